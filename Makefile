@@ -35,7 +35,7 @@ COMPILED = $(wildcard setup.py src/dubito/native/*.[ch])
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all without-c mutants check cluster page postgres docs bench ratios cores faults faults-files faults-labeling models integrations fiftyone label-studio-test clean
+.PHONY: help demo test test-all without-c mutants check cluster page postgres wheel docs bench ratios cores faults faults-files faults-labeling models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -81,8 +81,11 @@ postgres: .venv/.dev ## Run the tests of the labeling store in a PostgreSQL of t
 	@$(need_postgresql)
 	.venv/bin/python -m pytest tests/postgres $(ARGS)
 
+wheel: .venv-wheel/.ready ## Build the sdist and the wheel into dist/, and try both in empty environments, without a compiler as well
+	.venv-wheel/bin/python tools/check_wheel.py $(ARGS)
+
 docs: .venv-docs/.ready ## Build the documentation site into site/
-	.venv-docs/bin/python docs/generate.py
+	.venv-docs/bin/python tools/docs/generate.py
 	.venv-docs/bin/python -m zensical build --clean --strict
 
 bench: $(if $(BENCHMARKS),.venv-bench/.ready) ## Run the benchmarks
@@ -130,7 +133,7 @@ fiftyone: .venv-fiftyone/.ready ## Run the page on FiftyOne, in an environment o
 	  "tests/test_docs.py::test_every_snippet_runs_as_it_is_printed[docs/how-to/tools/fiftyone.md]" $(ARGS)
 
 clean: ## Remove the environments and everything built
-	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-studio .venv-integrations .venv-fiftyone .coverage .coverage.* htmlcov site dist docs/reference .cache
+	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-wheel .venv-models .venv-studio .venv-integrations .venv-fiftyone .coverage .coverage.* htmlcov site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Environments: .venv has what the tests need, and more where a target asks for it; the demo's holds only what a user
@@ -155,6 +158,11 @@ clean: ## Remove the environments and everything built
 	@$(call make_environment,$(@D))
 	@echo "make: installing Label Studio $(LABEL_STUDIO_VERSION) into $(@D) (once; it takes some minutes)"
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check label-studio==$(LABEL_STUDIO_VERSION)
+	@touch $@
+
+.venv-wheel/.ready:
+	@$(call make_environment,$(@D))
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check build
 	@touch $@
 
 # Only what an extra names is installed, since dubito itself is there.

@@ -16,9 +16,9 @@ from dubito.api import select
 from dubito.experiments.data import Dataset
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
 from dubito.experiments.models.networks.training import Steps, Training
-from dubito.experiments.models.networks.vgg16 import vgg16
-from dubito.experiments.side_by_side import DeviceData, StreamLearner, cudnn_benchmark, train_in_lockstep
 from dubito.matrix import FloatArray, IntArray
+from dubito.paper.side_by_side import DeviceData, StreamLearner, cudnn_benchmark, train_in_lockstep
+from dubito.paper.vgg16 import vgg16
 
 HERE = Path(__file__).parent
 LANES = (1, 10, 20, 35)

@@ -23,8 +23,8 @@ from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
 from dubito.engines.cluster.engine import cut, open_all, solve
-from dubito.engines.cluster.hardware import Hardware
-from dubito.engines.cluster.workers import USED, Here, ThreadPool
+from dubito.engines.cluster.messages import Hardware
+from dubito.engines.cluster.workers import RESERVED_GPU, LocalWorkers, WorkerPlan
 from dubito.matrix import len_of
 from dubito.sharding.run import select_shards
 from dubito.strategies import build_strategy
@@ -77,17 +77,17 @@ class OnGpu(Engine[Any]):
     def solve(self, problem: Any) -> Solution:
         rng, n_pool = np.random.default_rng(self.n_shards), len_of(problem.pool)
         edges = sorted([0, n_pool, *rng.integers(0, n_pool + 1, self.n_shards - 1).tolist()])
-        workers = Here(cut(problem, edges), Hardware("cuda", is_asked=True))
+        workers = LocalWorkers(cut(problem, edges), Hardware("cuda", is_required=True))
         return solve(problem, workers, open_all(workers))[0]
 
 
-def thread_pool_for(kind: str, size: int) -> ThreadPool:
+def plan_for(kind: str, size: int) -> WorkerPlan:
     """So many workers, on CPUs, or sharing the GPU."""
     share = 1.0 / size
     return (
-        ThreadPool(size, 1.0, USED * share, Hardware("cuda", share, is_asked=True))
+        WorkerPlan(size, 1.0, RESERVED_GPU * share, Hardware("cuda", share, is_required=True))
         if kind == "cuda"
-        else ThreadPool(size)
+        else WorkerPlan(size)
     )
 
 
@@ -132,12 +132,12 @@ def selected(
     if with_ray:
         return dubito.select(shards, budget, labeled=labeled, strategy=strategy)
 
-    def here(parts: Any) -> Here:
-        return Here(parts, Hardware("cuda", is_asked=True))
+    def here(parts: Any) -> LocalWorkers:
+        return LocalWorkers(parts, Hardware("cuda", is_required=True))
 
     rows = None if labeled is None else np.array(labeled)
     return select_shards(
-        shards, budget, labeled=rows, strategy=build_strategy(strategy, {}), hire=here, n_workers=n_shards
+        shards, budget, labeled=rows, strategy=build_strategy(strategy, {}), make_workers=here, n_workers=n_shards
     )
 
 
@@ -147,7 +147,7 @@ def warm_up(folder: str, ray: Any) -> None:
         small = os.path.join(folder, f"warm-{width}")
         make(small, 80_000, width, 2)
         for strategy in (CORESET, COVERAGE):
-            measured(small, ray, thread_pool_for("cuda", 1), 500, strategy, 2000)
+            measured(small, ray, plan_for("cuda", 1), 500, strategy, 2000)
 
 
 def main() -> None:
@@ -180,7 +180,7 @@ def main() -> None:
             say(f"left out: {name}, {size} on {kind}, {strategy}")
             continue
         folder = os.path.join(given.folder, name.replace(" ", ""))
-        found = measured(folder, ray, thread_pool_for(kind, size), budget, strategy) | {"width": POOLS[name][1]}
+        found = measured(folder, ray, plan_for(kind, size), budget, strategy) | {"width": POOLS[name][1]}
         runs.append({"pool": name, **found})
         say(f"{name}, {size} on {kind}, {strategy}: {found['seconds']} s {found['phases']}, {found['rounds']} rounds")
         with open(given.out, "w", encoding="utf-8") as file:

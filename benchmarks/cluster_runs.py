@@ -46,7 +46,7 @@ def parts(folder: str) -> list[str]:
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".npy"))
 
 
-def timed_workers(given: Iterable[Any], ray: Any, thread_pool: Any, log: list[tuple[str, float]]) -> Any:
+def timed_workers(given: Iterable[Any], ray: Any, plan: Any, log: list[tuple[str, float]]) -> Any:
     """Workers on Ray that note what every question took."""
     from dubito.engines.cluster.workers import RayWorkers
 
@@ -56,19 +56,17 @@ def timed_workers(given: Iterable[Any], ray: Any, thread_pool: Any, log: list[tu
         def ask(self, method: str, common: Sequence[Any] = (), each: Any = None) -> list[Any]:
             started = time.perf_counter()
             answers = super().ask(method, common, each)
-            log.append((common[0] if method == "held" else method, time.perf_counter() - started))
+            log.append((common[0] if method == "delegate" else method, time.perf_counter() - started))
             return answers
 
     started = time.perf_counter()
-    workers = Timed(given, ray, thread_pool)
+    workers = Timed(given, ray, plan)
     ray.get([actor.__ray_ready__.remote() for actor in workers.actors])
     log.append(("hire", time.perf_counter() - started))
     return workers
 
 
-def measured(
-    folder: str, ray: Any, thread_pool: Any, budget: int, strategy: str, n_labeled: int = LABELED
-) -> dict[str, Any]:
+def measured(folder: str, ray: Any, plan: Any, budget: int, strategy: str, n_labeled: int = LABELED) -> dict[str, Any]:
     """One run: seconds by phase, rounds, bytes, and a digest of the picks."""
     from dubito.sharding import run
     from dubito.sharding.shards import Shards
@@ -76,9 +74,9 @@ def measured(
 
     log: list[tuple[str, float]] = []
     found: list[Any] = []
-    described = run.described
-    run.described = lambda workers, placed, traffic, journal: (
-        found.append(traffic) or described(workers, placed, traffic, journal)
+    describe_run = run.describe_run
+    run.describe_run = lambda workers, layout, traffic, journal: (
+        found.append(traffic) or describe_run(workers, layout, traffic, journal)
     )
     shards = Shards(parts(folder), doubt=parts(os.path.join(folder, "doubt")))
     started = time.perf_counter()
@@ -88,15 +86,15 @@ def measured(
             budget,
             labeled=np.arange(n_labeled),
             strategy=build_strategy(strategy, {}),
-            hire=lambda given: timed_workers(given, ray, thread_pool, log),
-            n_workers=thread_pool.size,
+            make_workers=lambda given: timed_workers(given, ray, plan, log),
+            n_workers=plan.size,
         )
     finally:
-        run.described = described
+        run.describe_run = describe_run
     seconds = time.perf_counter() - started
     return record(picked, found[0], log, seconds) | {
-        "kind": "cpu" if thread_pool.hardware.device is None else "cuda",
-        "workers": thread_pool.size,
+        "kind": "cpu" if plan.hardware.device is None else "cuda",
+        "workers": plan.size,
         "strategy": strategy,
         "budget": budget,
         "labelled": n_labeled,

@@ -51,11 +51,11 @@ Terms = Callable[[Shape, float], list[float]]
 TERMS: dict[str, tuple[list[str], Terms]] = {
     "open": (["a feature read and checked"], lambda at, rounds: [at.own * at.width]),
     "start": (
-        ["a run", "a feature of a shard's rows", "a product of a closer look", "a feature of what is labeled"],
+        ["a run", "a feature of a shard's rows", "a product of the closer check", "a feature of the labeled rows"],
         lambda at, rounds: [1.0, at.own * at.width, at.closer, at.labeled * at.width],
     ),
     "advance": (
-        ["a round", "a row in a round", "a reference of a candidate brought up to date", "a feature of a pick"],
+        ["a round", "a row in a round", "a reference of an updated candidate", "a feature of a pick"],
         lambda at, rounds: [
             rounds,
             rounds * at.own,
@@ -91,12 +91,12 @@ class Model:
         return {name: float(np.dot(self.coefficients[name], terms(at, rounds))) for name, (_, terms) in TERMS.items()}
 
     def total(self, at: Shape) -> float:
-        """One after another: the driver waits for the shards, and they for it."""
+        """The sum of all phases, because driver and shards wait for each other."""
         return sum(self.seconds(at).values())
 
 
 def fit(runs: list[dict[str, Any]]) -> Model:
-    """By least squares of relative errors; nothing takes less than no time."""
+    """Fit by least squares of relative errors, with coefficients of at least 0."""
     shapes = [shape_of(run) for run in runs]
     found: dict[str, list[float]] = {}
     for name, (_, terms) in TERMS.items():

@@ -1,4 +1,4 @@
-"""The figures of docs/explanation/scale.md, out of their records: printed, or written into the page.
+"""Print the figures of docs/explanation/scale.md, or write them to the page.
 
 python benchmarks/scale_page.py [--write]
 """
@@ -35,7 +35,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def coefficients(model: Model) -> str:
-    """What a phase costs, term by term."""
+    """The cost of each phase, term by term."""
     rows = [
         [name, f"{each * 1e9:,.3g}", what]
         for name, (terms, _) in TERMS.items()
@@ -46,9 +46,9 @@ def coefficients(model: Model) -> str:
 
 
 def run_row(run: dict[str, Any], model: Model) -> list[str]:
-    """Measured and told."""
+    """A run as measured and as predicted."""
     at, measured = shape_of(run), whole_of(run)
-    described = model.total(at)
+    predicted = model.total(at)
     pool = f"{int(at.rows):,} × {int(at.width)}, {int(at.shards)} shards"
     shape = f"{pool}, {int(at.labeled):,} labeled, {int(at.budget):,}"
     return [
@@ -56,22 +56,22 @@ def run_row(run: dict[str, Any], model: Model) -> list[str]:
         f"{run['rounds']}",
         f"{model.n_rounds(at):.1f}",
         f"{measured:.2f}",
-        f"{described:.2f}",
-        f"{described / measured - 1.0:+.0%}",
+        f"{predicted:.2f}",
+        f"{predicted / measured - 1.0:+.0%}",
     ]
 
 
 def fitted(record: dict[str, Any], model: Model) -> str:
-    """How far off the model is on what it was fitted to, and on what it was not."""
+    """Errors of the model on the runs of the fit and on others."""
     off = sorted(abs(model.total(shape_of(run)) / whole_of(run) - 1.0) for run in record["runs"])
-    head = ["rows, shards, labeled, picks", "rounds", "described", "seconds", "described", "off"]
+    head = ["rows, shards, labeled, picks", "rounds", "predicted", "seconds", "predicted", "error"]
     middle = off[len(off) // 2]
-    inside = f"On the {len(off)} runs that it was fitted to it is off by {middle:.0%} (median), at most {off[-1]:.0%}."
-    return f"{inside} On three that it was not:\n\n{table(head, [run_row(run, model) for run in record['held_out']])}"
+    inside = f"On the {len(off)} runs of the fit, the error is {middle:.0%} (median) and at most {off[-1]:.0%}."
+    return f"{inside} On three other runs:\n\n{table(head, [run_row(run, model) for run in record['held_out']])}"
 
 
 def on_ray(record: dict[str, Any], model: Model) -> str:
-    """Real clusters on the same machine, which were not fitted to either."""
+    """Ray clusters on the same machine, which are not part of the fit."""
     rows = []
     for run in record["ray"]:
         at = Shape(run["rows"], 256.0, run["workers"], run["labelled"], run["budget"])
@@ -87,19 +87,19 @@ def on_ray(record: dict[str, Any], model: Model) -> str:
         )  # fmt: skip
     head = [
         "workers",
-        "their start",
-        "first bounds (told)",
-        "rounds (told)",
-        "driver (told)",
-        "all but their start",
-        "described",
-        "off",
+        "start of workers",
+        "first bounds (predicted)",
+        "rounds (predicted)",
+        "driver (predicted)",
+        "all but the start",
+        "predicted",
+        "error",
     ]
     return table(head, rows)
 
 
 def trips(at: Shape, model: Model) -> float:
-    """Seconds that Ray takes to ask and to hear."""
+    """Seconds that Ray needs for questions and answers."""
     return (model.n_rounds(at) + 6.0) * (TRIP[0] + TRIP[1] * at.shards)
 
 
@@ -130,13 +130,13 @@ def predicted(model: Model, gpu: dict[str, Any]) -> str:
         "driver, s",
         "Ray, s",
         "network, s",
-        "in all, s",
+        "total, s",
     ]
     return table(head, rows)
 
 
 def on_gpu(at: Shape, gpu: dict[str, Any], model: Model) -> dict[str, float]:
-    """By two runs of one worker on an H200: what does not grow with its rows, and what does."""
+    """A straight line through two runs of one worker on an H200."""
     small, large = (next(run for run in gpu["runs"] if is_alone(run, pool)) for pool in ("1M x 256", "4M x 512"))
     found = {}
     for name in ("start", "advance"):
@@ -167,7 +167,7 @@ def gpu_runs(gpu: dict[str, Any]) -> str:
             "pool",
             "strategy",
             "workers",
-            "their start and reading, s",
+            "start and reading, s",
             "first bounds, s",
             "rounds, s",
             "rounds",
@@ -186,12 +186,13 @@ def cover_runs(record: dict[str, Any]) -> str:
         for run in record["coverage"]
     ]  # fmt: skip
     return table(
-        ["workers", "seconds", "pairs found, s", "rounds, s", "rounds", "MB to each", "MB from all", "KB a pick"], rows
+        ["workers", "seconds", "pairs, s", "rounds, s", "rounds", "MB to each", "MB from all", "KB per pick"],
+        rows,
     )
 
 
 def blocks() -> dict[str, str]:
-    """Every block of figures, by its name in the page."""
+    """All blocks of figures, by their name in the page."""
     record, gpu = read("scale.json"), read("scale-gpu.json")
     model = fit(record["runs"])
     first, more = model.rounds
@@ -207,10 +208,10 @@ def blocks() -> dict[str, str]:
 
 
 def filled(page: str) -> str:
-    """A page with its blocks as the records have them."""
+    """The page with its blocks replaced by those of the records."""
     for name, text in blocks().items():
         mark = re.compile(rf"(<!-- {name} -->\n)(?:.*?\n)??(<!-- end -->)", re.DOTALL)
-        assert mark.search(page), f"the page has no place for {name}"
+        assert mark.search(page), f"the page has no block {name}"
         page = mark.sub(lambda found, text=text: f"{found[1]}{text}\n{found[2]}", page)
     return page
 

@@ -40,14 +40,14 @@ def in_shards(paths: list[str], n_shards: int) -> list[Any]:
 
 def measure(folder: str, n_shards: int, n_labeled: int, budget: int) -> dict[str, Any]:
     """Processor seconds by phase: those of the slowest shard and of all, and the driver's; rounds and bytes."""
-    from dubito.engines.cluster.workers import Here
+    from dubito.engines.cluster.workers import LocalWorkers
     from dubito.sharding import run
     from dubito.sharding.shards import Shards
     from dubito.strategies import build_strategy
 
     spent: dict[str, list[float]] = {}
 
-    class Timed(Here):
+    class Timed(LocalWorkers):
         """Shards that note what they took."""
 
         def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
@@ -57,9 +57,9 @@ def measure(folder: str, n_shards: int, n_labeled: int, budget: int) -> dict[str
             return answer
 
     traffic: list[Any] = []
-    described = run.described
-    run.described = lambda workers, placed, moved, journal: (
-        traffic.append(moved) or described(workers, placed, moved, journal)
+    describe_run = run.describe_run
+    run.describe_run = lambda workers, layout, moved, journal: (
+        traffic.append(moved) or describe_run(workers, layout, moved, journal)
     )
     started = time.process_time()
     run.select_shards(
@@ -67,11 +67,11 @@ def measure(folder: str, n_shards: int, n_labeled: int, budget: int) -> dict[str
         budget,
         labeled=np.arange(n_labeled),
         strategy=build_strategy("coreset", {}),
-        hire=Timed,
+        make_workers=Timed,
         n_workers=n_shards,
     )
     whole = time.process_time() - started
-    run.described = described
+    run.describe_run = describe_run
     moved = traffic[0]
     return {
         "rounds": moved.rounds,

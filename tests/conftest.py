@@ -106,7 +106,7 @@ def set_constant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, float], None
     found = pkgutil.walk_packages(dubito.engines.__path__, "dubito.engines.")
     has_triton = importlib.util.find_spec("triton") is not None
     # Triton has no wheel for macOS, and the GPU engine no tests without it.
-    on_device = (".cuda", ".cluster.device", ".covering.device")
+    on_device = (".cuda", ".cluster.device", ".coverage.device")
     names = [each.name for each in found if has_triton or not any(part in each.name for part in on_device)]
     modules = [importlib.import_module(name) for name in names]
 

@@ -11,7 +11,7 @@ import dubito
 import dubito.strategies
 from dubito.engines import dispatch
 from dubito.errors import InvalidArgument
-from dubito.experiments import built_in_data as builtin
+from dubito.experiments import data as builtin
 from dubito.experiments.models import kinds
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import run_experiment
@@ -21,7 +21,7 @@ HOMES: dict[str, dict[str, Any]] = {
     "src/dubito/strategies/__init__.py": dubito.strategies.BUILT_IN,
     "src/dubito/engines/dispatch.py": dispatch.BUILT_IN,
     "src/dubito/experiments/models/kinds.py": kinds.BUILT_IN,
-    "src/dubito/experiments/built_in_data.py": builtin.BUILT_IN,
+    "src/dubito/experiments/data.py": builtin.BUILT_IN,
 }
 PLAN = """
 schema = 1

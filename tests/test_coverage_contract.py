@@ -101,7 +101,7 @@ def test_the_reference_meets_the_contract() -> None:
         (unsure_of_doubt, "uncertainty is"),
         (incomplete, "incomplete"),
         (twice, "more than one configuration"),
-        (forgets_weights, "changed what it was handed"),
+        (forgets_weights, "changed its input"),
         (keeps_strangers, "no prefix"),
     ],
 )

@@ -26,7 +26,7 @@ from typer.core import TyperGroup
 
 import dubito
 from dubito.cli import app, main
-from dubito.experiments import built_in_data as builtin
+from dubito.experiments import data as builtin
 from dubito.experiments.models import kinds
 from dubito.strategies import BUILT_IN
 
@@ -193,7 +193,7 @@ def anchors_of(page: Path) -> set[str]:
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages that are generated from docstrings and from the help of commands."""
     folder = tmp_path_factory.mktemp("reference")
-    subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py"), str(folder)], check=True)
+    subprocess.run([sys.executable, str(ROOT / "tools" / "docs" / "generate.py"), str(folder)], check=True)
     return folder
 
 
@@ -221,11 +221,11 @@ def test_every_picture_is_shown_and_described() -> None:
 
 
 def test_the_script_that_draws_the_pictures_still_does() -> None:
-    script = runpy.run_path(str(ROOT / "docs" / "figures.py"))
+    script = runpy.run_path(str(ROOT / "tools" / "docs" / "figures.py"))
     drawn = {name: draw() for name, draw in script["FIGURES"].items()}
     assert all(figure.axes for figure in drawn.values())
     demo = {"demo-curves", "demo-picked", "diagnosis"}
-    screenshots = (ROOT / "docs" / "screenshots.py").read_text(encoding="utf-8")
+    screenshots = (ROOT / "tools" / "docs" / "screenshots.py").read_text(encoding="utf-8")
     taken = set(re.findall(r'^    \("([\w-]+)", "\w+", "(?:light|dark)"', screenshots, flags=re.MULTILINE))
     assert {path.stem for path in (ROOT / "docs" / "images").iterdir()} == drawn.keys() | demo | taken
 
@@ -277,4 +277,4 @@ def test_every_strategy_is_among_the_choices() -> None:
 
 def test_every_kind_of_model_and_data_set_is_among_the_keys_of_experiments() -> None:
     text = (ROOT / "docs" / "how-to" / "experiments.md").read_text(encoding="utf-8")
-    assert [name for name in (*kinds.BUILT_IN, *builtin.BUILT_IN) if f"`{name}`" not in text] == []
+    assert [name for name in (*kinds.MODELS.names(), *builtin.DATASETS.names()) if f"`{name}`" not in text] == []

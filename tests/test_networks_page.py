@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from dubito.experiments.built_in_data import builtin_dataset
-from dubito.experiments.data import Dataset
+from dubito.experiments.data import Dataset, builtin_dataset
 from dubito.experiments.models.networks.network import Mlp
 from dubito.experiments.plan import Schedule, read_shipped, shipped_experiments
 from dubito.experiments.records import Curve
@@ -28,8 +27,8 @@ SMALL = Mlp(hidden=(8,), epochs=4, later_epochs=2, learning_rate=0.02, features=
 @pytest.fixture(scope="module")
 def script() -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        return runpy.run_path(str(ROOT / "docs" / "networks.py"))
+        patch.syspath_prepend(str(ROOT / "tools" / "docs"))
+        return runpy.run_path(str(ROOT / "tools" / "docs" / "networks.py"))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +96,7 @@ def test_a_table_with_many_numbers_of_labels_says_how_many_it_shows(
     labels, names = np.arange(10, 270, 10), ("random", "coreset")
     many = SimpleNamespace(curves=[Curve(name, labels, np.full((2, 26), 0.5)) for name in names])
     said, heads, *_ = table(SimpleNamespace(summary=many))
-    assert said == "9 of the 26 numbers of labels; the picture has all.\n"
+    assert said == "9 of the 26 numbers of labels; the figure has all.\n"
     assert (heads.count(" labels |"), heads.startswith("| accuracy, % | 10 labels |")) == (9, True)
 
 

@@ -1,4 +1,4 @@
-"""Strategies, engines, models and data from other packages: a small one is really built, installed and used."""
+"""Plug-ins of every kind from another package, which is really built, installed and used."""
 
 import json
 import os
@@ -82,8 +82,8 @@ def test_where_an_engine_is_named_that_does_not_cover_the_default_takes_a_core_s
         "print(dubito.select([[0.0], [1.0], [5.0]], 2, labeled=[0]).engine)"
     )
     assert run_with(installed, program).splitlines() == [
-        "[2, 1] coreset patient auto took coreset: the engine patient does not cover.",
-        "[2, 1] doubt-coreset patient auto took doubt-coreset: the engine patient does not cover.",
+        "[2, 1] coreset patient auto took coreset: the engine patient does not support coverage.",
+        "[2, 1] doubt-coreset patient auto took doubt-coreset: the engine patient does not support coverage.",
         "cpu",
     ]
 
@@ -239,6 +239,54 @@ def test_a_model_that_cannot_be_used_is_refused_by_name(installed: Path, tmp_pat
     assert lines[1::2] == ["3"] * 3
     for words, line in zip(refused.values(), lines[::2], strict=True):
         assert words in line
+
+
+def test_an_installed_image_set_is_read_by_its_name_and_takes_no_name_of_dubitos_own(installed: Path) -> None:
+    program = (
+        "from dubito.experiments import load_images\n"
+        "from dubito.experiments.images import COLLECTIONS\n"
+        "print(load_images('dots').images.shape, 'dots' in COLLECTIONS.names())\n"
+        "print(COLLECTIONS.find('images', 'svhn').func.__module__)"
+    )
+    assert run_with(installed, program).splitlines() == ["(20, 4, 4, 3) True", "dubito.paper.images"]
+
+
+def test_an_installed_experiment_runs_by_its_name_with_the_runner_of_its_model(installed: Path, tmp_path: Path) -> None:
+    program = (
+        "import os\n"
+        "from dubito.cli import main\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+        "print(main(['run', 'rings-of-others', '--workers', '1', '--quiet']))"
+    )
+    assert run_with(installed, program).splitlines()[-1] == "0"
+    journal = next(tmp_path.glob("dubito-runs/rings-of-others-*/journal.jsonl")).read_text()
+    assert journal.index('"margin"', journal.index('"turn"') - 200) < journal.rindex('"random"')
+
+
+def test_an_installed_command_is_listed_without_being_imported_and_runs(installed: Path) -> None:
+    program = (
+        "import sys\n"
+        "from dubito.cli import main\n"
+        "sys.stderr = sys.stdout\n"
+        "main(['--help'])\n"
+        "print({'dubito_example.greeting', 'dubito.paper.reproduce', 'dubito.cli.commands.run'} & set(sys.modules))\n"
+        "for given in (['greet', 'you'], ['greet', 'you', '--times', '0'], ['broken'], ['gone'], ['greeet', 'you']):\n"
+        "    print(main(given))"
+    )
+    lines = run_with(installed, program).splitlines()
+    shown = " ".join(lines)
+    for listed in ("greet Greet somebody.", "reproduce Measure the paper's figures again", "run Play an experiment"):
+        assert listed in " ".join(shown.split())
+    start = lines.index("set()")
+    assert lines[start + 1 : start + 5] == [
+        "hello you ",
+        "0",
+        "dubito: error: --times 0 is no number of times; pass 1.",
+        "2",
+    ]
+    assert "broken' cannot be loaded from dubito_example.greeting:nobody (AttributeError" in lines[start + 5]
+    assert "gone' cannot be loaded from dubito_example.gone:COMMAND (ModuleNotFoundError" in lines[start + 7]
+    assert "Did you mean 'greet'" in lines[start + 9]
 
 
 def test_a_strategy_that_is_not_installed_is_not_known() -> None:

@@ -48,7 +48,7 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         (
             {"features": "frozen", "strength": 2},
             dubito.InvalidArgument,
-            r"features='frozen' goes without strength, which is doubt-coreset's; leave one out",
+            r"features='frozen' cannot be combined with strength, an option of doubt-coreset; leave one out",
         ),
         ({"logits": np.zeros((4, 2))}, dubito.InvalidArgument, r"logits and doubt are two sources of doubt; pass only"),
         ({"strength": -0.5}, dubito.InvalidArgument, r"strength=-0.5 is not allowed; pass a finite number >= 0"),

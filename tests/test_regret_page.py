@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
-    return runpy.run_path(str(ROOT / "docs" / "regret.py"))
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tools" / "docs"), *sys.path])
+    return runpy.run_path(str(ROOT / "tools" / "docs" / "regret.py"))
 
 
 def test_the_page_is_made_from_the_records(board: dict[str, Any]) -> None:

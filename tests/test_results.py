@@ -19,8 +19,8 @@ PARTS = sorted(folder.name for folder in FEATURES.iterdir())
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    return runpy.run_path(str(ROOT / "docs" / "features.py"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "docs"))
+    return runpy.run_path(str(ROOT / "tools" / "docs" / "features.py"))
 
 
 def test_the_page_on_frozen_features_is_what_its_records_make(script: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What docs/explanation/scale.md says is what was measured."""
+"""The numbers in docs/explanation/scale.md are those of the records."""
 
 import importlib
 import sys
@@ -25,4 +25,4 @@ def test_the_page_of_scale_is_made_from_its_records(monkeypatch: pytest.MonkeyPa
     described = f"took {wide['rounds']} rounds, {moved:.1f} MB from all shards together and {spent:.1f} s"
     assert described in " ".join(text.split())
     picks = record["ray"][0]
-    assert f"{(picks['sent'] + picks['received']) / picks['budget'] / 1e3:.1f} KB a pick" in text
+    assert f"{(picks['sent'] + picks['received']) / picks['budget'] / 1e3:.1f} KB per pick" in text

@@ -152,7 +152,7 @@ def test_the_optimal_core_set_spends_the_rest_of_its_budget() -> None:
 
 def test_the_optimal_core_set_refuses_a_large_pool_with_an_estimate() -> None:
     with pytest.raises(
-        InvalidArgument, match=r"on 1001 points would hold 0.008 GB .*up to 20 .*OptimalCoreset\(max_pool"
+        InvalidArgument, match=r"on 1001 points would need 0.008 GB .*up to 20 .*OptimalCoreset\(max_pool"
     ):
         dubito.select(np.zeros((1001, 1)), 2, strategy="optimal-coreset")
     assert len(dubito.select(np.zeros((30, 1)), 2, strategy=OptimalCoreset(max_pool=30))) == 2

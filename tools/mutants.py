@@ -273,7 +273,7 @@ class Bench:
             copied = folder / f"copy{number}"
             shutil.rmtree(copied, ignore_errors=True)
             ignored = shutil.ignore_patterns("__pycache__")
-            for part in ("src", "tests", "docs", "benchmarks"):
+            for part in ("src", "tests", "docs", "benchmarks", "tools"):
                 shutil.copytree(ROOT / part, copied / part, ignore=ignored)
             for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
                 shutil.copy(ROOT / name, copied)

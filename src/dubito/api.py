@@ -19,7 +19,7 @@ from dubito.matrix import AnyArray, len_of
 from dubito.request.arrays import check_choice, check_integer, check_memory_limit
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import LARGE, SAMPLE, Origin
-from dubito.strategies.base import LeavesIt, Planner
+from dubito.strategies.base import Delegates, Planner
 from dubito.strategies.constraints import refuse_limits
 
 
@@ -293,7 +293,7 @@ class Forecast(NamedTuple):
 def forecast(strategy: Strategy, request: Request) -> Forecast:
     """Forecast a run of the request; raises the errors that the run would raise."""
     refuse_limits(strategy, request)
-    taken, note = strategy.take(request) if isinstance(strategy, LeavesIt) else (strategy, None)
+    taken, note = strategy.take(request) if isinstance(strategy, Delegates) else (strategy, None)
     problem = taken.plan(request) if isinstance(taken, Planner) else None
     if problem is None:
         return Forecast(None, None, taken.name, note)

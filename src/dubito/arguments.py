@@ -12,7 +12,7 @@ from dubito.request.ids import NO_NAMES, RowNames, check_pool
 from dubito.request.rows import Labeled, check_candidates, check_labeled, describe_order
 from dubito.request.scaling import check_standardize, standardize_points, warn_of_scales
 from dubito.strategies import Strategy
-from dubito.strategies.base import minds_doubt
+from dubito.strategies.base import uses_doubt
 
 
 class Terms(NamedTuple):
@@ -141,7 +141,7 @@ def with_model(
     points, sources = points._replace(labeled=given.labeled), sources._replace(labels=None)
     needs_classes = limits.quotas is not None and limits.classes is None
     has_predictions = any(source is not None for source in sources[:3])
-    if is_off(choice.model) or has_predictions or not (minds_doubt(strategy) or needs_classes):
+    if is_off(choice.model) or has_predictions or not (uses_doubt(strategy) or needs_classes):
         return points, sources, limits
     fitted = fit_given(points.pool, given, choice.model, seed)
     notes = fitted.notes if fitted.probabilities is None else (f"fitted: {fitted.described()}.", *fitted.notes)

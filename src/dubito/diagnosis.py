@@ -47,14 +47,14 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
 
 
 def head_on_scale(weights: AnyArray, scale: Scale) -> AnyArray:
-    """The same head on standardized features: what a step of one deviation changes, in a constant column nothing."""
+    """The head for standardized features, with weight 0 for constant columns."""
     return weights * np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)
 
 
 def check_outcomes(
     checked: object, wrong: object, n_pool: int, labeled_rows: IntArray, names: RowNames = NO_NAMES
 ) -> tuple[IntArray, BoolArray] | None:
-    """Rows of the pool, ascending, and whether the model was wrong on each; None where nothing was checked."""
+    """Rows of the pool, ascending, and whether the model was wrong on each; None if no outcomes were given."""
     if checked is None and wrong is None:
         return None
     if checked is None or wrong is None:
@@ -70,9 +70,9 @@ def check_outcomes(
 
 
 def _refuse_unfit(rows: IntArray, labeled_rows: IntArray) -> None:
-    """Too few rows, or rows that the model has trained on."""
+    """Raise if there are too few rows, or rows that the model has trained on."""
     if len(rows) < FEWEST_CHECKED:
-        problem = f"names {len(rows)} rows, too few to tell an error rate"
+        problem = f"names {len(rows)} rows, too few to estimate an error rate"
         raise InvalidArgument(problem, argument="checked", hint=f"pass at least {FEWEST_CHECKED}, or none.")
     seen = np.intersect1d(rows, labeled_rows)
     if len(seen):
@@ -83,11 +83,11 @@ def _refuse_unfit(rows: IntArray, labeled_rows: IntArray) -> None:
 def _check_wrong(wrong: object, n_checked: int) -> BoolArray:
     answers = as_array("wrong", wrong)
     if answers.shape != (n_checked,):
-        hint = f"pass one answer a checked row, shape ({n_checked},)."
+        hint = f"pass one value per checked row, shape ({n_checked},)."
         raise InvalidArgument(f"has shape {answers.shape}", argument="wrong", hint=hint)
     if not np.isin(answers, (0, 1)).all():
         stray = answers[~np.isin(answers, (0, 1))][0]
-        hint = "pass True where the model's answer was wrong and False elsewhere."
+        hint = "pass True where the model was wrong and False elsewhere."
         raise InvalidData(f"holds {stray:g}", argument="wrong", hint=hint)
     return answers.astype(np.bool_)
 
@@ -99,32 +99,32 @@ QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How the model did on the checked points."""
+    """The model's results on the checked points."""
 
     n: int
     error_rate: float
     mean_doubt: float
-    """What the error rate would be, were the model calibrated."""
+    """The error rate that a calibrated model would have."""
     epsilon: tuple[float | None, ...]
     """The error rate given doubt, P(wrong)/I, of groups from near to far; None where a group has no doubt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How doubt and distance go together over the unlabeled points."""
+    """How doubt and distance are related over the unlabeled points."""
 
     first: int
-    """How many points are compared: a tenth of them, at most 100."""
+    """The number of points that are compared: a tenth of all, at most 100."""
     far: int
-    """Of so many that scaling puts first, those that are among as many farthest from their labels."""
+    """How many of the first points by scaled distance are among the first by distance."""
     doubted: int
-    """And those that are among as many most doubted."""
+    """How many of the first points by scaled distance are among the first by doubt."""
     correlation: float | None
-    """Spearman's, of doubt and distance; None where either is the same everywhere."""
+    """Spearman's rank correlation of doubt and distance; None if either is constant."""
     tail: float | None
-    """The largest distance over the median one; None where that is 0."""
+    """The largest distance divided by the median distance; None if that is 0."""
     sure: float
-    """Share of points that the model doubts by less than 0.05."""
+    """The fraction of points with doubt below 0.05."""
     far_doubt: float
     """Median doubt of the farthest points."""
     doubt: float
@@ -133,17 +133,17 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """Where a pool stands in the theory. None means that it cannot be reported from what was given.
+    """The theory evaluated on a pool. None means that a value cannot be computed from the arguments.
 
     Read ``advice`` first, then ``delta_over_delta_star``, which does not depend on the features' units.
     """
 
     advice: str
-    """What doubt-scaling would do on this pool, and whether the theory promises anything for it."""
+    """What doubt-scaling would do on this pool, and what the theory predicts for it."""
     delta_over_delta_star: float | None
-    """δ/δ*: from 1 on, the theory says nothing about doubt-scaling."""
+    """δ/δ*: from 1 on, the theory makes no statement about doubt-scaling."""
     regime: Regime
-    """Of the whole pool: quadratic where both bounds on λ_c put δ·λ_c below 1, linear where none does."""
+    """Quadratic if δ·λ_c is below 1 with both bounds on λ_c, linear if with neither."""
     n: int
     """Unlabeled pool points."""
     m: int
@@ -153,30 +153,30 @@ class Diagnosis:
     delta_hat: float
     """δ̂, the largest of those distances scaled by doubt."""
     z: float
-    """δ̂/δ, the doubt that δ* and β are taken at."""
+    """δ̂/δ, the doubt at which δ* and β are evaluated."""
     radius_quantiles: tuple[float, ...]
-    """Of the distances to the nearest labeled point, at `QUANTILES`."""
+    """Quantiles of the distances to the nearest labeled point, at `QUANTILES`."""
     doubt_quantiles: tuple[float, ...]
     labeled_doubt: float | None
-    """Largest doubt of a labeled point; the theory assumes 0. Known only where ``labeled`` names rows."""
+    """Largest doubt of a labeled point; the theory assumes 0. Known only if ``labeled`` is row numbers."""
     lambda_c_head: float | None
     """Upper bound on λ_c, from the head."""
     lambda_c_data: float
-    """Lower bound on λ_c: the largest doubt per distance seen."""
+    """Lower bound on λ_c: the largest ratio of doubt to distance."""
     share_quadratic_head: float | None
-    """Share of the pool with r·λ_c < 1 by the head's λ_c."""
+    """The fraction of the pool with r·λ_c < 1, for the head's λ_c."""
     share_quadratic_data: float
     outcomes: Outcomes | None
     lambda_epsilon: float | None
     """Largest error rate given doubt per distance, over groups of the checked points."""
     delta_star: float | None
     share_below_delta_star: float | None
-    """Share of the pool nearer to its labels than the δ* of its own doubt."""
+    """The fraction of the pool that is nearer to a labeled point than the δ* of its doubt."""
     beta: float | None
-    """Lower bound on β at δ and z. It depends on the features' units: compare it only with itself."""
+    """Lower bound on β at δ and z. It depends on the units of the features."""
     relation: Relation
     notes: tuple[str, ...]
-    """What to know before leaning on these numbers."""
+    """Caveats for these numbers."""
     radii: FloatArray = field(repr=False)
     """(n,) distance of each unlabeled pool point to its nearest labeled one; not in `to_dict`."""
     doubt: FloatArray = field(repr=False)
@@ -184,11 +184,11 @@ class Diagnosis:
 
     @property
     def lambda_c(self) -> float:
-        """The larger bound on λ_c, which δ* and β use. Without a head it is the data's, and they flatter."""
+        """The larger bound on λ_c, used for δ* and β. Without a head it is a lower bound; then both are optimistic."""
         return max(self.lambda_c_data, self.lambda_c_head or 0.0)
 
     def to_dict(self) -> dict[str, object]:
-        """Everything but the per-point arrays, as strict JSON holds it."""
+        """All values except the arrays per point, ready for strict JSON."""
         hidden = ("radii", "doubt")
         record = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
         for name in ("radius_quantiles", "doubt_quantiles"):
@@ -199,14 +199,14 @@ class Diagnosis:
 
 # The relation of doubt and distance
 
-SHARE, MOST = 0.1, 100
-"""The first picks are looked at: this share of the points, and at most so many."""
+FIRST_FRACTION, MAX_FIRST = 0.1, 100
+"""The first points to compare: this fraction of all points, and at most this number."""
 SURE = 0.05
-"""A point that the model doubts by less is one it is sure of."""
+"""The model is sure of points with a smaller doubt."""
 
 
 def relate(radii: FloatArray, doubt: FloatArray) -> Relation:
-    """What the points that scaling puts first have in common with the farthest and with the most doubted.
+    """Compare the first points by scaled distance with the first by distance and the first by doubt.
 
     Ties go to the lowest index. O(n log n) time.
 
@@ -216,7 +216,7 @@ def relate(radii: FloatArray, doubt: FloatArray) -> Relation:
     >>> result.first, result.far, result.doubted, result.correlation, result.tail
     (1, 1, 1, 1.0, 1.6)
     """
-    first = int(np.clip(SHARE * len(radii), 1, MOST))
+    first = int(np.clip(FIRST_FRACTION * len(radii), 1, MAX_FIRST))
     farthest, scaled, doubted = (_largest(values, first) for values in (radii, radii * doubt, doubt))
     middle = float(np.median(radii))
     return Relation(
@@ -236,7 +236,7 @@ def _largest(values: FloatArray, count: int) -> AnyArray:
 
 
 def rank_correlation(ours: FloatArray, theirs: FloatArray) -> float | None:
-    """Spearman's: 1 where one rises with the other; None where either is the same everywhere.
+    """Spearman's rank correlation; None if either is constant.
 
     Examples
     --------
@@ -250,35 +250,35 @@ def rank_correlation(ours: FloatArray, theirs: FloatArray) -> float | None:
 
 
 def mean_ranks(values: FloatArray) -> FloatArray:
-    """Ranks from 1; equal values share their mean rank.
+    """Ranks from 1; equal values get their mean rank.
 
     Examples
     --------
     >>> mean_ranks(np.array([5.0, 7.0, 5.0])).tolist()
     [1.5, 3.0, 1.5]
     """
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[places.ravel()])
+    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[group.ravel()])
 
 
 # Advice and caveats as text
 
 COMPARE = "compare both on rows you hold labels of (dubito simulate) before you rely on it."
 NOTABLE_DOUBT = 0.05
-"""A labeled point that the model doubts more than this is not what the theory assumes."""
+"""A larger doubt of a labeled point contradicts the assumptions of the theory."""
 MOSTLY = 2 / 3
-"""Of the points put first, a share that makes scaling much the same as something simpler."""
+"""If this fraction of the first points agrees, scaling is much the same as a simpler method."""
 NOTABLE_TREND = 0.2
 """A rank correlation at least this far from 0 is reported as a trend."""
 NOTABLE_TAIL = 5.0
 """The farthest point is an outlier if it is this many times as far as the median one."""
 NOTABLE_SURE = 0.5
 NOTABLE_RATIO = 1.5
-"""Errors this many times the doubt, or this many times more of them near than far, are worth a word."""
+"""Ratio of errors to doubt, or of errors near and far, from which on a caveat is added."""
 
 
 def advise(found: Diagnosis) -> str:
-    """What doubt-scaling would do here, and what the theory promises for it, which comes first where it is anything."""
+    """What doubt-scaling would do, and what the theory predicts, which comes first if it predicts a gain."""
     if found.delta == 0.0:
         return "Every pool point repeats a labeled one, so a core-set has nothing left to cover."
     if found.delta_hat == 0.0:
@@ -290,7 +290,7 @@ def advise(found: Diagnosis) -> str:
 
 
 def _promise(found: Diagnosis) -> str | None:
-    """What the theory promises, if it does."""
+    """What the theory predicts, or None."""
     ratio = found.delta_over_delta_star
     if ratio is not None and ratio >= 1.0:
         return None
@@ -314,7 +314,7 @@ def _no_promise(found: Diagnosis) -> str:
 
 
 def _would_do(relation: Relation) -> str:
-    """Which of distance and doubt decides what is asked for first, in a sentence."""
+    """A sentence on whether distance or doubt determines the first points."""
     of = f"of the {relation.first} points it puts first, " if relation.first > 1 else "of the one point it puts first, "
     far, doubted = f"{relation.far} are among the farthest", f"{relation.doubted} among the most doubted"
     enough = MOSTLY * relation.first
@@ -330,7 +330,7 @@ def _would_do(relation: Relation) -> str:
 
 
 def _trend(correlation: float | None) -> str:
-    """Whether doubt rises or falls with distance."""
+    """Whether doubt increases or decreases with distance."""
     if correlation is None:
         return ""
     trend = "rises" if correlation >= NOTABLE_TREND else "falls" if correlation <= -NOTABLE_TREND else "hardly changes"
@@ -338,7 +338,7 @@ def _trend(correlation: float | None) -> str:
 
 
 def caveats(found: Diagnosis) -> Iterator[str]:
-    """What was not given, and where the data contradict the theory's assumptions."""
+    """Missing arguments, and contradictions between the data and the theory's assumptions."""
     if found.lambda_c_head is None:
         yield "No head was given, so λ_c has only a lower bound, and a quadratic regime cannot be claimed."
     elif found.lambda_c_data > found.lambda_c_head:
@@ -385,7 +385,7 @@ def _outcome_caveats(found: Diagnosis) -> Iterator[str]:
 
 
 def _slopes(found: Diagnosis) -> str:
-    """How δ·λ_c reads under each bound known."""
+    """The values of δ·λ_c for both bounds."""
     by_data = f"δ·λ_c is {found.delta * found.lambda_c_data:.3g} by the data"
     if found.lambda_c_head is None:
         return f"{by_data}, unknown by the head"
@@ -393,14 +393,14 @@ def _slopes(found: Diagnosis) -> str:
 
 
 def _halves(epsilon: tuple[float | None, ...]) -> tuple[float, float]:
-    """Median ε of the nearer and of the further half of the groups; equal where there is nothing to compare."""
+    """Median ε of the nearer and of the farther half of the groups; (0, 0) if there is only one group."""
     known = [value for value in epsilon if value is not None]
     middle = len(known) // 2
     return (median(known[:middle]), median(known[-middle:])) if middle else (0.0, 0.0)
 
 
 FEWEST_IN_GROUP = 50
-"""Checked points in a group of like distance: fewer cannot show an error rate of a few percent."""
+"""Minimum number of checked points per group: fewer cannot show an error rate of a few percent."""
 MOST_GROUPS = 10
 
 
@@ -419,31 +419,31 @@ def diagnose(
     metric: Metric = "euclidean",
     standardize: bool | None = None,
 ) -> Diagnosis:
-    """Read the theory on a pool: how far it lies from its labels, and what doubt can be expected to add.
+    """Evaluate the theory on a pool: its distances to the labeled points, and what doubt-scaling can add.
 
-    Θ(n·m·d) time, as Algorithm 3; O(n) memory beyond the inputs.
+    Takes Θ(n·m·d) time, like Algorithm 3, and O(n) memory.
 
     Parameters
     ----------
     pool : array (n, d)
-        Features, as `select` takes them.
+        Features, as for `select`.
     labeled : array
         What the model trained on: rows of ``pool`` (integers or a mask), or features (m, d). At least one.
     probabilities, logits, doubt : array
-        One of them, a row for each pool row, as `select` takes them.
+        One of them, with a row for each pool row, as for `select`.
     head : array (c, d), optional
         Weights of a linear last layer on these features, for the upper bound on λ_c.
     checked : array (k,), optional
-        Pool rows, or a mask, whose labels are known and which the model has **not** trained on: at best a random
-        sample, else the batch just labeled, before the model trains on it. At least 50. They stay pool points.
+        Pool rows, or a mask, whose labels are known and which the model has **not** trained on: ideally a random
+        sample, otherwise the batch that was just labeled. At least 50. They still count as pool points.
     wrong : array (k,) of bool, optional
-        Whether the model's answer to each of them was wrong; for a mask, in ascending order of rows.
+        Whether the model was wrong on each of them; for a mask, in ascending order of rows.
     ids : sequence (n,), optional
-        What the pool's rows are called, as `select` takes it: ``labeled`` and ``checked`` may name rows by it.
+        Ids of the pool's rows, as for `select`; ``labeled`` and ``checked`` may then contain ids.
     metric : {"euclidean", "cosine"}
-        As `select`. The head's bound holds for Euclidean distances alone.
+        As for `select`. The head's bound holds only for Euclidean distances.
     standardize : bool, optional
-        As `select`. The head is one on the features as they are given, and is brought to the same scale.
+        As for `select`. The head applies to the original features, and is rescaled.
 
     Examples
     --------
@@ -483,7 +483,7 @@ def diagnose(
 
 
 def _measure(radii: FloatArray, doubt: FloatArray, lambda_c_head: float | None, m: int, d: int) -> Diagnosis:
-    """All that can be reported without outcomes."""
+    """Everything that can be computed without outcomes."""
     delta, delta_hat = float(radii.max()), float(theory.scaled_radius(radii, doubt).max())
     apart = radii > 0.0
     lambda_c_data = float((doubt[apart] / radii[apart]).max(initial=0.0))
@@ -517,7 +517,7 @@ def _measure(radii: FloatArray, doubt: FloatArray, lambda_c_head: float | None, 
 
 
 def _regime(delta: float, lambda_c_head: float | None, lambda_c_data: float) -> Regime:
-    """What both bounds say; the data can rule the quadratic regime out alone, but not claim it."""
+    """The regime according to both bounds. The data alone can rule out the quadratic regime, but not prove it."""
     by_data = delta * lambda_c_data < 1.0
     by_head = None if lambda_c_head is None else delta * lambda_c_head < 1.0
     if by_data and by_head:
@@ -551,10 +551,10 @@ def error_rate_given_doubt(
 ) -> tuple[tuple[float | None, ...], float | None]:
     """ε = P(wrong)/I of groups of points from near to far, and λ_ε, the largest ε per distance among them.
 
-    The paper assumes P(wrong) = I·ε(r) with ε(r) <= λ_ε·r (equation 9), so a group's Σ wrong is at most λ_ε·Σ I·r. One
-    point shows nothing and a mean hides the worst, hence groups: at most 10, of equal size, of at least 50 points. The
-    largest of some noisy ratios leans high, which is the cautious side. λ_ε is None where no point was wrong, or
-    where a whole group without doubt or distance was wrong at times: no finite λ_ε explains that.
+    The paper assumes P(wrong) = I·ε(r) with ε(r) <= λ_ε·r (equation 9), so a group's Σ wrong is at most λ_ε·Σ I·r.
+    Single points are too noisy and the mean over all hides the worst case, hence groups: at most 10, of equal size, of
+    at least 50 points. The largest of several noisy ratios is biased upward, which is the cautious side. λ_ε is None if
+    no point was wrong, or if errors occur in a group without doubt or distance, which no finite λ_ε explains.
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""Registries of strategies, engines, models and data sets: built-in ones, and plug-ins found by entry point.
+"""Registries of strategies, engines, models, data, commands and more: built-in ones, and plug-ins by entry point.
 
-Each kind has a dictionary `BUILT_IN` and a `Registry` of it.
+Each kind has a dictionary `BUILT_IN` and a `Registry` of it. `dubito.paper` is a plug-in like any other: its entry
+points are in dubito's own ``pyproject.toml``.
 """
 
 import inspect
@@ -73,10 +74,24 @@ class Registry(Generic[Named]):
 
 @cache
 def _entries(group: str) -> "dict[str, EntryPoint]":
-    """Entry points by name, the first if several packages use the same name. Cached, since scanning is slow."""
+    """Entry points by name. If several packages use a name, dubito's own goes first. Cached, since scanning is slow."""
     from importlib.metadata import entry_points
 
-    return {entry.name: entry for entry in reversed(tuple(entry_points(group=group)))}
+    own_first = sorted(entry_points(group=group), key=lambda entry: not entry.value.startswith("dubito."))
+    found: dict[str, EntryPoint] = {}
+    for entry in own_first:
+        found.setdefault(entry.name, entry)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the program, as the group ``dubito.commands`` declares it: it is imported only when it is used."""
+
+    path: str
+    """A function with typer's annotations, or a `typer.Typer` with commands of its own: ``package.module:name``."""
+    summary: str
+    """One line for the list of commands."""
 
 
 def import_object(name: str, path: object) -> Any:

@@ -168,7 +168,7 @@ def test_the_round_trip_types_what_a_user_would(
 ) -> None:
     """With fewer digits than the demo has; what it types is run here where it need not be a process of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dubito.cli.jobs.demo.DIGITS", 200)
+    monkeypatch.setattr("dubito.cli.commands.demo.PICTURES", 200)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # Threads of several processes wait for each other.
         monkeypatch.setenv(name, "1")
     if not own_process:
@@ -196,7 +196,7 @@ def test_the_round_trip_types_what_a_user_would(
 
 
 def test_a_round_trip_ends_where_a_command_fails(run: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dubito.cli.jobs.demo.DIGITS", 4)
+    monkeypatch.setattr("dubito.cli.commands.demo.PICTURES", 4)
     monkeypatch.setattr(subprocess, "run", lambda words, check: subprocess.CompletedProcess(words, 1))
     ran = run("demo", "--round-trip", "-o", "there")
     assert ran.code == 1

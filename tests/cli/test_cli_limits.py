@@ -172,7 +172,11 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
         (("--quota", "0=1", "--quota", "0=2"), 2, "--quota 0=2 names a class twice"),
         (("--quota", "5", "--quota", "6"), 2, "--quota 6 is given twice for every class"),
         (("--classes", "kinds.csv"), 2, "means nothing without quotas; pass --quotas, too."),
-        (("--quota", "4", "-s", "doubt-coreset", "--beam-width", "3"), 2, "--beam-width 3 goes with neither costs nor"),
+        (
+            ("--quota", "4", "-s", "doubt-coreset", "--beam-width", "3"),
+            2,
+            "--beam-width 3 cannot be combined with costs or",
+        ),
     ],
 )
 def test_limits_that_cannot_be_are_reported_in_one_line(

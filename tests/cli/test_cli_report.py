@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
-from dubito.cli.jobs.report import about_run
+from dubito.cli.commands.report import about_run
 from dubito.experiments.journal import Journal, sealed
 from dubito.experiments.plan import Data
 from dubito.experiments.runner import read_folder

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dubito.cli.commands.reproduce import exhibit_names, tally, training, working
 from dubito.cli.output import Stopped
 from dubito.experiments.models.networks.network import Mlp
 from dubito.experiments.plan import Data, Experiment, Schedule, read_shipped
-from dubito.paper import exhibits, networks_study
-from dubito.paper.networks_study import NetworkStudy
+from dubito.paper import network_studies
+from dubito.paper.exhibits import exhibits
+from dubito.paper.network_studies import NetworkStudy
+from dubito.paper.reproduce import exhibit_names, tally, training, working
 
 from .conftest import Program
 
@@ -113,8 +114,8 @@ def small_experiment(name: str) -> Experiment:
 def test_networks_are_trained_in_the_folder_of_runs_and_a_second_call_only_reads(
     run: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(networks_study, "read_shipped", small_experiment)
-    monkeypatch.setattr(networks_study, "COLLECTIONS", {"None": "digits"})
+    monkeypatch.setattr(network_studies, "read_shipped", small_experiment)
+    monkeypatch.setattr(network_studies, "COLLECTIONS", {"None": "digits"})
     monkeypatch.setitem(exhibits(), "figure-5", replace(exhibits()["figure-5"], quick={"seeds": 2, "rounds": 1}))
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     ran = run("reproduce", "figure-5", "--quick", "--runs-dir", "kept", "-o", "mine")

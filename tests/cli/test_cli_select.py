@@ -212,7 +212,7 @@ def test_a_dry_run_refuses_what_a_strategy_would_refuse(strategy: str, pool: Poo
 def test_a_dry_run_refuses_a_pool_that_is_too_large_for_its_strategy(tmp_path: Path, run: Program) -> None:
     np.save(tmp_path / "large.npy", np.zeros((1001, 1)))
     command = ("select", "large.npy", "--budget", "3", "--strategy", "optimal-coreset")
-    assert "on 1001 points would hold" in run(*command, "--dry-run").complaint
+    assert "on 1001 points would need" in run(*command, "--dry-run").complaint
 
 
 # People

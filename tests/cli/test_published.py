@@ -17,13 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.cli.commands.run import experiment_names
-from dubito.cli.inputs.published import download_bar
-from dubito.cli.jobs.report import known_classes
+from dubito.cli.commands.report import known_classes
+from dubito.cli.commands.run import download_bar, experiment_names
 from dubito.experiments import images as loading
-from dubito.experiments.downloads import PublishedFile
 from dubito.experiments.plan import Data
-from dubito.experiments.published_images import CIFAR10, read_cifar
+from dubito.paper.downloads import PublishedFile
+from dubito.paper.images import CIFAR10, read_cifar
 
 from .conftest import Program, read_terminal
 
@@ -173,7 +172,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path / "site")) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}/{CIFAR10.archive.name}"
         small = PublishedFile(CIFAR10.archive.name, address, f"md5:{digits}", len(content))
-        monkeypatch.setitem(loading.COLLECTIONS, "cifar10", partial(read_cifar, replace(CIFAR10, archive=small)))
+        monkeypatch.setitem(loading.BUILT_IN, "cifar10", partial(read_cifar, replace(CIFAR10, archive=small)))
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield
         server.shutdown()
@@ -188,7 +187,7 @@ def test_missing_images_are_brought_where_that_is_allowed(run: Program, tmp_path
 
 
 SHOW = """
-from dubito.cli.inputs.published import download_bar
+from dubito.cli.commands.run import download_bar
 with download_bar(False) as progress:
     for done in (1, 5, 10):
         progress("weights.pth", done * 10**6, 10**7)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dubito.experiments import built_in_data as builtin
+from dubito.experiments import data as builtin
 from dubito.experiments import images as loading
 from dubito.experiments import images as pictures
 from dubito.experiments import rounds as stage
 from dubito.experiments.data import Dataset
-from dubito.experiments.image_set import ImageSet
+from dubito.experiments.images import ImageSet
 from dubito.io.formats.delimited import DelimitedTable
+from dubito.paper.toys import quadrants
 
 from .conftest import Program
 
@@ -125,7 +126,7 @@ def test_a_published_collection_is_read_once(
         rng, labels = np.random.default_rng(0), np.arange(60) % 2
         return ImageSet("made", rng.integers(0, 255, (60, 2, 2, 3), np.uint8), labels, ("a", "b"), *EMPTY)
 
-    monkeypatch.setitem(loading.COLLECTIONS, "cifar10", collection)
+    monkeypatch.setitem(loading.BUILT_IN, "cifar10", collection)
     (tmp_path / "once.toml").write_text(PLAN.format(data='images = "cifar10"', pool=""))
     assert run("run", "once.toml", "--workers", "1", "--download").code == 0
     if command == "resume":
@@ -142,13 +143,12 @@ EMPTY = np.empty((0, 2, 2, 3), np.uint8), np.empty(0, np.int64)
 
 def test_a_toy_is_drawn_once_for_each_seed(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: Counts = Counter()
-    quadrants = builtin.BUILT_IN["quadrants"]
 
     def watched(seed: int) -> Dataset:
         drawn.update([seed])
         return quadrants(seed)
 
-    monkeypatch.setitem(builtin.BUILT_IN, "quadrants", watched)
-    (tmp_path / "once.toml").write_text(PLAN.format(data='builtin = "quadrants"', pool=""))
+    monkeypatch.setitem(builtin.BUILT_IN, "watched", watched)
+    (tmp_path / "once.toml").write_text(PLAN.format(data='builtin = "watched"', pool=""))
     assert run("run", "once.toml", "--workers", "1").code == 0
     assert drawn == {0: 1, 1: 1}

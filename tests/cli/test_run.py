@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.cli.jobs.run import data_option, read_workers, warn_of_cost
+from dubito.cli.commands.run import data_option, read_workers, warn_of_cost
 from dubito.cli.output import Board, pace
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import Standing, read_rounds

@@ -18,8 +18,8 @@ import pytest
 import dubito
 from dubito.core.problem import Problem, Selection
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine, cut, open_all, solve
-from dubito.engines.cluster.shard import Opened
-from dubito.engines.cluster.workers import RayWorkers, ThreadPool
+from dubito.engines.cluster.shard import ShardData
+from dubito.engines.cluster.workers import RayWorkers, WorkerPlan
 from dubito.errors import DubitoError
 from dubito.matrix import FloatArray
 from dubito.testing import check_coverage_engine, check_engine
@@ -99,7 +99,7 @@ def test_any_number_of_shards_gives_the_picks_of_the_reference(n_shards: int, cl
     n_pool = problem.pool.shape[0]
     edges = sorted([0, n_pool, *np.random.default_rng(n_shards).integers(0, n_pool + 1, n_shards - 1).tolist()])
     problem = Problem(**{name: getattr(problem, name) for name in problem.__slots__ if name != "quotas"})
-    workers = RayWorkers(cut(problem, edges), ray, ThreadPool(n_shards, 0.1))
+    workers = RayWorkers(cut(problem, edges), ray, WorkerPlan(n_shards, 0.1))
     try:
         found, _ = solve(problem, workers, open_all(workers))
     finally:
@@ -131,12 +131,12 @@ def test_a_worker_that_never_answers_is_reported(cluster: Any, monkeypatch: pyte
     class Silent:
         """A part that is never read; sent whole, since workers do not know this file."""
 
-        def open(self) -> Opened:
+        def open(self) -> ShardData:
             time.sleep(600.0)
             raise AssertionError
 
     monkeypatch.setenv("DUBITO_PATIENCE", "3")
-    workers = RayWorkers([Silent()], ray, ThreadPool(1, 0.1))
+    workers = RayWorkers([Silent()], ray, WorkerPlan(1, 0.1))
     try:
         with pytest.raises(DubitoError, match=r"the worker of shard 0 gave no answer in 3 seconds"):
             open_all(workers)
@@ -181,16 +181,16 @@ def test_nodes_that_die_at_random_moments(
             strike.join()
             cluster.add_node(num_cpus=1)
         assert_same(found, covered if strategy == COVERS else wanted)
-        n_lost += "made anew" in found.notes[0]
+        n_lost += "replaced" in found.notes[0]
     print(f"{KILLS} nodes killed, {n_lost} runs lost a worker, all picks equal")
 
 
 DRIVER = """
 import sys, numpy as np, dubito, ray
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="error")
-from dubito.engines.cluster import frontier
+from dubito.engines.cluster import driver as coreset_driver
 from dubito.engines.cluster.coverage import driver
-frontier.FRONT_ROWS = driver.FRONT_ROWS = 64
+coreset_driver.FRONT_ROWS = driver.FRONT_ROWS = 64
 shards = dubito.Shards([sys.argv[2]], doubt=[sys.argv[3]], journal=sys.argv[4])
 print(dubito.select(shards, int(sys.argv[5]), labeled=range(50), strategy=sys.argv[6]).indices.tolist())
 """

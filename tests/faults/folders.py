@@ -120,7 +120,7 @@ def about_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
     whole = path.read_bytes()
 
     def read() -> str:
-        from dubito.cli.jobs.run import read_about
+        from dubito.cli.commands.report import read_about
 
         return repr(read_about(folder / "run"))
 

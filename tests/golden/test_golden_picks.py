@@ -56,7 +56,7 @@ def test_picks_on_a_gpu_are_those_of_the_first_version(
     pytest.importorskip("triton")
     if not torch.cuda.is_available():
         # The interpreter takes its time for each program, whatever its size.
-        for name, value in {"ROWS": 64, "REFERENCES": 64, "SETTLE_VALUES": 1 << 14, "FULL_GRID": 1}.items():
+        for name, value in {"ROWS": 64, "REFERENCES": 64, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1}.items():
             set_constant(name, value)
     assert_as_written(CudaEngine(device="cuda" if torch.cuda.is_available() else "cpu"), picks, number)
 

@@ -14,18 +14,28 @@ from dubito.engines.cuda.engine import CudaEngine
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.experiments.plan import Experiment, read_shipped, shipped_experiments, shipped_text
 from dubito.experiments.records import Curve
-from dubito.paper import choose_exhibits, exhibits, measure, read_measured, shipped, write_measured
-from dubito.paper.appendix import AcquisitionsStudy, Negative, NegativeStudy, ToyStudy
-from dubito.paper.beams import BeamsStudy
-from dubito.paper.beta import BetaStudy
-from dubito.paper.concentration import Concentration, ConcentrationStudy
-from dubito.paper.discussion import Discussion, DiscussionStudy, two_rows
-from dubito.paper.exhibits import STUDIES, parse_exhibit
-from dubito.paper.mixture import HeatmapStudy, MixtureStudy, Tail, TailStudy, skewness
-from dubito.paper.quadrants import QuadrantsStudy, farthest_in, warped_from
-from dubito.paper.radii import RadiiStudy
-from dubito.paper.timing import Timing, TimingStudy
-from dubito.paper.verdicts import Study
+from dubito.paper.coreset_studies import BeamsStudy, QuadrantsStudy, RadiiStudy, farthest_in, warped_from
+from dubito.paper.exhibits import (
+    STUDIES,
+    choose_exhibits,
+    exhibits,
+    measure,
+    parse_exhibit,
+    read_measured,
+    shipped,
+    write_measured,
+)
+from dubito.paper.mixture_studies import HeatmapStudy, MixtureStudy, Tail, TailStudy, skewness
+from dubito.paper.statement_studies import BetaStudy, Discussion, DiscussionStudy, Timing, TimingStudy, two_rows
+from dubito.paper.study import Study
+from dubito.paper.toy_studies import (
+    AcquisitionsStudy,
+    Concentration,
+    ConcentrationStudy,
+    Negative,
+    NegativeStudy,
+    ToyStudy,
+)
 
 TOY = {"n": 200, "initial": 30, "batch": 10, "rounds": 1, "seeds": 1, "batches": 3, "iterations": 3}
 SMALL: dict[str, Study] = {

@@ -15,9 +15,9 @@ from dubito.experiments.models.networks.network import Mlp
 from dubito.experiments.plan import Experiment, Schedule, read_shipped
 from dubito.experiments.records import Curve, Round
 from dubito.experiments.runner import read_rounds
-from dubito.paper import exhibits, measure, read_measured, shipped, write_measured
-from dubito.paper import networks_study as playing
-from dubito.paper.networks import (
+from dubito.paper import network_studies as playing
+from dubito.paper.exhibits import exhibits, measure, read_measured, shipped, write_measured
+from dubito.paper.network_studies import (
     BEAM,
     BOTH,
     PLAIN,
@@ -27,9 +27,9 @@ from dubito.paper.networks import (
     Ablation,
     Epochs,
     MainExperiments,
+    NetworkStudy,
     epochs_of,
 )
-from dubito.paper.networks_study import NetworkStudy
 from dubito.paper.plots import paper_figure
 
 LABELS = np.array([1000, 1400, 1800])

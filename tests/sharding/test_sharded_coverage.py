@@ -11,10 +11,10 @@ import pytest
 import dubito
 from dubito.core.coverage_reference import running_sums, thinned
 from dubito.core.problem import Interrupted, Selection
-from dubito.engines.cluster import messages as shares
+from dubito.engines.cluster import messages
 from dubito.engines.cluster.coverage import driver
-from dubito.engines.cluster.shard import Part
-from dubito.engines.cluster.workers import Here
+from dubito.engines.cluster.shard import ShardSource
+from dubito.engines.cluster.workers import LocalWorkers
 from dubito.errors import DubitoError
 from dubito.matrix import AnyArray, FloatArray
 from dubito.sharding import run
@@ -52,7 +52,7 @@ def parts(array: AnyArray, edges: list[int] = EDGES) -> list[AnyArray]:
 
 def choose(shards: Shards, budget: int = BUDGET, strategy: str = "doubt-coverage", **more: Any) -> Selection:
     options = {"features": more.pop("features")} if "features" in more else {}
-    more = {"n_workers": 3, "hire": Here, **more}
+    more = {"n_workers": 3, "make_workers": LocalWorkers, **more}
     return select_shards(shards, budget, strategy=build_strategy(strategy, options), **more)
 
 
@@ -140,15 +140,15 @@ def alone_of(
 def test_a_large_pool_is_covered_by_a_sample_and_says_so(
     pool: FloatArray, probabilities: FloatArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "GROUND_ROWS", 100)
+    monkeypatch.setattr(run, "DEFAULT_TARGETS", 100)
     shards = Shards(parts(pool), probabilities=parts(probabilities))
     found = choose(shards, labeled=[1])
     assert_same(found, alone(pool, probabilities=probabilities, labeled=[1], strategy="doubt-coverage:sample=100"))
-    assert "100 rows stand for all that is to be covered; for more say" in found.notes[0]
+    assert "a sample of 100 rows is covered; for a larger one pass" in found.notes[0]
     described = choose(shards, labeled=[1], strategy="doubt-coverage:sample=90")
     assert described.sampled == 90
     assert len(described.notes) == 1
-    monkeypatch.setattr(run, "GROUND_ROWS", N_ROWS)
+    monkeypatch.setattr(run, "DEFAULT_TARGETS", N_ROWS)
     assert choose(shards, labeled=[1]).sampled is None
 
 
@@ -186,7 +186,7 @@ def test_auto_covers_doubt_unless_features_were_trained(
     assert found.indices.tolist() == wanted.indices.tolist()
     assert found.priorities.tobytes() == wanted.priorities.tobytes()
     assert found.strategy == wanted.strategy
-    asked = "as you say" if options else "shards are not asked whether their features were trained"
+    asked = "as you set" if options else "features of shards are assumed to be frozen"
     assert found.notes[0].startswith(f"auto took {wanted.strategy}")
     assert asked in found.notes[0]
 
@@ -210,15 +210,15 @@ def test_strategies_that_look_at_the_whole_pool_first_are_refused(pool: FloatArr
 # Going on
 
 
-class Dying(Here):
+class Dying(LocalWorkers):
     """The driver dies in the middle of a run."""
 
-    def __init__(self, parts: Iterable[Part], calls: int) -> None:
+    def __init__(self, parts: Iterable[ShardSource], calls: int) -> None:
         super().__init__(parts)
         self.calls = calls
 
     def ask(self, method: str, common: Any = (), each: Any = None) -> list[Any]:
-        self.calls -= method == "held" and common[0] == "advance"
+        self.calls -= method == "delegate" and common[0] == "advance"
         if self.calls < 0:
             raise RuntimeError("the driver is dead")
         return super().ask(method, common, each)
@@ -227,7 +227,7 @@ class Dying(Here):
 @pytest.fixture
 def small_fronts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)
-    monkeypatch.setattr(shares, "FEWEST", 1)
+    monkeypatch.setattr(messages, "MIN_REQUEST", 1)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,9 @@ def test_a_run_that_broke_off_goes_on_from_its_journal(
     shards = Shards(parts(pool), probabilities=parts(probabilities), journal=journal)
     for calls in (0, 1, 2, 3) if "radius" not in strategy else ():
         with pytest.raises(RuntimeError, match="dead"):
-            choose(shards, strategy=strategy, labeled=labeled, hire=lambda parts, calls=calls: Dying(parts, calls))
+            choose(
+                shards, strategy=strategy, labeled=labeled, make_workers=lambda parts, calls=calls: Dying(parts, calls)
+            )
     first = choose(shards, 10 if "radius" in strategy else BUDGET, strategy=strategy, labeled=labeled)
     assert first.indices.tolist() == wanted.indices[: len(first)].tolist()
     found = choose(shards, strategy=strategy, labeled=labeled)
@@ -267,18 +269,18 @@ def test_a_run_that_broke_off_goes_on_from_its_journal(
 def test_ctrl_c_keeps_the_picks_so_far(pool: FloatArray, small_fronts: None) -> None:
     wanted = alone(pool, strategy="coverage")
 
-    class Stopping(Here):
+    class Stopping(LocalWorkers):
         n_calls = 0
 
         def ask(self, method: str, common: Any = (), each: Any = None) -> list[Any]:
-            self.n_calls += method == "held" and common[0] == "advance"
+            self.n_calls += method == "delegate" and common[0] == "advance"
             if self.n_calls == 4:
                 self.n_calls += 1
                 raise KeyboardInterrupt
             return super().ask(method, common, each)
 
     with pytest.raises(Interrupted) as stopped:
-        choose(Shards(parts(pool)), strategy="coverage", hire=Stopping)
+        choose(Shards(parts(pool)), strategy="coverage", make_workers=Stopping)
     found = stopped.value.selection
     assert 0 < len(found) < BUDGET
     assert found.indices.tolist() == wanted.indices[: len(found)].tolist()

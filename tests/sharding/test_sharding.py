@@ -10,10 +10,9 @@ import pytest
 
 import dubito
 from dubito.core.problem import Interrupted, Selection
-from dubito.engines.cluster import frontier
-from dubito.engines.cluster import messages as shares
-from dubito.engines.cluster.shard import Part
-from dubito.engines.cluster.workers import Here
+from dubito.engines.cluster import driver, messages
+from dubito.engines.cluster.shard import ShardSource
+from dubito.engines.cluster.workers import LocalWorkers
 from dubito.errors import DubitoError
 from dubito.matrix import AnyArray, FloatArray
 from dubito.sharding.run import PickJournal, select_shards
@@ -39,7 +38,7 @@ def parts(array: AnyArray) -> list[AnyArray]:
 
 
 def choose(shards: Shards, budget: int = BUDGET, strategy: str = "doubt-coreset", **more: Any) -> Selection:
-    more = {"n_workers": 3, "hire": Here, **more}
+    more = {"n_workers": 3, "make_workers": LocalWorkers, **more}
     return select_shards(shards, budget, strategy=build_strategy(strategy, {}), **more)
 
 
@@ -64,14 +63,14 @@ def test_arrays_in_memory(
 
 
 def test_a_worker_lost_before_the_first_round_knows_where_it_is(pool: FloatArray) -> None:
-    class Losing(Here):
+    class Losing(LocalWorkers):
         def ask(self, method: str, common: Any = (), each: Any = None) -> list[Any]:
-            if method in ("labeled", "read", "start", "names"):
+            if method in ("labeled", "read", "start", "ids"):
                 self.lose(1)
             return super().ask(method, common, each)
 
     wanted = dubito.select(pool, BUDGET, labeled=[3, 41, 499], strategy="coreset", engine="cpu")
-    assert_same(choose(Shards(parts(pool)), strategy="coreset", labeled=[3, 41, 499], hire=Losing), wanted)
+    assert_same(choose(Shards(parts(pool)), strategy="coreset", labeled=[3, 41, 499], make_workers=Losing), wanted)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "safetensors", "parquet", "npz"])
@@ -169,7 +168,7 @@ def test_what_cannot_be_read_is_named(pool: FloatArray, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"labeled": [500]}, "names row 500"),
+        ({"labeled": [500]}, "has row 500"),
         ({"labeled": [[1.0, 2.0]]}, "has 2 features, and the shards 6"),
         ({"budget": 501}, "budget"),
         ({"budget": 0}, "budget"),
@@ -190,13 +189,13 @@ def test_workers_are_of_a_known_kind(pool: FloatArray) -> None:
 
 
 def test_shards_that_make_no_sense(pool: FloatArray, tmp_path: Path) -> None:
-    with pytest.raises(DubitoError, match="names no shard"):
+    with pytest.raises(DubitoError, match="shards is empty"):
         Shards([])
     with pytest.raises(DubitoError, match="has 1 shards, and the pool 5"):
         Shards(parts(pool), doubt=[np.ones(500)])
     with pytest.raises(DubitoError, match="both given"):
         Shards([pool], doubt=[np.ones(500)], logits=[np.ones((500, 2))])
-    with pytest.raises(DubitoError, match="holds no shards"):
+    with pytest.raises(DubitoError, match="contains no shards"):
         Shards(tmp_path)
     with pytest.raises(DubitoError, match="no column of features"):
         choose(Shards([{"a": np.ones(3), "b": np.ones(3)}]), 1, strategy="coreset")
@@ -210,7 +209,7 @@ def test_shards_that_make_no_sense(pool: FloatArray, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [({"doubt": [1.0]}, "means nothing to shards"), ({"engine": "cpu"}, "engine"), ({"costs": [1.0]}, "costs")],
+    [({"doubt": [1.0]}, "cannot be used with shards"), ({"engine": "cpu"}, "engine"), ({"costs": [1.0]}, "costs")],
 )
 def test_select_refuses_what_goes_with_arrays_alone(arguments: dict[str, Any], words: str, pool: FloatArray) -> None:
     with pytest.raises(DubitoError, match=words):
@@ -220,10 +219,10 @@ def test_select_refuses_what_goes_with_arrays_alone(arguments: dict[str, Any], w
 # Going on
 
 
-class Dying(Here):
+class Dying(LocalWorkers):
     """The driver dies in the middle of a run."""
 
-    def __init__(self, parts: Iterable[Part], calls: int) -> None:
+    def __init__(self, parts: Iterable[ShardSource], calls: int) -> None:
         super().__init__(parts)
         self.calls = calls
 
@@ -238,14 +237,14 @@ class Dying(Here):
 def test_a_run_that_broke_off_goes_on_from_its_journal(
     labeled: list[int] | None, pool: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
-    monkeypatch.setattr(shares, "FEWEST", 1)
+    monkeypatch.setattr(driver, "FRONT_ROWS", 8)
+    monkeypatch.setattr(messages, "MIN_REQUEST", 1)
     doubt = np.random.default_rng(4).random(500)
     wanted = dubito.select(pool, BUDGET, labeled=labeled, doubt=doubt, strategy="doubt-coreset", engine="cpu")
     shards = Shards(parts(pool), doubt=parts(doubt), journal=str(tmp_path / "picks.journal"))
     for calls in (0, 1, 2, 3):
         with pytest.raises(RuntimeError, match="dead"):
-            choose(shards, labeled=labeled, hire=lambda parts, calls=calls: Dying(parts, calls))
+            choose(shards, labeled=labeled, make_workers=lambda parts, calls=calls: Dying(parts, calls))
     with open(tmp_path / "picks.journal", "ab") as file:
         file.write(b'{"rows": [1, 2')  # What was being written when the power went.
     found = choose(shards, labeled=labeled)
@@ -266,20 +265,20 @@ def test_a_journal_of_something_else_is_refused(pool: FloatArray, tmp_path: Path
     with pytest.raises(DubitoError, match="damaged in line 2"):
         choose(Shards(parts(pool), journal=str(path)), strategy="coreset")
     path.write_text("something\n")
-    with pytest.raises(DubitoError, match="no journal of picks"):
+    with pytest.raises(DubitoError, match="is not a journal of picks"):
         choose(Shards(parts(pool), journal=str(path)), strategy="coreset")
     doubt = parts(np.full(500, 0.5))
-    with pytest.raises(DubitoError, match="cannot keep the configurations of a beam"):
+    with pytest.raises(DubitoError, match="cannot store the configurations of a beam"):
         choose(Shards(parts(pool), doubt=doubt, journal=str(path)), strategy="doubt-coreset:beam_width=2")
     assert PickJournal(str(tmp_path / "new"), {}).earlier[0].tolist() == []
 
 
 def test_ctrl_c_keeps_the_picks_so_far(pool: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
-    monkeypatch.setattr(shares, "FEWEST", 1)
+    monkeypatch.setattr(driver, "FRONT_ROWS", 8)
+    monkeypatch.setattr(messages, "MIN_REQUEST", 1)
     wanted = dubito.select(pool, BUDGET, strategy="coreset", engine="cpu")
 
-    class Stopping(Here):
+    class Stopping(LocalWorkers):
         n_calls = 0
 
         def ask(self, method: str, common: Any = (), each: Any = None) -> list[Any]:
@@ -290,7 +289,7 @@ def test_ctrl_c_keeps_the_picks_so_far(pool: FloatArray, monkeypatch: pytest.Mon
             return super().ask(method, common, each)
 
     with pytest.raises(Interrupted) as stopped:
-        choose(Shards(parts(pool)), strategy="coreset", hire=Stopping)
+        choose(Shards(parts(pool)), strategy="coreset", make_workers=Stopping)
     found = stopped.value.selection
     assert 0 < len(found) < BUDGET
     assert found.indices.tolist() == wanted.indices[: len(found)].tolist()

@@ -58,7 +58,7 @@ def test_a_model_that_is_sure_of_its_labels_in_a_space_that_is_not_bent_is_froze
     mixed = np.random.default_rng(2).normal(size=features.shape)
     picked = dubito.select(mixed, 10, strategy="auto", labeled=labeled, probabilities=probabilities)
     assert picked.strategy == "doubt-coverage"
-    assert "of the labeled lie next to one of their class" in picked.notes[-1]
+    assert "of the labeled rows are next to one of their class" in picked.notes[-1]
 
 
 @pytest.mark.parametrize(("features", "taken"), [("frozen", "doubt-coverage"), ("trained", "doubt-coreset")])
@@ -67,7 +67,7 @@ def test_the_user_may_answer(features: str, taken: str) -> None:
     given: dict[str, Any] = {"labeled": labeled, "probabilities": probabilities}
     picked = dubito.select(pool, 5, strategy=f"auto:features={features}", **given)
     assert picked.strategy == taken
-    assert "as you say" in picked.notes[-1]
+    assert "as you set" in picked.notes[-1]
 
 
 def test_without_doubt_every_row_counts_alike() -> None:
@@ -82,7 +82,7 @@ def test_a_model_that_doubts_nothing_has_no_say() -> None:
     certain = np.eye(10)[probabilities.argmax(axis=1)]
     picked = dubito.select(pool, 20, labeled=labeled, probabilities=certain)
     assert picked.indices.tolist() == dubito.select(pool, 20, labeled=labeled, strategy="coverage").indices.tolist()
-    assert picked.notes[-1] == "auto took coverage: the model doubts no row, so all count alike."
+    assert picked.notes[-1] == "auto took coverage: the model has no doubt about any row, so all have the same weight."
 
 
 def test_picks_that_cover_nothing_more_are_reported() -> None:
@@ -108,7 +108,7 @@ def test_too_few_labels_say_nothing() -> None:
     features, labeled, probabilities = bent()
     picked = dubito.select(features, 5, labeled=labeled[:10], probabilities=probabilities, strategy="auto")
     assert picked.strategy == "doubt-coverage"
-    assert "10 labels are too little to tell" in picked.notes[-1]
+    assert "10 labels are not enough to detect training" in picked.notes[-1]
 
 
 @pytest.mark.parametrize(("n_labels", "strength"), [(0, 1.0), (19, 1.0), (20, 3.0)])
@@ -138,7 +138,7 @@ def test_a_large_pool_is_covered_by_a_sample_and_the_selection_says_so(monkeypat
     pool, labeled, probabilities = digits()
     picked = dubito.select(pool, 5, labeled=labeled, probabilities=probabilities, strategy="auto")
     assert picked.sampled == 300
-    assert picked.notes[-1].endswith(" 300 rows stand for all that is to be covered.")
+    assert picked.notes[-1].endswith(" A sample of 300 rows is covered.")
     assert dubito.select(pool, 5, strategy="auto").sampled == 300
 
 

@@ -12,8 +12,7 @@ import dubito
 from dubito.doubt import Softmax
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray
-from dubito.strategies.badge import errors_of, label_errors
-from dubito.strategies.gradients import HostGradients
+from dubito.strategies.badge import HostGradients, errors_of, label_errors
 
 
 def gradients_by_hand(features: FloatArray, probabilities: FloatArray) -> FloatArray:
@@ -60,7 +59,7 @@ def test_factored_distances_are_those_of_the_outer_products() -> None:
     assert gradients.squared_lengths == pytest.approx((written**2).sum(axis=1))
     for some in ([2], [4, 0], [1, 2, 3]):
         assert gradients.to_nearest(np.array(some)) == pytest.approx(expected[some].min(axis=0), abs=1e-12)
-        assert gradients.among(np.array(some)) == pytest.approx(expected[np.ix_(some, some)], abs=1e-12)
+        assert gradients.pairwise(np.array(some)) == pytest.approx(expected[np.ix_(some, some)], abs=1e-12)
 
 
 def test_later_picks_are_drawn_in_proportion_to_the_squared_distance() -> None:

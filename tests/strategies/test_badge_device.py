@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 import dubito
 from dubito.core.problem import Metric
 from dubito.matrix import FloatArray, IntArray, OnDevice
-from dubito.strategies.badge import errors_of, sample
-from dubito.strategies.gradients import HostGradients
-from dubito.strategies.gradients_device import DeviceGradients
+from dubito.strategies.badge import DeviceGradients, HostGradients, errors_of, sample
 
 torch = pytest.importorskip("torch")
 
@@ -41,7 +39,7 @@ def test_a_device_samples_what_the_host_samples(seed: int, metric: Metric) -> No
 def test_many_blocks_of_picks_and_of_rows_are_those_of_the_host(
     metric: Metric, offset: float, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dubito.strategies.gradients_device.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("dubito.strategies.badge.DEVICE_BLOCK_BYTES", block_bytes)
     rng = np.random.default_rng(1)
     features, probabilities = rng.normal(size=(900, 12)) + offset, rng.dirichlet(np.ones(4), 900)
     rows = np.flatnonzero(rng.random(900) < 0.9)
@@ -58,7 +56,7 @@ def test_narrow_features_are_widened_before_they_are_multiplied(dtype: str) -> N
     some = np.array([3, 70, 9])
     assert device.squared_lengths == pytest.approx(host.squared_lengths, rel=1e-12)
     assert device.to_nearest(some) == pytest.approx(host.to_nearest(some), rel=1e-11)
-    assert device.among(some) == pytest.approx(host.among(some), rel=1e-11)
+    assert device.pairwise(some) == pytest.approx(host.pairwise(some), rel=1e-11)
 
 
 def test_directions_are_compared_whatever_the_size_of_the_features() -> None:

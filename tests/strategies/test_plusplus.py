@@ -23,7 +23,7 @@ class Cloud:
         self.squared: FloatArray = ((points[:, None] - points) ** 2).sum(axis=2)
         self.passes, self.proposed = 0, list[int]()
 
-    def among(self, positions: IntArray) -> FloatArray:
+    def pairwise(self, positions: IntArray) -> FloatArray:
         self.proposed.append(len(positions))
         return self.squared[np.ix_(positions, positions)]
 

@@ -197,9 +197,9 @@ def test_the_seed_decides() -> None:
         ({"components": 1}, "components=1 is too small; pass components >= 2"),
         ({"batches": 0}, "batches=0 is too small"),
         ({"samples": 1.5}, "samples=1.5 is not a whole number"),
-        ({"quantile": 1.5}, "quantile=1.5 is no share; pass a number from 0 to 1"),
+        ({"quantile": 1.5}, "quantile=1.5 is not a fraction; pass a number from 0 to 1"),
         ({"exploit": -0.1}, "exploit=-0.1 is not allowed"),
-        ({"exploit": 10}, "exploit=10 is no share"),
+        ({"exploit": 10}, "exploit=10 is not a fraction"),
         ({"covariance": "diagonal"}, "covariance='diagonal' is not known; did you mean 'diag'"),
     ],
 )

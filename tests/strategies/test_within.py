@@ -343,9 +343,9 @@ def test_rows_are_within_quotas_until_their_class_is_full() -> None:
     ("strategy", "words"),
     [
         ("margin", "costs means nothing to strategy='margin'; leave it out, or choose auto, coverage"),
-        (DoubtCoreset(beam_width=3), "beam_width=3 goes with neither costs nor quotas"),
-        (DoubtCoreset(scaling="acquired"), "scaling='acquired' goes with neither costs nor quotas; pass scaling="),
-        (Coreset(beam_width=2), "beam_width=2 goes with neither"),
+        (DoubtCoreset(beam_width=3), "beam_width=3 cannot be combined with costs or quotas"),
+        (DoubtCoreset(scaling="acquired"), "scaling='acquired' cannot be combined with costs or quotas; pass scaling="),
+        (Coreset(beam_width=2), "beam_width=2 cannot be combined with"),
     ],
 )
 def test_what_does_not_go_with_costs_is_refused(strategy: str | Strategy, words: str) -> None:
@@ -358,7 +358,7 @@ def test_what_does_not_go_with_costs_is_refused(strategy: str | Strategy, words:
 def test_the_gpu_engines_say_that_they_take_no_costs() -> None:
     pool = np.random.default_rng(0).standard_normal((9, 2))
     for strategy in ("coreset", "coverage"):
-        with pytest.raises(InvalidArgument, match="engine='cuda' cannot do this: it takes no costs"):
+        with pytest.raises(InvalidArgument, match="engine='cuda' cannot do this: it does not support costs"):
             dubito.select(pool, 2, strategy=strategy, engine="cuda", costs=np.ones(9))
 
 

@@ -1,53 +1,150 @@
 """The command line: one file a command, each of which parses, calls the library and prints.
 
-Only typer is imported before a command runs, so that ``--help`` and ``--version`` are quick.
+A command is imported when it runs or shows its help, so that ``--help``, ``--version`` and the others are quick.
+Packages offer commands by the entry-point group ``dubito.commands``; `dubito.paper` does.
 """
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from dubito.cli.commands.demo import demo
-from dubito.cli.commands.diagnose import diagnose
-from dubito.cli.commands.doctor import doctor
-from dubito.cli.commands.embed import embed
-from dubito.cli.commands.export import export
-from dubito.cli.commands.import_ import import_
-from dubito.cli.commands.label import label
-from dubito.cli.commands.label_studio import label_studio
-from dubito.cli.commands.report import report
-from dubito.cli.commands.reproduce import reproduce
-from dubito.cli.commands.run import resume, run
-from dubito.cli.commands.select import select
-from dubito.cli.commands.simulate import simulate
-from dubito.cli.commands.status import status
-from dubito.cli.commands.update import update
 from dubito.cli.options import fill_in_values
-from dubito.cli.output import HELP_NAMES, build_program, command_wording, exit_code_of
+from dubito.cli.output import HELP_NAMES, command_wording, exit_code_of
+from dubito.errors import DubitoError, InvalidArgument
+from dubito.registry import Command, Registry
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": HELP_NAMES})
-app.command(short_help="Turn a folder of pictures or a table of texts into a pool.")(embed)
-app.command(short_help="Pick the rows of a pool that are worth labeling next.")(select)
-app.command(short_help="Write picks for Label Studio, Prodigy, doccano, folders or a table.")(export)
-app.command(name="import", short_help="Bring labels back from such a tool.")(import_)
-app.command(short_help="Open the labeling page: people label what dubito picks.")(label)
-app.add_typer(
-    label_studio, name="label-studio", help="Picks to a Label Studio server and labels back, round after round."
+HOME = "dubito.cli.commands"
+BUILT_IN: dict[str, Command] = {
+    "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool."),
+    "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next."),
+    "export": Command(f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table."),
+    "import": Command(f"{HOME}.import_:import_", "Bring labels back from such a tool."),
+    "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks."),
+    "label-studio": Command(
+        f"{HOME}.label_studio:label_studio", "Picks to a Label Studio server and labels back, round after round."
+    ),
+    "update": Command(f"{HOME}.update:update", "Let a project go by your own model's probabilities."),
+    "status": Command(f"{HOME}.status:status", "Say what is labeled, how well a model does, and whether to go on."),
+    "simulate": Command(f"{HOME}.simulate:simulate", "Replay active learning on labeled data: would it save labels?"),
+    "diagnose": Command(f"{HOME}.diagnose:diagnose", "Say where a pool stands in the theory, and what follows."),
+    "run": Command(f"{HOME}.run:run", "Play an experiment that a TOML file describes."),
+    "resume": Command(f"{HOME}.run:resume", "Go on with a run that was stopped."),
+    "report": Command(f"{HOME}.report:report", "Make the report of a run again."),
+    "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline."),
+    "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine."),
+}
+COMMANDS = Registry("dubito.commands", BUILT_IN)
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is looked up."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS.names())
+
+    def __len__(self) -> int:
+        return len(COMMANDS.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in BUILT_IN or name in COMMANDS.offered()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return load_command(name)
+
+
+class Program(TyperGroup):
+    """Lists commands by their declarations, and imports the one that runs."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What the list shows of a command."""
+        if cmd_name not in self.commands:
+            return None
+        try:
+            summary = COMMANDS.find("command", cmd_name).summary
+        except DubitoError as error:
+            summary = str(error)
+        return TyperCommand(cmd_name, short_help=summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else self.commands[name], rest
+
+
+@cache
+def load_command(name: str) -> Any:
+    """Import a command, and clean up its help."""
+    declared = COMMANDS.find("command", name)
+    module, _, attribute = declared.path.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:
+        # Broad on purpose: importing another package may fail in any way.
+        problem = f"cannot be loaded from {declared.path} ({type(error).__name__}: {error})"
+        hint = "fix or remove the package that offers it."
+        raise InvalidArgument(problem, argument="command", value=name, hint=hint) from error
+    group = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    if isinstance(found, typer.Typer):
+        group.add_typer(found, name=name, help=declared.summary)
+    else:
+        group.command(name, short_help=declared.summary)(found)
+    command = typer.main.get_group(group).commands[name]
+    clean_up_help(command)
+    return command
+
+
+def clean_up_help(command: Any) -> None:
+    """Show flags without ``<bool>`` and arguments by name only, also in the help of subcommands.
+
+    Newer versions of typer show ``{POOL}`` and ``POOL <str>`` for an argument with a metavar. Older versions do not,
+    and ignore the replaced methods.
+    """
+    for parameter in parameters_of(command):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.param_type_name == "argument" and parameter.metavar:
+            vars(parameter).update(hide_type(parameter.metavar))
+    for child in children_of(command):
+        clean_up_help(child)
+
+
+def parameters_of(command: Any) -> Any:
+    return command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
+
+
+def children_of(command: Any) -> Sequence[Any]:
+    return tuple(command.commands.values()) if isinstance(command, TyperGroup) and type(command) is not Program else ()
+
+
+def hide_type(name: str) -> dict[str, Callable[..., object]]:
+    """Methods that make typer show an argument as ``name``, without a type."""
+    return {"display_type_rich": lambda ctx: None, "get_usage_pieces": lambda ctx: [name]}
+
+
+def options_of(command: Any) -> frozenset[str]:
+    """The option names of a command and its subcommands, such as ``--beam-width``."""
+    own = frozenset(option for parameter in parameters_of(command) for option in parameter.opts)
+    return own.union(*map(options_of, children_of(command)))
+
+
+app = typer.Typer(
+    name="dubito", cls=Program, rich_markup_mode="rich", context_settings={"help_option_names": HELP_NAMES}
 )
-app.command(short_help="Let a project go by your own model's probabilities.")(update)
-app.command(short_help="Say what is labeled, how well a model does, and whether to go on.")(status)
-app.command(short_help="Replay active learning on labeled data: would it save labels?")(simulate)
-app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)
-app.command(short_help="Play an experiment that a TOML file describes.")(run)
-app.command(short_help="Go on with a run that was stopped.")(resume)
-app.command(short_help="Make the report of a run again.")(report)
-app.command(short_help="Measure the paper's figures again, and check their claims.")(reproduce)
-app.command(short_help="See it work on real handwritten digits, offline.")(demo)
-app.command(short_help="Show versions, engines, extras and this machine.")(doctor)
 
 
 def print_version(wanted: bool) -> None:
@@ -79,6 +176,23 @@ def program(
         print(context.get_help())
 
 
+@cache
+def build_program() -> Any:
+    """Build the program once; a process may call it many times."""
+    command = typer.main.get_command(app)
+    clean_up_help(command)
+    return command
+
+
+def wanted_options(command: Any, arguments: Sequence[str]) -> frozenset[str]:
+    """The options of the command that the arguments name, for the wording of errors."""
+    name = next((each for each in arguments if each in command.commands), None)
+    try:
+        return frozenset() if name is None else options_of(command.commands[name])
+    except DubitoError:  # Raised again when the command runs.
+        return frozenset()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; what goes wrong becomes one line on stderr and an exit code.
 
@@ -88,6 +202,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.1.0
     0
     """
-    given, command = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program(app)
-    interface = command_wording(command.options_of(given))
-    return exit_code_of(lambda: command.call(args=given, prog_name="dubito", standalone_mode=False), interface)
+    given, command = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
+    interface = command_wording(wanted_options(command, given))
+    return exit_code_of(lambda: command(args=given, prog_name="dubito", standalone_mode=False), interface)

@@ -7,14 +7,12 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 import typer
-from typer.core import TyperGroup
 
 from dubito.errors import ROW, DubitoError, Interface, Span, in_library, option_of
 
@@ -26,51 +24,7 @@ if TYPE_CHECKING:
 
     from dubito.experiments.runner import Standing
 
-# Cleanup of ``--help``: flags without ``<bool>``, arguments shown by name only.
-
 HELP_NAMES = ["-h", "--help"]
-
-
-class Program(NamedTuple):
-    """The program to call, and the option names of each command, such as ``--beam-width``."""
-
-    call: Callable[..., object]
-    options: Mapping[str, frozenset[str]]
-
-    def options_of(self, arguments: Sequence[str]) -> frozenset[str]:
-        return next((self.options[each] for each in arguments if each in self.options), frozenset())
-
-
-@cache
-def build_program(app: typer.Typer) -> Program:
-    """Build the program once; a process may call it many times.
-
-    Newer versions of typer show ``{POOL}`` and ``POOL <str>`` for an argument with a metavar. Older versions do not,
-    and ignore the replaced methods.
-    """
-    program = typer.main.get_command(app)
-    children = program.commands if isinstance(program, TyperGroup) else {}
-    options = {name: _clean_up_help(command) for name, command in children.items()}
-    return Program(program, {"": _clean_up_help(program, alone=True), **options})
-
-
-def _clean_up_help(command: Any, *, alone: bool = False) -> frozenset[str]:
-    """Clean up the help of a command and its subcommands, and return the names of their options."""
-    parameters = command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-        elif parameter.param_type_name == "argument" and parameter.metavar:
-            vars(parameter).update(hide_type(parameter.metavar))
-    own = frozenset(option for parameter in parameters for option in parameter.opts)
-    children = command.commands.values() if isinstance(command, TyperGroup) and not alone else ()
-    return own.union(*map(_clean_up_help, children))
-
-
-def hide_type(name: str) -> dict[str, Callable[..., object]]:
-    """Methods that make typer show an argument as ``name``, without a type."""
-    return {"display_type_rich": lambda ctx: None, "get_usage_pieces": lambda ctx: [name]}
-
 
 # Escaping of untrusted text (column names, labels, ids, paths): control characters could drive the terminal,
 # direction marks reorder text, and rich reads brackets as markup.

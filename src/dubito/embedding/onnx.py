@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.embedding.networks import DEVICES
 from dubito.embedding.words import unit
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
@@ -26,7 +26,7 @@ LETTERS_A_TOKEN = 32
 GPU, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
-def make_onnx(rest: str, options: OptionsLike) -> "OnnxPictures | OnnxTexts":
+def make_onnx(rest: str, options: Options) -> "OnnxPictures | OnnxTexts":
     """The model in a file; what its inputs are tells whether it takes pictures or texts."""
     if not os.path.isfile(rest):
         raise MissingFile(f"onnx:{rest} names no file", hint="write onnx: and the path of a model.")
@@ -72,8 +72,6 @@ def digest_of(path: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class OnnxTexts:
-    """A model of tokens, and its tokenizer."""
-
     name: str
     version: str
     width: int
@@ -89,7 +87,6 @@ class OnnxTexts:
     framing: Framing | None = None
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width)."""
         tokens = tokens_of(self.tokenizer, [str(text)[: self.letters] for text in batch])
         found = answer(self.name, self.session, self.output, asked_of(self.session, tokens))
         rows = pooled(found, tokens["attention_mask"], self.pooling)
@@ -153,7 +150,7 @@ def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
     return np.asarray((found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-9))
 
 
-def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTexts:
+def _texts(path: str, session: Any, output: str, options: Options) -> OnnxTexts:
     given = options.text("tokenizer")
     place = given or os.path.join(os.path.dirname(path), TOKENIZER)
     if not os.path.isfile(place):
@@ -174,8 +171,6 @@ def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTe
 
 @dataclass(frozen=True, eq=False)
 class OnnxPictures:
-    """A model of pictures, and how they go in."""
-
     name: str
     version: str
     width: int
@@ -192,7 +187,6 @@ class OnnxPictures:
     takes: Takes = "pictures"
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width)."""
         pictures = np.asarray(batch)
         step = self.fixed or len(pictures)
         rows = np.concatenate([self._run(pictures[at : at + step]) for at in range(0, len(pictures), step)])
@@ -211,7 +205,7 @@ class OnnxPictures:
         return pooled(found, None, "mean")[: len(pictures)]
 
 
-def _pictures(path: str, session: Any, output: str, options: OptionsLike) -> OnnxPictures:
+def _pictures(path: str, session: Any, output: str, options: Options) -> OnnxPictures:
     shape = session.get_inputs()[0].shape
     if len(shape) != 4 or len(session.get_inputs()) != 1:
         raise InvalidData(f"{path} takes inputs of shape {shape}", hint="pictures (k, 3, h, w) or texts are wanted.")

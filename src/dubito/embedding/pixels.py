@@ -6,8 +6,8 @@ from itertools import islice
 
 import numpy as np
 
-from dubito.embedding.decoding import measure
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.decoder import measure
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.matrix import AnyArray
 
 SIDE = 32
@@ -27,17 +27,14 @@ class Pixels:
 
     @property
     def version(self) -> str:
-        """The frame."""
         frame = self.framing
         return f"1, {frame.height} x {frame.width} x {frame.channels}"
 
     @property
     def width(self) -> int:
-        """All pixels of all channels."""
         return self.framing.height * self.framing.width * self.framing.channels
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width)."""
         pictures = np.asarray(batch)
         return pictures.reshape(len(pictures), -1).astype(np.float32) / np.float32(255)
 
@@ -65,11 +62,10 @@ class PixelsToFrame:
         return {"frame": np.array([height, width, channels], dtype=np.int64)}
 
     def ready(self, learnt: Mapping[str, AnyArray], /) -> Pixels:
-        """Pixels in that frame."""
         height, width, channels = learnt["frame"].tolist()
         return Pixels(Framing(height, width, "squash", channels))
 
 
-def make_pixels(rest: str, options: OptionsLike) -> PixelsToFrame:
+def make_pixels(rest: str, options: Options) -> PixelsToFrame:
     """``pixels``; ``size`` sets the side."""
     return PixelsToFrame(options.side("size", SIDE) if options.text("size") else None)

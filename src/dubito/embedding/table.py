@@ -16,7 +16,7 @@ from dubito.embedding.source import LOT_BYTES, Content, LeftOut, Lot
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
 from dubito.experiments.images import SUFFIXES
 from dubito.io.cells import CODE, PLAIN_INTEGER, as_number, is_gap, plain_cell
-from dubito.io.formats.arrow import ARROW
+from dubito.io.formats.arrow import ARROW, read_sizes
 from dubito.io.formats.delimited import Text, find_text, open_rows
 from dubito.io.formats.json_rows import each_once
 from dubito.io.formats.parquet import COLUMN
@@ -224,8 +224,6 @@ Holds = Literal["texts", "paths", "bytes", "records"]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is embedded, and what names the rows."""
-
     content: str
     holds: Holds
     id: str | None
@@ -277,7 +275,6 @@ def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> 
 
 
 def listed(rows: TableRows) -> str:
-    """The columns with their types, for a message."""
     return ", ".join(f"{field.name} ({field.type})" for field in rows.schema)
 
 
@@ -337,37 +334,30 @@ class PoolTable:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """Lines that are broken."""
         return tuple(self.rows.broken.values())
 
     @property
     def path(self) -> str:
-        """The file, or the folder."""
         return self.rows.path
 
     @property
     def takes(self) -> Takes:
-        """Texts, or pictures."""
         return "texts" if self.chosen.holds == "texts" else "pictures"
 
     @property
     def shown(self) -> str:
-        """What the column that is embedded is called in the pool."""
         return SHOWN[self.chosen.holds]
 
     @property
     def n_items(self) -> int:
-        """How many rows there are."""
         return self.rows.n_rows
 
     @property
     def columns(self) -> dict[str, str]:
-        """What is embedded, and what names the rows."""
         return {"column": self.chosen.content, "id_column": self.chosen.id or "the number of the row"}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the file, and what was chosen."""
         ids = "rows are called by their numbers" if self.chosen.id is None else f"ids are in {self.chosen.id!r}"
         renamed = [f"{old!r} is called {new!r}" for old, new in self._names.items() if old != new]
         described = f"{self.path}: {self.takes} are in {self.chosen.content!r}, {ids}"
@@ -423,7 +413,6 @@ class PoolTable:
             first += len(part)
 
     def contents(self) -> Iterator[Content]:
-        """What is embedded, row by row."""
         for block in self.rows.blocks():
             yield from self._contents(block)
 
@@ -442,7 +431,6 @@ class PoolTable:
 
     @property
     def _root(self) -> str:
-        """Where paths begin."""
         return self.path if os.path.isdir(self.path) else os.path.dirname(self.path)
 
     def _carried(self, part: Any, first: int) -> Any:
@@ -506,7 +494,6 @@ STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
 def read_arrow(path: str) -> TableRows:
-    """A Parquet or Feather file."""
     is_parquet = suffix_of(path) not in ARROW
     pyarrow = require("pyarrow", extra="files")
     with reading(path):
@@ -515,14 +502,17 @@ def read_arrow(path: str) -> TableRows:
                 schema, n_rows = file.schema_arrow, file.metadata.num_rows
         else:
             with pyarrow.memory_map(path) as mapped:
-                schema, n_rows = _sized(pyarrow.ipc.open_file(mapped))
+                schema, n_rows = pyarrow.ipc.open_file(mapped).schema, sum(n for n, _ in _batch_sizes(mapped))
     plain = plain_schema(schema)
     blocks = _parquet_blocks if is_parquet else _feather_blocks
     return TableRows(path, plain, n_rows, lambda: blocks(path, plain))
 
 
-def _sized(file: Any) -> tuple[Any, int]:
-    return file.schema, sum(file.get_batch(place).num_rows for place in range(file.num_record_batches))
+def _batch_sizes(mapped: Any) -> list[tuple[int, int]]:
+    """The rows of each batch, and the bytes that it and all dictionaries unpack to."""
+    mapped.seek(0)
+    batches, dictionaries = read_sizes(memoryview(mapped.read_buffer()))
+    return [(batch.n_rows, dictionaries + sum(batch.sizes)) for batch in batches]
 
 
 def _parquet_blocks(path: str, schema: Any) -> Iterator[Any]:
@@ -539,7 +529,8 @@ def _feather_blocks(path: str, schema: Any) -> Iterator[Any]:
     pyarrow = require("pyarrow", extra="files")
     with reading(path), pyarrow.memory_map(path) as mapped:
         file = pyarrow.ipc.open_file(mapped)
-        for place in range(file.num_record_batches):
+        for place, (_, n_bytes) in enumerate(_batch_sizes(mapped)):
+            hold(path, "a batch", n_bytes)
             batch = file.get_batch(place)
             batch.validate(full=True)
             yield pyarrow.Table.from_batches([batch]).cast(schema)

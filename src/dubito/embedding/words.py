@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.matrix import AnyArray
 
 WIDTH = 256
@@ -54,7 +54,6 @@ class Words:
 
     @property
     def width(self) -> int:
-        """How many directions there are."""
         return int(self.directions.shape[1])
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
@@ -118,7 +117,6 @@ class WordsToLearn:
         return vstack(parts, format="csr") if parts else _nothing(len(columns))
 
     def ready(self, learnt: Mapping[str, AnyArray], /) -> Words:
-        """The embedder that knows this."""
         return Words(learnt["columns"], learnt["weights"], learnt["directions"])
 
 
@@ -128,7 +126,7 @@ def _nothing(width: int) -> Any:
     return csr_matrix(np.zeros((1, max(1, width)), dtype=np.float32))
 
 
-def make_words(rest: str, options: OptionsLike) -> WordsToLearn:
+def make_words(rest: str, options: Options) -> WordsToLearn:
     """``words``; ``width`` sets how many directions are kept."""
     return WordsToLearn(options.whole("width", WIDTH))
 

@@ -1,4 +1,4 @@
-"""The reference as an engine: slow, and right by inspection."""
+"""The reference algorithms as an engine."""
 
 import time
 from dataclasses import dataclass
@@ -15,58 +15,57 @@ from dubito.engines.base import Estimate
 from dubito.matrix import len_of
 
 TRIAL_ROWS = 1024
+"""Number of rows in the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceEngine:
-    """`dubito.core.reference` behind the engine's protocol. Holds the pool in float64."""
+    """`dubito.core.reference` as an engine. Copies the pool to float64."""
 
     name: ClassVar[str] = "reference"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
-        """None: it takes every problem, in its own time."""
         return []
 
     def pays(self, problem: Problem) -> bool:
-        """Always, where nothing better does: it stands last."""
+        """Always: it is the last engine in order of preference."""
         return True
 
     def estimate(self, problem: Problem) -> Estimate:
-        """A pass over the candidates for every reference, and for every pick of every configuration."""
+        """One pass over the candidates per reference, and per pick and configuration."""
         n, d = len(problem.candidates), problem.pool.shape[1]
         n_passes = len_of(problem.references) + problem.budget * problem.beam_width
-        # The candidates, and the differences of a pass; priorities of each configuration, and of its child.
+        # The candidates and the differences of a pass; the priorities of each configuration and of its child.
         n_bytes = 8 * n * (2 * d + 2 * problem.beam_width + 4)
         return Estimate(n_bytes, n_passes * n * d * settle_seconds(d), self.name)
 
     def catch_up(self, problem: Problem) -> None:
-        """Nothing: it starts afresh every time."""
+        """Known distances are not used."""
 
     def solve(self, problem: Problem) -> Solution:
-        """Every pick costs a pass over the pool; an interruption keeps nothing."""
+        """Every pick takes a pass over the pool. An interruption loses all picks."""
         return Solution(reference.solve(problem))
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageReference:
-    """`dubito.core.coverage_reference` behind the engine's protocol. Holds the pool in float64."""
+    """`dubito.core.coverage_reference` as an engine. Copies the pool to float64."""
 
     name: ClassVar[str] = "reference"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
     keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
-        """None: it takes every problem, in its own time."""
         return []
 
     def pays(self, problem: CoverageProblem) -> bool:
-        """Always, where nothing better does: it stands last."""
+        """Always: it is the last engine in order of preference."""
         return True
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
-        """A pass over the pool for every reference and candidate; for every pick again, where too many to keep."""
+        """One pass over the pool per reference and candidate, and per pick if the kernels do not fit in memory."""
         (n, d), n_candidates = problem.pool.shape, len(problem.candidates)
         kernels = 8 * n * n_candidates
         n_passes = n_candidates * (1 if kernels <= coverage.KEPT_BYTES else problem.budget)
@@ -74,15 +73,15 @@ class CoverageReference:
         return Estimate(n_bytes, (len_of(problem.references) + n_passes) * n * d * settle_seconds(d), self.name)
 
     def catch_up(self, problem: CoverageProblem) -> None:
-        """Nothing: it starts afresh every time."""
+        """Known distances are not used."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
-        """Every pick looks at every pair; an interruption keeps nothing."""
+        """Every pick considers every pair. An interruption loses all picks."""
         return Solution((coverage.greedy(problem),))
 
 
 def settle_seconds(d: int) -> float:
-    """Seconds for each feature of a pass, from a small one here."""
+    """Seconds per feature of a pass, measured on a small one."""
     points, best = np.ones((TRIAL_ROWS, d)), np.inf
     for _ in range(3):
         started = time.perf_counter()

@@ -8,12 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dubito.experiments.built_in_data import builtin_dataset
-    from dubito.experiments.data import Dataset, make_dataset, read_dataset
+    from dubito.experiments.data import Dataset, builtin_dataset, make_dataset, read_dataset
     from dubito.experiments.images import ImageSet, load_images
     from dubito.experiments.models.linear import Forest, Linear, Sklearn
     from dubito.experiments.models.networks.network import Mlp, Torch
-    from dubito.experiments.models.networks.vgg16 import Vgg16
     from dubito.experiments.models.probe import Probe
     from dubito.experiments.plan import (
         Arm,
@@ -45,7 +43,6 @@ __all__ = [
     "Standing",
     "Summary",
     "Torch",
-    "Vgg16",
     "builtin_dataset",
     "curves",
     "dataset_for",
@@ -63,14 +60,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "built_in_data": ("builtin_dataset",),
     "data": (
         "Dataset",
+        "builtin_dataset",
         "make_dataset",
         "read_dataset",
     ),
-    "image_set": ("ImageSet",),
-    "images": ("load_images",),
+    "images": (
+        "ImageSet",
+        "load_images",
+    ),
     "models.linear": (
         "Forest",
         "Linear",
@@ -80,7 +79,6 @@ _HOMES = {
         "Mlp",
         "Torch",
     ),
-    "models.networks.vgg16": ("Vgg16",),
     "models.probe": ("Probe",),
     "plan": (
         "Arm",

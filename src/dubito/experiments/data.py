@@ -1,6 +1,8 @@
-"""Data whose classes are known: read from files, divided by a seed into what may be asked for and what tests."""
+"""Data with known classes, from files or built in, divided by a seed into what may be asked for and what tests."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import get_args
 
 import numpy as np
@@ -11,6 +13,7 @@ from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
 from dubito.io.missing_values import Missing, keeping_gaps, settle_missing
 from dubito.io.source import gather
 from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.registry import Registry
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
 from dubito.request.labels import are_labels, as_labels
 
@@ -262,3 +265,37 @@ def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
         raise InvalidData(f"the test set of {data.name} holds the class {unknown[0]!r}, which the data never shows.")
     codes = np.array([place[str(value)] for value in labels.tolist()], dtype=np.int64)
     return replace(data, test_features=matrix, test_labels=codes)
+
+
+# Data that needs no file, by the name that ``builtin =`` calls it.
+
+
+@lru_cache(maxsize=1)
+def _read_digits() -> Dataset:
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    return make_dataset("digits", data.data / 16.0, data.target)
+
+
+def digits(seed: int) -> Dataset:
+    """Scikit-learn's 1,797 handwritten digits: 8 × 8 pixels between 0 and 1, the same for every seed."""
+    return _read_digits()
+
+
+DatasetMaker = Callable[[int], Dataset]
+"""A function of a seed: the same data always, or drawn anew for each seed."""
+
+BUILT_IN: dict[str, DatasetMaker] = {"digits": digits}
+DATASETS = Registry("dubito.datasets", BUILT_IN)
+
+
+def builtin_dataset(name: str, seed: int) -> Dataset:
+    """The data set of that name for a seed.
+
+    Examples
+    --------
+    >>> builtin_dataset("digits", 0).features.shape
+    (1797, 64)
+    """
+    return DATASETS.find("builtin", name)(seed)

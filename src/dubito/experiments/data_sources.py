@@ -10,10 +10,8 @@ from typing import cast
 import numpy as np
 
 from dubito.errors import PASS, InvalidArgument, InvalidData, MemoryLimit
-from dubito.experiments.built_in_data import builtin_dataset
-from dubito.experiments.data import DataFile, Dataset, read_data_file
-from dubito.experiments.downloads import DownloadProgress
-from dubito.experiments.images import COLLECTIONS, SUFFIXES, Size, check_size, find_images, is_table
+from dubito.experiments.data import DataFile, Dataset, builtin_dataset, read_data_file
+from dubito.experiments.images import COLLECTIONS, SUFFIXES, DownloadProgress, Size, check_size, find_images, is_table
 from dubito.experiments.plan import Data, Experiment
 from dubito.io import read_array
 from dubito.io.durable import explain_disk_full, load_sealed, save_sealed
@@ -134,7 +132,7 @@ class DataSource:
     @property
     def is_published(self) -> bool:
         """Whether the data is a published collection of images."""
-        return self.settings.images in COLLECTIONS
+        return self.settings.images in COLLECTIONS.names()
 
     def _read(self, download: bool, progress: DownloadProgress | None) -> Dataset:
         if self.file is not None:

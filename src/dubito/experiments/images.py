@@ -1,29 +1,98 @@
-"""Images with their classes: CIFAR-10, CIFAR-100 and SVHN as published, folders of pictures, and Parquet files.
+"""Images with their classes: folders of pictures, Parquet files, and published collections by name.
 
-Nothing is ever unpickled, no archive is unpacked to disk, and what is downloaded is used only once its checksum is
-the published one.
+Packages offer collections by the entry-point group ``dubito.images``: `dubito.paper.images` has CIFAR-10, CIFAR-100 and
+SVHN. Nothing is ever unpickled.
 """
 
 import io
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from dubito.errors import PASS, DubitoError, InvalidArgument, InvalidData, MissingFile, by_interface, named
-from dubito.experiments.downloads import DownloadProgress, PublishedFile, data_folder, default_folder
-from dubito.experiments.image_set import ImageArray, ImageSet
-from dubito.experiments.published_images import CIFAR10, CIFAR100, SVHN, read_cifar, read_svhn, refuse_pickles
+from dubito.experiments.data import Dataset
 from dubito.io import Source, open_source, read_array, split_spec
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.formats.parquet import read_bytes
 from dubito.io.limits import PICTURE_FORMATS, Allowance, allowance
 from dubito.io.source import natural_order, nearest, reading
 from dubito.matrix import AnyArray, IntArray
+from dubito.registry import Registry
+
+ImageArray = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageSet:
+    """Images in 8-bit color and the class of each, with or without a test set.
+
+    Examples
+    --------
+    >>> gray = np.full((4, 2, 2, 3), 128, dtype=np.uint8)
+    >>> flags = ImageSet("flags", gray, np.array([0, 1, 0, 1]), ("red", "blue"), gray[:0], np.array([], dtype=np.int64))
+    >>> flags.size, flags.has_test
+    ((2, 2), False)
+    """
+
+    name: str
+    images: ImageArray
+    """(n, h, w, 3), red, green and blue last."""
+    labels: IntArray
+    """(n,) codes: places in `classes`."""
+    classes: tuple[str, ...]
+    test_images: ImageArray
+    """(t, h, w, 3); no rows where there is no test set."""
+    test_labels: IntArray
+    """(t,)"""
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise InvalidData(
+                f"{self.name} holds one class only ({self.classes[:1]})", hint="there is nothing to learn."
+            )
+        if not len(self.images):
+            raise InvalidData(f"{self.name} holds no images.")
+        _check_part(self, f"the images of {self.name}", self.images, self.labels)
+        _check_part(self, f"the test images of {self.name}", self.test_images, self.test_labels)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of every image."""
+        return self.images.shape[1], self.images.shape[2]
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there is anything to test on."""
+        return len(self.test_labels) > 0
+
+    def as_dataset(self) -> Dataset:
+        """The same arrays, not copied, as what experiments run on; its `split` sets a test set apart."""
+        return Dataset(self.name, self.images, self.labels, self.classes, self.test_images, self.test_labels)
+
+
+def _check_part(images: ImageSet, what: str, pixels: ImageArray, labels: IntArray) -> None:
+    if pixels.dtype != np.uint8 or pixels.shape[1:] != (*images.size, 3):
+        raise InvalidData(
+            f"{what} have shape {pixels.shape} and type {pixels.dtype}",
+            hint="they must be (n, height, width, 3) uint8, those of the test set as large as the others.",
+        )
+    if labels.shape != (len(pixels),):
+        raise InvalidData(f"{what} are {len(pixels)} and their labels have shape {labels.shape}", hint="pass one each.")
+    n_classes = len(images.classes)
+    odd = np.flatnonzero((labels < 0) | (labels >= n_classes))
+    if len(odd):
+        raise InvalidData(
+            f"{what} have the label {labels[odd[0]]} at number {odd[0]}, and there are {n_classes} classes",
+            hint=f"labels go from 0 to {n_classes - 1}.",
+        )
+
 
 # Pictures of the usual formats as arrays of one size (Pillow).
 
@@ -281,24 +350,60 @@ def _codes(path: str, names: AnyArray, classes: tuple[str, ...]) -> IntArray:
     return np.array([place[text] for text in texts], dtype=np.int64)
 
 
+# Where published files are kept.
+
+DATA_VARIABLE = "DUBITO_DATA"
+"""Of the environment: the folder of published files."""
+
+
+def default_folder() -> Path:
+    """Where published collections are kept unless a folder is named.
+
+    What the environment variable ``DUBITO_DATA`` says, else ``dubito`` in the user's cache.
+    """
+    named = os.environ.get(DATA_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dubito")
+
+
+def data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path:
+    """The folder of published files, by its name or the default; it must exist unless a download may make it."""
+    if data_dir is None:
+        return default_folder()
+    folder = Path(data_dir).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgument(
+            "is a file", argument="data_dir", value=str(folder), hint="pass the folder that holds it."
+        )
+    if not folder.exists() and not download:
+        raise MissingFile("does not exist", argument="data_dir", value=str(folder), hint="check the path.")
+    return folder
+
+
+class DownloadProgress(Protocol):
+    """Called along the way of a download."""
+
+    def __call__(self, name: str, done: int, total: int, /) -> None:
+        """The file's name, bytes that are here, bytes in all."""
+        ...
+
+
 # Images by one name or path.
 
 
-class Reader(Protocol):
-    """Reads a published collection."""
+class ImageReader(Protocol):
+    """Reads a published collection, as the entry-point group ``dubito.images`` offers it."""
 
     def __call__(
         self, folder: Path, /, *, allow_download: bool = ..., progress: DownloadProgress | None = ...
     ) -> ImageSet:
-        """Out of a folder, into which missing files may be brought."""
+        """Read it from a folder, into which missing files may be downloaded."""
         ...
 
 
-COLLECTIONS: dict[str, Reader] = {
-    "cifar10": partial(read_cifar, CIFAR10),
-    "cifar100": partial(read_cifar, CIFAR100),
-    "svhn": partial(read_svhn, SVHN),
-}
+BUILT_IN: dict[str, ImageReader] = {}
+COLLECTIONS = Registry("dubito.images", BUILT_IN)
 """Published collections by name."""
 
 
@@ -316,8 +421,8 @@ def load_images(
     Parameters
     ----------
     source : str or path
-        ``cifar10``, ``cifar100`` or ``svhn``; a folder with a folder of pictures for each class, or with ``train`` and
-        ``test`` made so; or a ``.parquet`` file with the columns ``image`` and ``label``.
+        ``cifar10``, ``cifar100``, ``svhn`` or another published collection; a folder with a folder of pictures for each
+        class, or with ``train`` and ``test`` made so; or a ``.parquet`` file with the columns ``image`` and ``label``.
     data_dir : str or path, optional
         Where the files of a published collection are: its archive or what that unpacks to. Without it,
         `default_folder`.
@@ -363,21 +468,20 @@ def find_images(
     progress: DownloadProgress | None = None,
 ) -> ImageSet:
     """What `load_images` does; ``argument`` is what messages call the name."""
-    path = Path(split_spec(name)[0])
-    published = COLLECTIONS.get(name)
-    _refuse_strays(named(argument, name), published is not None, is_table(name), data_dir, download, test, size)
-    if published is not None:
-        return published(data_folder(data_dir, download), allow_download=download, progress=progress)
+    path, is_published = Path(split_spec(name)[0]), name in COLLECTIONS.names()
+    _refuse_strays(named(argument, name), is_published, is_table(name), data_dir, download, test, size)
+    if is_published:
+        read = COLLECTIONS.find(argument, name)
+        return read(data_folder(data_dir, download), allow_download=download, progress=progress)
     if is_table(name):
         return read_table(name, test=test, size=size)
-    refuse_pickles(path)
     if path.is_dir():
         return read_folder(path, size=size)
     if path.exists():
         problem = "is neither a folder nor a .parquet file"
         raise InvalidArgument(problem, argument=argument, value=name, hint="pass one of these.")
-    problem = f"is neither there nor a published collection ({', '.join(COLLECTIONS)})"
-    hint = nearest(name, COLLECTIONS).strip() or "check the path."
+    problem = f"is neither there nor a published collection ({', '.join(COLLECTIONS.names())})"
+    hint = nearest(name, COLLECTIONS.names()).strip() or "check the path."
     raise MissingFile(problem, argument=argument, value=name, hint=hint)
 
 
@@ -405,6 +509,3 @@ def _refuse_strays(
     for argument, (is_stray, purpose) in strays.items():
         if is_stray:
             raise InvalidArgument(f"is {purpose}, not for {source}", argument=argument, hint="leave it out.")
-
-
-__all__ = ["COLLECTIONS", "DownloadProgress", "ImageSet", "PublishedFile", "default_folder", "load_images"]

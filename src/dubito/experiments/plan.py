@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from types import ModuleType
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from dubito.core.problem import Metric
 from dubito.errors import PASS, TRUE_OR_FALSE, InvalidArgument, MissingFile, named
 from dubito.experiments.images import COLLECTIONS, is_table
-from dubito.experiments.models.base import Model
+from dubito.experiments.models.base import Model, NeedsFiles
 from dubito.experiments.models.kinds import model_as_table, model_from_table
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.pools import parse_pool
@@ -26,10 +27,11 @@ from dubito.io import Columns
 from dubito.io.missing_values import Missing
 from dubito.io.source import nearest
 from dubito.matrix import FloatArray, IntArray
+from dubito.registry import Registry
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies import STRATEGIES, Strategy, build_strategy
 from dubito.strategies import option_names as strategy_options
-from dubito.strategies.base import AsksCommittee, Option, spelled
+from dubito.strategies.base import NeedsSamples, Option, spelled
 
 # What an experiment's tables ``[data]`` and ``[schedule]`` hold.
 
@@ -45,7 +47,7 @@ class Data:
     builtin: str | None = None
     """``digits``, or the name of a toy."""
     images: str | None = None
-    """``cifar10``, ``cifar100`` or ``svhn``; a folder with a folder of pictures for each class; a Parquet file."""
+    """A published collection such as ``cifar10``, a folder with a folder for each class, or a Parquet file."""
     size: tuple[int, ...] = ()
     """Height and width to which the pictures of a folder or a Parquet file are resized."""
     test: str | None = None
@@ -88,7 +90,7 @@ class Data:
                 value=self.test,
                 hint=f"name the path, or leave {named('test')} out.",
             )
-        if self.size and self.images in (None, *COLLECTIONS):
+        if self.size and (self.images is None or self.images in COLLECTIONS.names()):
             raise InvalidArgument(
                 "is for pictures in a folder or a Parquet file", argument="size", value=self.size, hint="leave it out."
             )
@@ -238,7 +240,7 @@ class Arm:
     def needs_samples(self) -> bool:
         """Whether it wants probabilities of posterior samples."""
         strategy = self.build()
-        return isinstance(strategy, AsksCommittee) and strategy.needs_samples
+        return isinstance(strategy, NeedsSamples) and strategy.needs_samples
 
     def build(self) -> Strategy:
         """The strategy itself."""
@@ -336,8 +338,6 @@ MOST_SEEDS = 1_000_000
 LATER = ("ignore_columns", "no_label", "missing")
 """Settings that files of earlier versions do not have: written only where they are not as by default."""
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
-PUBLISHED = (*COLLECTIONS, "imagenet", "none")
-"""What stands where a path could, and is none."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -443,7 +443,9 @@ def experiment_from_table(table: Mapping[str, object], *, beside: str | None = N
     with naming("[schedule]"):
         schedule = Schedule(**_section(table, "schedule", Schedule))
     with naming("[model]"):
-        model = model_from_table(_placed(_section(table, "model"), ("weights",), beside))
+        model = model_from_table(_section(table, "model"))
+        if beside is not None and isinstance(model, NeedsFiles):
+            model = model.locate(beside)
     with naming("[[strategies]]"):
         arms = _arms(table.get("strategies"))
     return Experiment(
@@ -493,7 +495,11 @@ def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
 
 def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
     """Data settings with paths that mean the same from anywhere, and tuples for lists."""
-    section = _placed(section, ("path", "test", "images"), beside)
+    for key in ("path", "test", "images"):
+        name = section.get(key)
+        is_published = key == "images" and name in COLLECTIONS.names()
+        if beside is not None and isinstance(name, str) and not is_published:
+            section[key] = os.path.normpath(os.path.join(beside, name))
     for key in ("feature_columns", "ignore_columns", "no_label"):
         names = section.get(key, ())
         names = (names,) if isinstance(names, str) else names
@@ -502,14 +508,6 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
         section[key] = tuple(names)
     if isinstance(section.get("size"), list):
         section["size"] = tuple(section["size"])
-    return section
-
-
-def _placed(section: dict[str, Any], keys: Sequence[str], beside: str | None) -> dict[str, Any]:
-    """Settings with relative paths taken from a folder; names of published data and weights stay as they are."""
-    for key in keys:
-        if beside is not None and isinstance(section.get(key), str) and section[key] not in PUBLISHED:
-            section[key] = os.path.normpath(os.path.join(beside, section[key]))
     return section
 
 
@@ -541,31 +539,33 @@ def _refuse_twice(name: str, values: Sequence[str | int], hint: str) -> None:
             raise InvalidArgument(f"holds {value!r} twice", argument=name, hint=hint)
 
 
-# Experiments that come with the package, by name: the paper's and our own, as ``dubito run NAME`` takes them.
+# Experiments that packages offer, by name, as ``dubito run NAME`` takes them.
 
 SUFFIX = ".toml"
+EXPERIMENTS: Registry[ModuleType] = Registry("dubito.experiments", {})
+"""Packages that hold TOML files of experiments: `dubito.paper.experiments`, and those of plug-ins."""
 
 
-@cache
 def shipped_experiments() -> tuple[str, ...]:
-    """Names of the experiments there are: first the paper's, then our own.
+    """Names of the experiments that installed packages offer.
 
     Examples
     --------
-    >>> shipped_experiments()[:4]
-    ('cifar10-ablation', 'cifar10-main', 'cifar100-main', 'svhn-main')
+    >>> shipped_experiments()[:3]
+    ('cifar10-ablation', 'cifar10-low-noise', 'cifar10-main')
     """
     return tuple(_found())
 
 
+@cache
 def _found() -> dict[str, Traversable]:
-    home = files("dubito.experiments").joinpath("shipped")
-    return {
+    found = {
         each.name.removesuffix(SUFFIX): each
-        for folder in (home / "paper", home / "studies")
-        for each in sorted(folder.iterdir(), key=lambda each: each.name.removesuffix(SUFFIX))
+        for name in EXPERIMENTS.names()
+        for each in files(EXPERIMENTS.find("experiments", name)).iterdir()
         if each.name.endswith(SUFFIX)
     }
+    return dict(sorted(found.items()))
 
 
 def shipped_text(name: str) -> str:

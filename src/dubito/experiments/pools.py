@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.image_set import ImageArray
+from dubito.experiments.images import ImageArray
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
 from dubito.request.arrays import check_choice, check_integer, check_real
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile, named
 from dubito.experiments.data import Dataset
@@ -27,14 +27,15 @@ from dubito.experiments.journal import NAME as JOURNAL
 from dubito.experiments.plan import Experiment, read_experiment
 from dubito.experiments.records import Round
 from dubito.experiments.rounds import SeedData, prepare, prepare_seed, run_rounds, training_rows
-from dubito.experiments.side_by_side import Step, run_together, trains_together
 from dubito.experiments.toml import naming
 from dubito.io import write_atomically
 from dubito.io.durable import explain_disk_full, remove_stale_temporaries, sync_folder
+from dubito.registry import Registry
 from dubito.request.arrays import check_integer
 
 # The work loop of one process.
 
+Step = Callable[[], None]
 PATIENCE = 0.2
 """Seconds between checks on other processes."""
 
@@ -44,7 +45,7 @@ def work(experiment: Experiment, folder: Path, source: DataSource, ledger: Ledge
 
     A run that another process has claimed is waited for, and taken over if that process dies.
     """
-    run_claimed = run_concurrently if trains_together(experiment.model) else run_one_by_one
+    run_claimed = RUNNERS.find("runner", experiment.model.runner)
     with single_blas_thread():
         while remaining := unfinished(ledger, experiment):
             if not run_claimed(remaining, experiment, folder, source, ledger, step):
@@ -71,16 +72,25 @@ def run_one_by_one(
     return completed
 
 
-def run_concurrently(
-    remaining: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
-) -> bool:
-    """Claim every free run and train them concurrently; False if other processes hold all of them."""
-    with ExitStack() as claims:
-        held = [run for run in remaining if claims.enter_context(claim(run, folder))]
-        ours = [run for run in held if not has_all_rounds(ledger, experiment, run)]
-        if ours:
-            run_together(ours, experiment, folder, source, ledger, step)
-        return bool(ours)
+class Runner(Protocol):
+    """Trains runs of an experiment, as the entry-point group ``dubito.runners`` offers it."""
+
+    def __call__(
+        self,
+        remaining: Sequence[Run],
+        experiment: Experiment,
+        folder: Path,
+        source: DataSource,
+        ledger: Ledger,
+        step: Step,
+        /,
+    ) -> bool:
+        """Claim and finish some of the remaining runs; False if other processes hold all of them."""
+        ...
+
+
+RUNNERS: Registry[Runner] = Registry("dubito.runners", {"one-by-one": run_one_by_one})
+"""By the names that models call them in `Model.runner`."""
 
 
 def unfinished(ledger: Ledger, experiment: Experiment) -> list[Run]:

@@ -14,7 +14,7 @@ from dubito.core.problem import Metric
 from dubito.integrations.picking import pick, plain
 from dubito.matrix import FloatArray, IntArray
 from dubito.strategies import Strategy, configure_strategy
-from dubito.strategies.base import minds_doubt
+from dubito.strategies.base import uses_doubt
 
 HINT = "give the learner a fitted estimator with predict_proba; where posterior samples are wanted, ask a Committee."
 
@@ -53,7 +53,7 @@ class Sampling:
             "seed": self.seed,
             **more,
         }
-        if minds_doubt(strategy) and not given.keys() & {"probabilities", "logits", "doubt", "labels"}:
+        if uses_doubt(strategy) and not given.keys() & {"probabilities", "logits", "doubt", "labels"}:
             given["probabilities"] = said_of(learner, X_pool)
         move = learner.transform_without_estimating if learner.on_transformed else lambda points: points
         taught = [member.X_training for member in members_of(learner) if member.X_training is not None]
@@ -64,7 +64,6 @@ class Sampling:
 
 
 def members_of(learner: Any) -> list[Any]:
-    """Those of a committee, or the learner alone."""
     return list(getattr(learner, "learner_list", [learner]))
 
 

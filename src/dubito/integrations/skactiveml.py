@@ -16,7 +16,7 @@ from sklearn.utils import check_consistent_length
 from dubito.integrations.picking import in_turn, pick, seed_of, votes
 from dubito.registry import require
 from dubito.strategies import BUILT_IN, build_strategy
-from dubito.strategies.base import minds_doubt
+from dubito.strategies.base import uses_doubt
 
 base: Any = require("skactiveml.base", extra="skactiveml")
 utils: Any = require("skactiveml.utils", extra="skactiveml")
@@ -27,8 +27,6 @@ HINT = "pass clf=, a classifier of scikit-activeml's, or ensemble=, several, whe
 
 
 class Query(Strategies):
-    """What all of them do."""
-
     # fmt: off
     def query(self, X: Any, y: Any, clf: Any = None, fit_clf: bool = True, ensemble: Any = None,
               fit_ensemble: bool = True, sample_weight: Any = None, candidates: Any = None, batch_size: int = 1,
@@ -44,8 +42,8 @@ class Query(Strategies):
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in USUAL}
         strategy, first = build_strategy(self._strategy, own), 0
         data = (X, y) if sample_weight is None else (X, y, sample_weight)
-        models = self._fitted("clf", clf, fit_clf, data, minds_doubt(strategy))
-        members = self._fitted("ensemble", ensemble, fit_ensemble, data, minds_doubt(strategy))
+        models = self._fitted("clf", clf, fit_clf, data, uses_doubt(strategy))
+        members = self._fitted("ensemble", ensemble, fit_ensemble, data, uses_doubt(strategy))
         labeled = utils.is_labeled(y, self.missing_label_)
         if rows is None:  # Candidates that X may lack: then the pool is what is labeled and, behind it, these.
             X, first = np.concatenate([X[labeled], candidates]), int(labeled.sum())

@@ -14,7 +14,7 @@ from dubito.errors import InvalidArgument, InvalidData
 from dubito.integrations.picking import pick, plain
 from dubito.matrix import IntArray
 from dubito.strategies import Strategy, configure_strategy
-from dubito.strategies.base import minds_doubt
+from dubito.strategies.base import uses_doubt
 
 HINT = (
     "give small-text's learner a classifier that was trained and has predict_proba, or a strategy that needs no model."
@@ -44,7 +44,7 @@ class QueryStrategy:
         Features are ``embeddings`` (n, d), else what the classifier embeds texts as, else the data set's own.
         """
         strategy, probabilities = configure_strategy(self.strategy, self.engine), None
-        if minds_doubt(strategy) and clf is not None:
+        if uses_doubt(strategy) and clf is not None:
             if isinstance(dataset, np.ndarray):
                 problem = "hides the texts from the classifier, whose doubt the strategy wants"
                 raise InvalidArgument(problem, argument="representation", hint=f"leave it out, and {EMBEDDINGS}")
@@ -59,7 +59,6 @@ class QueryStrategy:
 
 
 def features_of(clf: Any, dataset: Any, how: dict[str, Any]) -> Any:
-    """What a text is to distances."""
     if isinstance(dataset, np.ndarray):
         return dataset
     if hasattr(clf, "embed"):

@@ -1,30 +1,12 @@
-"""The paper's figures, tables and claims: a TOML file for each, and what measures it.
+"""The paper's figures, tables and claims, and what only they need: toys, image sets, VGG16, experiments.
 
-`exhibits` lists them; `Exhibit.build` gives the study, whose finding knows whether the claim held.
+Nothing imports this package. It registers itself by the entry points in ``pyproject.toml``, as any plug-in does.
+`exhibits.exhibits` lists the figures; `exhibits.Exhibit.build` gives the study, whose finding knows whether its claim
+held.
 """
 
-from dubito.paper.exhibits import (
-    Exhibit,
-    Measured,
-    choose_exhibits,
-    exhibits,
-    measure,
-    read_measured,
-    shipped,
-    write_measured,
-)
-from dubito.paper.verdicts import Finding, Study, Verdict
+from dubito.registry import Command
 
-__all__ = [
-    "Exhibit",
-    "Finding",
-    "Measured",
-    "Study",
-    "Verdict",
-    "choose_exhibits",
-    "exhibits",
-    "measure",
-    "read_measured",
-    "shipped",
-    "write_measured",
-]
+__all__ = ["REPRODUCE"]
+
+REPRODUCE = Command("dubito.paper.reproduce:reproduce", "Measure the paper's figures again, and check their claims.")

@@ -18,17 +18,12 @@ from typing import Any
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.toml import check_keys, naming
 from dubito.io import write_atomically
-from dubito.paper.appendix import AcquisitionsStudy, NegativeStudy, ToyStudy
-from dubito.paper.beams import BeamsStudy
-from dubito.paper.beta import BetaStudy
-from dubito.paper.concentration import ConcentrationStudy
-from dubito.paper.discussion import DiscussionStudy
-from dubito.paper.mixture import HeatmapStudy, MixtureStudy, TailStudy
-from dubito.paper.networks_study import NetworkStudy
-from dubito.paper.quadrants import QuadrantsStudy
-from dubito.paper.radii import RadiiStudy
-from dubito.paper.timing import TimingStudy
-from dubito.paper.verdicts import Finding, Study, outcome_of
+from dubito.paper.coreset_studies import BeamsStudy, QuadrantsStudy, RadiiStudy
+from dubito.paper.mixture_studies import HeatmapStudy, MixtureStudy, TailStudy
+from dubito.paper.network_studies import NetworkStudy
+from dubito.paper.statement_studies import BetaStudy, DiscussionStudy, TimingStudy
+from dubito.paper.study import Finding, Study, outcome_of
+from dubito.paper.toy_studies import AcquisitionsStudy, ConcentrationStudy, NegativeStudy, ToyStudy
 from dubito.request.arrays import check_choice
 
 SCHEMA = 1
@@ -234,7 +229,7 @@ def measure(
 
     Examples
     --------
-    >>> from dubito.paper import exhibits
+    >>> from dubito.paper.exhibits import exhibits
     >>> finding, record = measure(exhibits()["figure-7"], quick=True)
     >>> record.outcome
     'holds'

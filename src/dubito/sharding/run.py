@@ -13,11 +13,11 @@ import numpy as np
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Interrupted, Metric, Problem, Progress, Request, Selection
 from dubito.doubt.reading import read_doubt
-from dubito.engines.cluster.coverage.driver import Covered, cover
-from dubito.engines.cluster.engine import leave_out, open_all, solve
-from dubito.engines.cluster.frontier import Placed, Traffic, leading
-from dubito.engines.cluster.shard import Opened, Part
-from dubito.engines.cluster.workers import RayWorkers, Workers, connect, thread_pool_of
+from dubito.engines.cluster.coverage.driver import cover
+from dubito.engines.cluster.driver import ShardLayout, Traffic
+from dubito.engines.cluster.engine import exclude, open_all, solve
+from dubito.engines.cluster.shard import NO_ROWS, ShardData, ShardSource
+from dubito.engines.cluster.workers import RayWorkers, Workers, connect, plan_workers
 from dubito.errors import InvalidArgument, InvalidData, named
 from dubito.io.lookup import DOUBT_ROLES
 from dubito.io.source import reading, stack_rows
@@ -30,57 +30,55 @@ from dubito.request.arrays import (
     check_integer,
     refuse_zero_rows,
 )
-from dubito.sharding.shards import Item, Read, Shards
+from dubito.sharding.shards import Item, ItemData, Shards, item_name
 from dubito.strategies.auto import FEWEST, Auto
 from dubito.strategies.base import Strategy
 from dubito.strategies.coreset import Coreset, DoubtCoreset
 from dubito.strategies.coverage import Coverage, DoubtCoverage
 
-# A worker's part of the pool: a few shards one below another, read and made a problem where they are wanted.
-
-NO_ROWS = np.empty(0, dtype=np.int64)
+# The part of the pool that a worker holds: some consecutive shards, read in the worker.
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Shards that one worker holds."""
+    """The shards of one worker."""
 
     items: tuple[Item, ...]
     strategy: Strategy
     metric: Metric
 
-    def open(self) -> Opened:
-        """Read every one of them, check it, and let the strategy make a problem of them."""
+    def open(self) -> ShardData:
+        """Read and check the shards, and let the strategy create the problem."""
         read = [item.read() for item in self.items]
-        features = _joined([each.features for each in read], [name_of(item) for item in self.items])
+        features = _joined([each.features for each in read], [item_name(item) for item in self.items])
         largest = check_finite("pool", features)
         if self.metric == "cosine":
             refuse_zero_rows("pool", features)
         marked = np.concatenate([_mask(each) for each in read])
         candidates, labeled = np.flatnonzero(~marked), np.flatnonzero(marked)
         probabilities, doubt = _doubt(read)
-        planned = alternatives(self.strategy, doubt is not None)
-        if all(getattr(each, "doubt", "confidence") == "confidence" for each in planned):
-            probabilities = None  # All that is asked of them is known by now.
+        strategies = possible_strategies(self.strategy, doubt is not None)
+        if all(getattr(each, "doubt", "confidence") == "confidence" for each in strategies):
+            probabilities = None  # The doubt is computed already.
         request = _request(features, candidates, labeled, self.metric, 1.0 if self.metric == "cosine" else largest)
         request = replace(request, probabilities=probabilities, doubt=doubt)
-        problems = [plan(each, request) for each in planned]
+        problems = [plan(each, request) for each in strategies]
         ids = [each.ids for each in read if each.ids is not None]
-        named_rows = np.concatenate(ids) if len(ids) == len(read) else None
-        return Opened(problems[0], labeled, named_rows, problems[1] if len(problems) > 1 else None)
+        all_ids = np.concatenate(ids) if len(ids) == len(read) else None
+        return ShardData(problems[0], labeled, all_ids, problems[1] if len(problems) > 1 else None)
 
 
-def alternatives(strategy: Strategy, is_doubted: bool) -> list[Strategy]:
-    """What is taken where enough is labeled, and where little is, if that is another one."""
+def possible_strategies(strategy: Strategy, has_doubt: bool) -> list[Strategy]:
+    """The strategy; for `auto`, its choice for many labeled rows, then that for few if it is a different one."""
     if not isinstance(strategy, Auto):
         return [strategy]
-    return list(dict.fromkeys(strategy.take_unasked(is_doubted, n_labeled)[0] for n_labeled in (FEWEST, 0)))
+    return list(dict.fromkeys(strategy.take_for_shards(has_doubt, n_labeled)[0] for n_labeled in (FEWEST, 0)))
 
 
-def asked(strategy: Strategy, n_features: int, is_doubted: bool, metric: Metric) -> Problem | CoverageProblem:
-    """What a strategy asks of an engine, whatever the rows."""
+def empty_problem(strategy: Strategy, n_features: int, has_doubt: bool, metric: Metric) -> Problem | CoverageProblem:
+    """The problem of a strategy, with its options but without the rows of the pool."""
     request = _request(np.zeros((1, n_features)), np.zeros(1, np.int64), NO_ROWS, metric, 1.0)
-    return plan(strategy, replace(request, doubt=np.ones(1) if is_doubted else None))
+    return plan(strategy, replace(request, doubt=np.ones(1) if has_doubt else None))
 
 
 def _request(features: Matrix, candidates: IntArray, labeled: IntArray, metric: Metric, largest: float) -> Request:
@@ -102,7 +100,7 @@ def _request(features: Matrix, candidates: IntArray, labeled: IntArray, metric: 
 
 
 def plan(strategy: Strategy, request: Request) -> Problem | CoverageProblem:
-    """What a strategy asks of an engine, of these rows alone: a sample is taken of all shards together."""
+    """The problem of a strategy for these rows. The driver samples targets, so the option is removed here."""
     if isinstance(strategy, Coverage | DoubtCoverage):
         return replace(strategy, sample=None).plan(request)
     if isinstance(strategy, Coreset | DoubtCoreset):
@@ -112,21 +110,16 @@ def plan(strategy: Strategy, request: Request) -> Problem | CoverageProblem:
     raise InvalidArgument("cannot choose from shards", argument="strategy", value=strategy.name, hint=hint)
 
 
-def name_of(item: Item) -> str:
-    """What messages call a shard."""
-    return str(getattr(item, "address", None) or getattr(item, "name", None) or name_of(getattr(item, "item", item)))
-
-
 def _joined(parts: list[Matrix], names: list[str]) -> Matrix:
     return parts[0] if len(parts) == 1 else stack_rows(parts, names)
 
 
-def _mask(read: Read) -> AnyArray:
-    return np.zeros(len_of(read.features), dtype=np.bool_) if read.labeled is None else read.labeled
+def _mask(data: ItemData) -> AnyArray:
+    return np.zeros(len_of(data.features), dtype=np.bool_) if data.labeled is None else data.labeled
 
 
-def _doubt(read: list[Read]) -> tuple[AnyArray | None, FloatArray | None]:
-    """Probabilities, where there are any, and doubt; each shard is checked by itself, and brought to doubt there."""
+def _doubt(read: list[ItemData]) -> tuple[AnyArray | None, FloatArray | None]:
+    """The probabilities, if all shards have any, and the doubt, computed for each shard."""
     found = [_doubt_of(each) for each in read]
     doubts = [doubt for _, doubt in found if doubt is not None]
     if len(doubts) < len(read):
@@ -137,10 +130,10 @@ def _doubt(read: list[Read]) -> tuple[AnyArray | None, FloatArray | None]:
     return whole, np.concatenate(doubts)
 
 
-def _doubt_of(read: Read) -> tuple[AnyArray | None, FloatArray | None]:
-    if read.doubt is None:
+def _doubt_of(data: ItemData) -> tuple[AnyArray | None, FloatArray | None]:
+    if data.doubt is None:
         return None, None
-    role, values = read.doubt
+    role, values = data.doubt
     if len(values) == 0:
         return None, np.empty(0)
     given = (values if role == each else None for each in DOUBT_ROLES)
@@ -148,13 +141,13 @@ def _doubt_of(read: Read) -> tuple[AnyArray | None, FloatArray | None]:
     return (None if probabilities is None else np.asarray(probabilities[:])), doubt
 
 
-# A journal of picks: what a run has picked by now, so that another can go on where it broke off.
+# The journal of picks, from which an interrupted run can resume.
 
 KIND = "dubito picks"
 
 
 class PickJournal:
-    """A file with a line for every round, each with a checksum; a line that was not written whole is left out."""
+    """A file with one line per round, each with a checksum. An incomplete last line is removed."""
 
     def __init__(self, path: str, signature: dict[str, Any]) -> None:
         self.path, self.signature = path, digest(signature)
@@ -169,15 +162,15 @@ class PickJournal:
 
     @property
     def earlier(self) -> tuple[IntArray, FloatArray]:
-        """What is written down already."""
+        """The rows and squared priorities in the journal."""
         return np.array(self.rows, dtype=np.int64), np.array(self.squared)
 
     def limit(self, budget: int) -> None:
-        """Forget what a smaller budget does not ask for; the file keeps it."""
+        """Ignore picks beyond the budget. They stay in the file."""
         self.rows, self.squared = self.rows[:budget], self.squared[:budget]
 
     def note(self, picks: IntArray, squared: FloatArray) -> None:
-        """Write a round down; it is on the disk when this returns."""
+        """Append a round; it is on the disk when this returns."""
         with reading(self.path), open(self.path, "a", encoding="utf-8") as file:
             file.write(_line({"rows": picks.tolist(), "squared": [float(each).hex() for each in squared]}))
             _flush(file)
@@ -187,31 +180,31 @@ class PickJournal:
             lines = file.read().split(b"\n")
         whole = [_parsed(line) for line in lines[:-1]]
         if not whole or whole[0] is None or whole[0].get("kind") != KIND:
-            raise InvalidData(f"{self.path} is no journal of picks", hint="name another file.")
+            raise InvalidData(f"{self.path} is not a journal of picks", hint="pass another file.")
         if whole[0]["signature"] != self.signature:
             raise InvalidArgument(
-                f"{self.path} belongs to another run: other shards, labels or another strategy",
+                f"{self.path} belongs to another run, with other shards, labels or strategy",
                 argument="journal",
-                hint="name another file, or remove this one to begin anew.",
+                hint="pass another file, or remove this one to start again.",
             )
         for number, entry in enumerate(whole[1:], 2):
             if entry is None:
                 raise InvalidData(
-                    f"{self.path} is damaged in line {number}", hint="remove that line and all behind it."
+                    f"{self.path} is damaged in line {number}", hint="remove that line and all lines after it."
                 )
             self.rows += entry["rows"]
             self.squared += [float.fromhex(each) for each in entry["squared"]]
         if lines[-1]:
-            self._cut_off(lines[-1])
+            self._truncate(lines[-1])
 
-    def _cut_off(self, rest: bytes) -> None:
-        """A line that was being written when the run ended is no round."""
+    def _truncate(self, rest: bytes) -> None:
+        """Remove the incomplete last line."""
         with reading(self.path), open(self.path, "r+b") as file:
             file.truncate(os.path.getsize(self.path) - len(rest))
 
 
 def digest(values: Any) -> str:
-    """What tells one run from another, in a few digits."""
+    """A hash of JSON values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -232,10 +225,9 @@ def _flush(file: Any) -> None:
     os.fsync(file.fileno())
 
 
-GROUND_ROWS = 2**15
-"""So many rows stand for all that is to be covered, where nobody says how many: every worker holds them all."""
-Hire = Callable[[Iterable[Part]], Workers]
-"""Processes for some parts."""
+DEFAULT_TARGETS = 2**15
+"""The size of the sample to cover if the strategy does not set one. Every worker holds all targets in memory."""
+MakeWorkers = Callable[[Iterable[ShardSource]], Workers]
 
 
 def select_from(
@@ -247,14 +239,14 @@ def select_from(
     engine: str,
     seed: int,
     progress: Progress | None,
-    beside: Mapping[str, object],
+    others: Mapping[str, object],
 ) -> Selection:
-    """What `dubito.select` makes of shards; what goes with an array alone is refused."""
+    """`dubito.select` for shards. ``others`` are arguments that only go with arrays."""
     assert isinstance(pool, Shards)
-    for name, value in beside.items():
+    for name, value in others.items():
         if value is not None:
-            hint = "leave it out; what belongs to rows goes into dubito.Shards, beside the features."
-            raise InvalidArgument("means nothing to shards", argument=name, hint=hint)
+            hint = "leave it out; values per row are passed to dubito.Shards, with the features."
+            raise InvalidArgument("cannot be used with shards", argument=name, hint=hint)
     check_choice("engine", engine, ("auto", "cluster"))
     known: Metric = check_choice("metric", metric, get_args(Metric))
     return select_shards(pool, budget, strategy=strategy, labeled=labeled, metric=known, seed=seed, progress=progress)
@@ -269,91 +261,55 @@ def select_shards(
     metric: Metric = "euclidean",
     seed: int = 0,
     progress: Progress | None = None,
-    hire: Hire | None = None,
+    make_workers: MakeWorkers | None = None,
     n_workers: int | None = None,
 ) -> Selection:
-    """The picks that one machine would make of all shards one below another.
+    """The picks that one machine would make from the concatenated shards.
 
-    Workers are those of a Ray cluster, one for each GPU or processor, unless others are given.
+    The workers are those of a Ray cluster, one for each GPU or processor, unless ``make_workers`` is passed.
     """
     started = time.perf_counter()
     check_integer("budget", budget, least=1)
-    if hire is None:
+    if make_workers is None:
         ray = connect()
-        thread_pool = thread_pool_of(ray, shards.workers, shards.workers_per_gpu)
-        hire, n_workers = (lambda parts: RayWorkers(parts, ray, thread_pool)), thread_pool.size
+        worker_plan = plan_workers(ray, shards.workers, shards.workers_per_gpu)
+        make_workers, n_workers = (lambda sources: RayWorkers(sources, ray, worker_plan)), worker_plan.size
     groups = shards.groups(n_workers or 1)
-    workers = hire(Group(items, strategy, metric) for items in groups)
+    workers = make_workers(Group(items, strategy, metric) for items in groups)
     try:
-        placed, references = _opened(workers, labeled, groups)
-        placed, taken, notes = _taken(strategy, workers, placed, len(references))
-        n_picks = check_budget(budget, int(placed.n_candidates.sum()), int(placed.starts[-1]))
-        problem = _asked(taken, metric, placed, references, n_picks, progress)
-        journal = _journal(shards, taken, problem, placed)
-        found = _solved(taken, problem, workers, placed, journal)
-        notes += _describe_of_sample(taken, found.sampled)
-        notes += (described(workers, placed, found.traffic, journal),)
-        names = _names(workers, found.solution.configurations[0].indices)
+        layout, references = _open(workers, labeled, groups)
+        layout, chosen, notes = _choose_strategy(strategy, workers, layout, len(references))
+        n_picks = check_budget(budget, int(layout.n_candidates.sum()), int(layout.starts[-1]))
+        problem = _problem(chosen, metric, layout, references, n_picks, progress)
+        journal = _journal(shards, chosen, problem, layout)
+        if isinstance(problem, CoverageProblem):
+            assert isinstance(chosen, Coverage | DoubtCoverage)
+            n_targets = chosen.sample or DEFAULT_TARGETS
+            solution, traffic, sampled = cover(problem, workers, layout, journal, n_targets)
+        else:
+            (solution, traffic), sampled = solve(problem, workers, layout, journal), None
+        notes += _describe_sample(chosen, sampled)
+        notes += (describe_run(workers, layout, traffic, journal),)
+        ids = _ids(workers, solution.configurations[0].indices)
     finally:
         workers.close()
-    seconds, n_pool = time.perf_counter() - started, int(placed.starts[-1])
-    return _selection(found, taken.name, seed, seconds, n_pool, names, notes)
-
-
-def _taken(
-    strategy: Strategy, workers: Workers, placed: Placed, n_labeled: int
-) -> tuple[Placed, Strategy, tuple[str, ...]]:
-    """The strategy that `auto` leaves it to, now that it is known what there is, with shards that know it, too."""
-    if not isinstance(strategy, Auto):
-        return placed, strategy, ()
-    taken, note = strategy.take_unasked(placed.facts[leading(placed.facts)].is_doubted, n_labeled)
-    if n_labeled < FEWEST:
-        placed = leave_out(workers, placed, placed.left_out, is_early=True)
-    return placed, taken, (note,)
-
-
-def _solved(
-    strategy: Strategy,
-    problem: Problem | CoverageProblem,
-    workers: Workers,
-    placed: Placed,
-    journal: PickJournal | None,
-) -> Covered:
-    if not isinstance(problem, CoverageProblem):
-        return Covered(*solve(problem, workers, placed, journal), None)
-    assert isinstance(strategy, Coverage | DoubtCoverage)
-    return cover(problem, workers, placed, journal, strategy.sample or GROUND_ROWS)
-
-
-def _describe_of_sample(strategy: Strategy, sampled: int | None) -> tuple[str, ...]:
-    """That a sample is covered, where nobody asked for one."""
-    if sampled is None or getattr(strategy, "sample", None) is not None:
-        return ()
-    more = named("strategy", f"{strategy.name}:sample={4 * sampled}")
-    return (f"{sampled:,} rows stand for all that is to be covered; for more say {more}",)
-
-
-def _selection(
-    found: Covered, strategy: str, seed: int, seconds: float, n_pool: int, ids: AnyArray | None, notes: tuple[str, ...]
-) -> Selection:
-    """What was found; raises Interrupted with it after Ctrl-C."""
-    solution, best = found.solution, found.solution.configurations[0]
+    best = solution.configurations[0]
     selection = Selection(
         indices=best.indices,
         priorities=best.priorities,
         radius=best.radius,
         uncertainty=best.uncertainty,
         configurations=solution.configurations,
-        strategy=strategy,
+        strategy=chosen.name,
         engine="cluster",
         seed=seed,
-        seconds=seconds,
-        n_pool=n_pool,
+        seconds=time.perf_counter() - started,
+        n_pool=int(layout.starts[-1]),
         ids=ids,
         complete=solution.complete,
         covered=best.covered,
         reach=best.reach,
-        sampled=found.sampled,
+        sampled=sampled,
         notes=notes,
     )
     if not solution.complete:
@@ -361,54 +317,78 @@ def _selection(
     return selection
 
 
-def described(workers: Workers, placed: Placed, traffic: Traffic, journal: PickJournal | None) -> str:
-    """What a person may want to know of the run."""
-    lost = f", {workers.n_lost} of which died and were made anew" if workers.n_lost else ""
-    earlier = (
-        f"; {len(journal.rows):,} picks were in the journal already" if journal is not None and journal.rows else ""
-    )
-    n_devices = sum(each.on_device for each in placed.facts)
+def _choose_strategy(
+    strategy: Strategy, workers: Workers, layout: ShardLayout, n_labeled: int
+) -> tuple[ShardLayout, Strategy, tuple[str, ...]]:
+    """The choice of `auto`, and the layout, with shards that solve its problem."""
+    if not isinstance(strategy, Auto):
+        return layout, strategy, ()
+    chosen, note = strategy.take_for_shards(layout.infos[layout.lead].has_doubt, n_labeled)
+    if n_labeled < FEWEST:
+        layout = exclude(workers, layout, layout.excluded, is_early=True)
+    return layout, chosen, (note,)
+
+
+def _describe_sample(strategy: Strategy, sampled: int | None) -> tuple[str, ...]:
+    """A note if only a sample is covered although the strategy does not ask for one."""
+    if sampled is None or getattr(strategy, "sample", None) is not None:
+        return ()
+    more = named("strategy", f"{strategy.name}:sample={4 * sampled}")
+    return (f"a sample of {sampled:,} rows is covered; for a larger one pass {more}",)
+
+
+def describe_run(workers: Workers, layout: ShardLayout, traffic: Traffic, journal: PickJournal | None) -> str:
+    lost = f", {workers.n_lost} of which died and were replaced" if workers.n_lost else ""
+    n_earlier = 0 if journal is None else len(journal.rows)
+    earlier = f"; {n_earlier:,} picks were in the journal already" if n_earlier else ""
+    n_devices = sum(each.on_device for each in layout.infos)
     on = f" ({n_devices} on GPUs)" if n_devices else ""
     moved = (traffic.sent + traffic.received) / 1e6
     return f"cluster: {len(workers)} workers{on}{lost}, {traffic.rounds} rounds, {moved:.1f} MB moved{earlier}"
 
 
-def _opened(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -> tuple[Placed, AnyArray]:
-    """Shards read and placed, and the features of what is labeled: marked in them, named by row, or given."""
-    placed = open_all(workers, [name_of(items[0]) for items in groups])
+def _open(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -> tuple[ShardLayout, AnyArray]:
+    """Have all shards read. Also the features of the labeled points: marked in shards, given by row, or as features."""
+    layout = open_all(workers, [item_name(items[0]) for items in groups])
     parts = [part for part in workers.ask("labeled") if len(part)]
-    width = placed.facts[leading(placed.facts)].n_features
+    width = layout.infos[layout.lead].n_features
     if labeled is not None:
         given = np.asarray(labeled)
         if given.ndim == 1 and given.dtype.kind in "iu":
-            rows = _checked_rows(given.astype(np.int64), int(placed.starts[-1]))
-            placed = leave_out(workers, placed, rows)
+            rows = _check_rows(given.astype(np.int64), int(layout.starts[-1]))
+            layout = exclude(workers, layout, rows)
             parts += [each.features for each in workers.ask("read", (rows,)) if len(each)]
         else:
             parts.append(np.asarray(check_features("labeled", labeled).matrix[:]))
             if parts[-1].shape[1] != width:
                 problem = f"has {parts[-1].shape[1]} features, and the shards {width}"
-                raise InvalidArgument(problem, argument="labeled", hint="embed them alike, or name rows of the pool.")
-    return placed, np.concatenate(parts) if parts else np.empty((0, width))
+                hint = "embed both with the same model, or pass row numbers of the pool."
+                raise InvalidArgument(problem, argument="labeled", hint=hint)
+    return layout, np.concatenate(parts) if parts else np.empty((0, width))
 
 
-def _checked_rows(rows: IntArray, n_pool: int) -> IntArray:
+def _check_rows(rows: IntArray, n_pool: int) -> IntArray:
     wrong = rows[(rows < 0) | (rows >= n_pool)]
     if len(wrong):
-        hint = f"rows go from 0 to {n_pool - 1:,}, through all shards."
-        raise InvalidArgument(f"names row {wrong[0]}, which is not there", argument="labeled", hint=hint)
+        hint = f"pass rows from 0 to {n_pool - 1:,}, numbered through all shards."
+        raise InvalidArgument(f"has row {wrong[0]}, which does not exist", argument="labeled", hint=hint)
     return np.unique(rows)
 
 
-def _asked(
-    strategy: Strategy, metric: Metric, placed: Placed, references: AnyArray, budget: int, progress: Progress | None
+def _problem(
+    strategy: Strategy,
+    metric: Metric,
+    layout: ShardLayout,
+    references: AnyArray,
+    budget: int,
+    progress: Progress | None,
 ) -> Problem | CoverageProblem:
-    """What is asked for, without a row of the pool."""
-    facts = placed.facts[leading(placed.facts)]
+    """The problem for the driver, without a row of the pool."""
+    info = layout.infos[layout.lead]
     largest = float(np.abs(references.astype(np.float64)).max(initial=0.0))
     return replace(
-        asked(strategy, facts.n_features, facts.is_doubted, metric),
-        pool=np.empty((0, facts.n_features), facts.dtype),
+        empty_problem(strategy, info.n_features, info.has_doubt, metric),
+        pool=np.empty((0, info.n_features), info.dtype),
         references=references,
         budget=budget,
         largest=1.0 if metric == "cosine" else largest,
@@ -417,32 +397,32 @@ def _asked(
 
 
 def _journal(
-    shards: Shards, strategy: Strategy, problem: Problem | CoverageProblem, placed: Placed
+    shards: Shards, strategy: Strategy, problem: Problem | CoverageProblem, layout: ShardLayout
 ) -> PickJournal | None:
     if shards.journal is None:
         return None
     if isinstance(problem, Problem) and problem.beam_width > 1:
         hint = f"leave it out, or {named('beam_width')}."
-        raise InvalidArgument("cannot keep the configurations of a beam", argument="journal", hint=hint)
+        raise InvalidArgument("cannot store the configurations of a beam", argument="journal", hint=hint)
     signature = {
         "strategy": repr(strategy),
         "metric": problem.metric,
-        "shards": [name_of(item) for item in shards.items],
-        "rows": int(placed.starts[-1]),
-        "candidates": int(placed.n_candidates.sum()),
-        "largest": max(each.largest for each in placed.facts).hex(),
+        "shards": [item_name(item) for item in shards.items],
+        "rows": int(layout.starts[-1]),
+        "candidates": int(layout.n_candidates.sum()),
+        "largest": max(each.largest for each in layout.infos).hex(),
         "labeled": hashlib.sha256(np.ascontiguousarray(problem.references).tobytes()).hexdigest(),
     }
     if isinstance(problem, CoverageProblem):
-        signature["ground"] = getattr(strategy, "sample", None) or GROUND_ROWS
+        signature["ground"] = getattr(strategy, "sample", None) or DEFAULT_TARGETS
     journal = PickJournal(shards.journal, signature)
     journal.limit(problem.budget)
     return journal
 
 
-def _names(workers: Workers, rows: IntArray) -> AnyArray | None:
-    """(b,) what picks are called, where every shard that has any of them knows."""
-    found = [(here, ids) for here, ids in workers.ask("names", (rows,)) if len(here)]
+def _ids(workers: Workers, rows: IntArray) -> AnyArray | None:
+    """(b,) ids of the picks, if every shard that has any of them has ids."""
+    found = [(here, ids) for here, ids in workers.ask("ids", (rows,)) if len(here)]
     if not found or any(ids is None for _, ids in found):
         return None
     here, ids = np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])

@@ -1,6 +1,6 @@
-"""Strategies decide: each turns a `dubito.core.problem.Request` into picks.
+"""Query strategies: each turns a `dubito.core.problem.Request` into picks.
 
-A strategy is a frozen dataclass of its own options with one method, `choose`. Other packages add theirs by the
+A strategy is a frozen dataclass of its options with a method `choose`. Other packages add strategies with the
 entry-point group ``dubito.strategies``, whose values are such classes.
 """
 
@@ -73,13 +73,13 @@ BUILT_IN: dict[str, Factory] = {
 }
 STRATEGIES = Registry("dubito.strategies", BUILT_IN)
 BY_ARGUMENT = frozenset({"strength", "beam_width", "scaling", "features"})
-"""Options that `dubito.select` and the command line have arguments for."""
+"""Options that are also arguments of `dubito.select` and the command line."""
 
 
 def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
-    """The strategy of that name with these options, or the object itself, which must have none besides its own.
+    """The strategy of that name with these options, or the object itself, for which ``options`` must be empty.
 
-    A name may have options of its own behind it: ``doubt-coreset:doubt=margin,strength=0.5``.
+    A name may include options: ``doubt-coreset:doubt=margin,strength=0.5``.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
             problem = "is neither a name nor a Strategy object"
             hint = f"choose from {', '.join(STRATEGIES.names())}."
             raise InvalidArgument(problem, argument="strategy", value=strategy, hint=hint)
-        whose = f"the {strategy.name!r} object handed in as strategy"
-        _refuse_options(whose, options, set(), "give options to the object itself, or leave them out.")
+        owner = f"the {strategy.name!r} object passed as strategy"
+        _refuse_options(owner, options, set(), "set the options of the object, or leave them out.")
         return strategy
     name, own = spelled(strategy)
     factory = STRATEGIES.find("strategy", name)
@@ -116,22 +116,19 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     except InvalidArgument as error:
         if error.argument not in own:
             raise
-        # An option behind a name is no argument of the call: --doubt is something else.
+        # An option in the name is not an argument of the call: --doubt is something else.
         raise error.reworded(in_library, f"{named('strategy', strategy)}: ") from error
 
 
 def option_names(factory: Factory) -> set[str]:
-    """The options a strategy's class takes."""
+    """The options of a strategy class."""
     return {field.name for field in fields(factory)} if is_dataclass(factory) else set()
 
 
-def _refuse_options(whose: str, options: Mapping[str, object], known: set[str], hint: str) -> None:
+def _refuse_options(owner: str, options: Mapping[str, object], known: set[str], hint: str) -> None:
     for name, value in options.items():
         if name not in known:
-            raise InvalidArgument(f"means nothing to {whose}", argument=name, value=value, hint=hint)
-
-
-# Options of strategies that `dubito.select` and the command line have arguments for.
+            raise InvalidArgument(f"means nothing to {owner}", argument=name, value=value, hint=hint)
 
 
 def configure_strategy(
@@ -143,7 +140,7 @@ def configure_strategy(
     scaling: object = None,
     features: object = None,
 ) -> Strategy:
-    """The strategy with those of select()'s options that were given."""
+    """The strategy with the options of `dubito.select` that were given."""
     if not isinstance(engine, str):
         hint = "pass 'auto' or the name of an engine."
         raise InvalidArgument("is not a name", argument="engine", value=engine, hint=hint)

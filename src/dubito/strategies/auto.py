@@ -29,29 +29,29 @@ EARLY = DoubtCoverage(strength=1.0)
 """For a model trained on very few labels, which may be confident about classes it has never seen."""
 TRAINED = DoubtCoreset(strength=0.25)
 MEMORIZED_DOUBT = 0.01
-"""Labels are memorized if their mean doubt is below this share of the mean doubt of the other rows."""
-SAME_CLASS_SHARE = 0.99
-"""In trained features at least this share of labeled rows have a nearest labeled row of their own class."""
+"""Labels are memorized if their mean doubt is below this fraction of the mean doubt of the other rows."""
+SAME_CLASS_FRACTION = 0.99
+"""In trained features at least this fraction of labeled rows have a nearest labeled row of their own class."""
 FEWEST = 20
 """Models trained on fewer labels than this are overconfident."""
 MIN_LABELS_TO_DETECT = 100
-"""Fewer labels than this do not tell trained features apart: any model memorizes a few."""
+"""With fewer labels than this, trained features cannot be detected: any model memorizes a few."""
 MAX_SEARCHED, MAX_ASKED = 4096, 1024
 """Maximum number of labeled rows to search for nearest neighbors, and of rows whose neighbor is searched."""
 BLOCK = 512
 LARGE, SAMPLE = 200_000, 20_000
-"""Pools with more rows than `LARGE` are covered by way of a sample of `SAMPLE` rows."""
+"""In pools with more rows than `LARGE`, a sample of `SAMPLE` rows is covered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """Covers doubt; scales a core-set by doubt where the features were trained with the labels.
+    """Covers doubt, or scales a core-set by doubt if the features were trained with the labels.
 
     Parameters
     ----------
     features : {"frozen", "trained"}, optional
-        Whether the features were trained with the labels. By default this is decided from the labeled rows: if the
-        model hardly doubts them, and nearly all lie next to one of their own class, the features count as trained.
+        Whether the features were trained with the labels. By default this is decided from the labeled rows: the
+        features count as trained if the model hardly doubts these rows and nearly all are next to one of their class.
     strength, beam_width, scaling : optional
         Options of ``doubt-coreset``. If any is given, that strategy is used, with its own defaults for the others.
     """
@@ -70,7 +70,7 @@ class Auto:
             return
         check_choice("features", self.features, get_args(Origin))
         for option in self._given():
-            problem = f"goes without {named(option)}, which is doubt-coreset's"
+            problem = f"cannot be combined with {named(option)}, an option of doubt-coreset"
             raise InvalidArgument(problem, argument="features", value=self.features, hint="leave one out.")
 
     def _given(self) -> list[str]:
@@ -87,13 +87,13 @@ class Auto:
         )
 
     def choose(self, request: Request) -> Choice:
-        """The choice of the strategy taken, with a note that says which and why."""
+        """The choice of the selected strategy, with a note that says which and why."""
         taken, note = self.take(request)
         choice = taken.choose(request)
         return replace(choice, taken=taken.name, note=note + coverage_note(choice))
 
     def plan(self, request: Request) -> object:
-        """The plan of the strategy taken."""
+        """The plan of the selected strategy."""
         taken, _ = self.take(request)
         assert isinstance(taken, Planner)
         return taken.plan(request)
@@ -101,39 +101,40 @@ class Auto:
     def take(self, request: Request) -> tuple[Strategy, str]:
         """The strategy to use, and a sentence that says why."""
         if given := self._given():
-            return self._paper(), f"auto took doubt-coreset, whose {' and '.join(given)} you set."
+            return self._paper(), f"auto took doubt-coreset, since you set {' and '.join(given)}."
         covers = is_for(request.engine, CoverageProblem)
         if request.doubt is None:
             if not covers:
-                return Coreset(), f"auto took coreset: the engine {request.engine} does not cover."
-            idle = ", however the features came about" if self.features else ""
-            described = f"auto took coverage: without a model's doubt every row counts alike{idle}."
-            return sampled_if_large(Coverage(), request), described
+                return Coreset(), f"auto took coreset: the engine {request.engine} does not support coverage."
+            ignored = ", and features is ignored" if self.features else ""
+            note = f"auto took coverage: without a model's doubt all rows have the same weight{ignored}."
+            return sampled_if_large(Coverage(), request), note
         if covers and not unlabeled_doubt(request).any():
-            return sampled_if_large(
-                Coverage(), request
-            ), "auto took coverage: the model doubts no row, so all count alike."
-        origin, why = (self.features, "as you say") if self.features else detect_origin(request)
+            note = "auto took coverage: the model has no doubt about any row, so all have the same weight."
+            return sampled_if_large(Coverage(), request), note
+        origin, why = (self.features, "as you set") if self.features else detect_origin(request)
         if origin == "trained":
             return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
         if not covers:
-            return DoubtCoreset(), f"auto took doubt-coreset: the engine {request.engine} does not cover."
+            return DoubtCoreset(), f"auto took doubt-coreset: the engine {request.engine} does not support coverage."
         taken = EARLY if len_of(request.references) < FEWEST else FROZEN
-        described = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
-        return sampled_if_large(taken, request), described
+        note = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
+        return sampled_if_large(taken, request), note
 
-    def take_unasked(self, is_doubted: bool, n_labeled: int) -> tuple[Strategy, str]:
-        """`take` for shards, where whether the features were trained cannot be decided from the data."""
+    def take_for_shards(self, has_doubt: bool, n_labeled: int) -> tuple[Strategy, str]:
+        """`take` for shards, from which it cannot be detected whether the features were trained."""
         if given := self._given():
-            return self._paper(), f"auto took doubt-coreset, whose {' and '.join(given)} you set."
-        if not is_doubted:
-            return Coverage(), "auto took coverage: without a model's doubt every row counts alike."
+            return self._paper(), f"auto took doubt-coreset, since you set {' and '.join(given)}."
+        if not has_doubt:
+            return Coverage(), "auto took coverage: without a model's doubt all rows have the same weight."
         if self.features == "trained":
-            described = f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you say)."
-            return TRAINED, described
+            return (
+                TRAINED,
+                f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you set).",
+            )
         taken = EARLY if n_labeled < FEWEST else FROZEN
-        unasked = "shards are not asked whether their features were trained; where they were, say auto:features=trained"
-        why = "features are frozen (as you say)" if self.features else unasked
+        assumed = "features of shards are assumed to be frozen; if they were trained, pass auto:features=trained"
+        why = "features are frozen (as you set)" if self.features else assumed
         return taken, f"auto took doubt-coverage, strength {taken.strength:g}: {why}."
 
 
@@ -144,11 +145,11 @@ def sampled_if_large(strategy: Coverage | DoubtCoverage, request: Request) -> St
 
 def coverage_note(choice: Choice) -> str:
     """Sentences for the note: whether a sample was covered, and whether some picks cover nothing new."""
-    sampled = "" if choice.sampled is None else f" {choice.sampled:,} rows stand for all that is to be covered."
+    sampled = "" if choice.sampled is None else f" A sample of {choice.sampled:,} rows is covered."
     best = choice.configurations[0]
-    n_idle = 0 if best.covered is None else int(np.count_nonzero(best.priorities == 0.0))
-    idle = f" The last {n_idle:,} picks cover nothing more, and are the first rows left." if n_idle else ""
-    return sampled + idle
+    n_zero = 0 if best.covered is None else int(np.count_nonzero(best.priorities == 0.0))
+    rest = f" The last {n_zero:,} picks cover nothing more, and are the first rows left." if n_zero else ""
+    return sampled + rest
 
 
 def unlabeled_doubt(request: Request) -> FloatArray:
@@ -164,29 +165,32 @@ def detect_origin(request: Request) -> tuple[Origin, str]:
     doubt, rows, n_labels = request.doubt, request.labeled, len_of(request.references)
     if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
         few = f"{n_labels} label is" if n_labels == 1 else f"{n_labels} labels are"
-        known = few if n_labels < MIN_LABELS_TO_DETECT else "what is given is"
-        return "frozen", f"{known} too little to tell; where they were trained, say auto:features=trained"
+        known = few if n_labels < MIN_LABELS_TO_DETECT else "the data are"
+        return "frozen", f"{known} not enough to detect training; if they were trained, pass auto:features=trained"
     left = unlabeled_doubt(request)
     if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
-        return "frozen", "the model still doubts what is labeled"
-    share = same_class_share(request, evenly_spaced(rows, MAX_SEARCHED))
-    if share is None:
-        return "frozen", "one class has nearly all labels, which say too little"
-    if share < SAME_CLASS_SHARE:
-        return "frozen", f"only {share:.0%} of the labeled lie next to one of their class"
-    return "trained", f"the model is sure of what is labeled, and {share:.1%} of it lies next to its own class"
+        return "frozen", "the model still doubts labeled rows"
+    fraction = same_class_fraction(request, evenly_spaced(rows, MAX_SEARCHED))
+    if fraction is None:
+        return "frozen", "one class has nearly all labels"
+    if fraction < SAME_CLASS_FRACTION:
+        return "frozen", f"only {fraction:.0%} of the labeled rows are next to one of their class"
+    return (
+        "trained",
+        f"the model is sure of labeled rows, and {fraction:.1%} of them are next to one of their class",
+    )
 
 
-def same_class_share(request: Request, rows: IntArray) -> float | None:
-    """The share of labeled rows whose nearest labeled row has their class, averaged over classes.
+def same_class_fraction(request: Request, rows: IntArray) -> float | None:
+    """The fraction of labeled rows whose nearest labeled row has their class, averaged over classes.
 
     None if fewer than two classes have two rows.
     """
     classes, asked = predicted_classes(request, rows), evenly_spaced(np.arange(len(rows)), MAX_ASKED)
     alike = nearest_has_same_class(request, rows, asked, classes)
     counts = np.bincount(classes)
-    shares = [alike[classes[asked] == own].mean() for own in np.unique(classes[asked]) if counts[own] > 1]
-    return float(np.mean(shares)) if len(shares) > 1 else None
+    fractions = [alike[classes[asked] == own].mean() for own in np.unique(classes[asked]) if counts[own] > 1]
+    return float(np.mean(fractions)) if len(fractions) > 1 else None
 
 
 def nearest_has_same_class(request: Request, rows: IntArray, asked: IntArray, classes: IntArray) -> BoolArray:

@@ -1,68 +1,72 @@
-"""BADGE: points whose gradients in the last layer are large and differ (Ash et al., 2020)."""
+"""BADGE: points whose last-layer gradients are large and diverse (Ash et al., 2020)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
-from dubito.core.problem import Request
+from dubito.core.distances import read_rows
+from dubito.core.problem import Metric, Request
 from dubito.doubt import mean_probabilities
-from dubito.matrix import FloatArray, IntArray, Matrix, OnDevice, blocks, rows_per_read
+from dubito.matrix import FloatArray, IntArray, Matrix, OnDevice, blocks, len_of, rows_per_read
 from dubito.strategies.base import Choice, pick_one_by_one, require_probabilities
-from dubito.strategies.gradients import HostGradients
-from dubito.strategies.gradients_device import DeviceGradients
 
-# K-means++ over points that only tell distances, many picks a pass: exact, by rejection.
+if TYPE_CHECKING:
+    import torch
+
+    DeviceFactors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+    """Errors (k, c), features (k, d) and squared lengths (k,) of some gradients."""
+
+# K-means++ with many picks per pass over the points, exact by rejection sampling.
 #
-# A point's weight is its squared distance to the nearest pick, and weights only fall. So those of some picks ago
-# bound those of now from above: proposals are drawn from them, many at a time, and one after another kept with
-# probability weight now over weight then. A kept one has exactly the law of a draw from the weights of now. What the
-# weights of now are, the distances among the proposals tell; all other points learn of the picks at the end of the
-# block, at once.
+# A point's weight is its squared distance to the nearest pick, and weights only decrease. So older weights are upper
+# bounds: a block of proposals is drawn from them, and each is accepted with probability (current / older weight). An
+# accepted one is distributed exactly like a draw from the current weights, which the distances between the proposals
+# determine. The weights of all other points are updated at the end of the block.
 
 FIRST_BLOCK = 16
 LARGEST_BLOCK = 256
-"""Proposals a block: more save passes over all points, fewer are rejected less often."""
+"""Number of proposals per block: more save passes over the points, fewer are rejected less often."""
 
 
 class PointSet(Protocol):
-    """What is sampled: n points, known by their positions."""
+    """The n points to sample from, identified by their positions."""
 
     @property
     def squared_lengths(self) -> FloatArray:
         """(n,)"""
         ...
 
-    def among(self, positions: IntArray) -> FloatArray:
-        """(k, k) squared distances, zero where only rounding tells two points apart."""
+    def pairwise(self, positions: IntArray) -> FloatArray:
+        """(k, k) squared distances, 0 if two points differ only by rounding."""
         ...
 
     def to_nearest(self, positions: IntArray) -> FloatArray:
-        """(n,) squared distance of every point to the nearest of these, by the same rule."""
+        """(n,) squared distance of every point to the nearest of these, with the same rule."""
         ...
 
 
 def sample(
     points: PointSet, rng: np.random.Generator, first: int = FIRST_BLOCK, largest: int = LARGEST_BLOCK
 ) -> Iterator[tuple[int, float]]:
-    """Positions in the order they are picked, each once, with the distance to the nearest pick before.
+    """All positions in the order of the picks, with the distance to the nearest earlier pick.
 
-    The first is the longest point, with its length; each later one is drawn with probability proportional to its
-    squared distance to the nearest pick. Once all of these are zero, the rest follows in random order. Blocks grow
-    from ``first`` to ``largest`` proposals while a quarter of them is kept. Taking fewer picks gives a prefix.
+    The first pick is the longest point, with its length; each later one is drawn with probability proportional to its
+    squared distance to the nearest pick. Once all of these are 0, the rest follows in random order. Blocks grow from
+    ``first`` to ``largest`` proposals while a quarter of them is accepted. Taking fewer picks gives a prefix.
 
     Examples
     --------
     >>> class Line:
     ...     squared_lengths = np.array([0.0, 1.0, 1.0, 9.0])
-    ...     def among(self, positions):
+    ...     def pairwise(self, positions):
     ...         return self.squares(positions)[positions]
     ...     def to_nearest(self, positions):
     ...         return self.squares(positions).min(axis=1)
     ...     def squares(self, positions):
-    ...         places = np.sqrt(self.squared_lengths)
-    ...         return (places[:, None] - places[positions]) ** 2
+    ...         points = np.sqrt(self.squared_lengths)
+    ...         return (points[:, None] - points[positions]) ** 2
     >>> picks = list(sample(Line(), np.random.default_rng(0)))
     >>> [position for position, _ in picks], [distance for _, distance in picks]
     ([3, 1, 0, 2], [3.0, 2.0, 1.0, 0.0])
@@ -84,23 +88,23 @@ def sample(
 
 
 def draw_block(points: PointSet, weights: FloatArray, uniforms: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Some picks, at least one, and the weight that each had when it was picked.
+    """The accepted picks of a block, at least one, and the weight of each when it was picked.
 
     Parameters
     ----------
     points : PointSet
-        What is sampled.
+        The points to sample from.
     weights : array (n,)
         Squared distances to the nearest pick, not all zero.
     uniforms : array (2, k)
-        Numbers in [0, 1): which k points to propose, and which of them to keep.
+        Random numbers in [0, 1): to draw k proposals, and to accept or reject them.
     """
     steps = np.cumsum(weights)
-    # The first step above the draw, never one of height zero: not even where rounding lifts a draw to the total.
+    # The first sum above the draw. Rounding may raise a draw to the total; a point of weight 0 is never proposed.
     proposals = np.minimum(
         np.searchsorted(steps, uniforms[0] * steps[-1], side="right"), np.searchsorted(steps, steps[-1])
     )
-    squared = points.among(proposals)
+    squared = points.pairwise(proposals)
     squared[proposals[:, None] == proposals] = 0.0
     before, now = weights[proposals], weights[proposals]
     kept = np.zeros(len(proposals), dtype=np.bool_)
@@ -113,9 +117,9 @@ def draw_block(points: PointSet, weights: FloatArray, uniforms: FloatArray) -> t
 
 
 def next_size(size: int, n_kept: int, first: int, largest: int) -> int:
-    """Proposals in the next block, by how many of this one's were kept.
+    """The number of proposals in the next block, given how many were accepted in this one.
 
-    A rejected proposal costs little beside a pass over all points: large blocks pay even where few are kept.
+    A rejected proposal costs little compared with a pass over the points, so blocks stay large if few are accepted.
 
     Examples
     --------
@@ -129,27 +133,27 @@ def next_size(size: int, n_kept: int, first: int, largest: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """K-means++ sampling among the gradients that the most probable label would give the last layer.
+    """K-means++ sampling of last-layer gradients, assuming the most probable label.
 
-    The gradient of a point is the outer product of its error, probabilities less the most probable label, and its
-    features. It is never formed: products of the factors give squared distances. The first pick has the largest
+    The gradient of a point is the outer product of its error (probabilities minus the most probable label, one-hot) and
+    its features. It is never computed: products of the factors give squared distances. The first pick has the largest
     gradient; each later one is drawn with probability proportional to its squared distance to the nearest picked
-    gradient. Once all of these are zero (the rest repeats what is picked, or the model is certain), the rest of the
-    budget is drawn uniformly. The seed decides. What is labeled plays no part, as in the original.
+    gradient. Once all of these are 0 (the rest repeats the picks, or the model is certain), the rest of the budget is
+    drawn uniformly. The seed determines the picks. Labeled points have no influence, as in the original.
 
-    O(b·n·(c + d)) time, all of it matrix products: up to 256 picks a pass over the candidates' features, which are
-    read in blocks. Beyond the inputs it holds n·(c + 5) numbers. Features on a GPU stay there.
+    O(b·n·(c + d)) time in matrix products, with up to 256 picks per pass over the candidates' features, which are read
+    in blocks. Needs memory for n·(c + 5) numbers. Features on a GPU stay there.
     """
 
     name: ClassVar[str] = "badge"
     uses_engine: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """It needs probabilities, and no engine."""
+        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are distances to the nearest gradient picked before; the first pick's is its gradient's length."""
+        """Priorities are distances to the nearest gradient picked before; for the first pick, the gradient's length."""
         errors = errors_of(require_probabilities(request, self.name), request.candidates)
         picks = sample(_gradients(request, errors), np.random.default_rng(request.seed))
         return pick_one_by_one(request, lambda: next(picks))
@@ -169,7 +173,7 @@ def errors_of(probabilities: Matrix, rows: IntArray) -> FloatArray:
 
 
 def label_errors(probabilities: Matrix) -> FloatArray:
-    """Probabilities less the most probable label, ties to the first class.
+    """Probabilities minus the one-hot most probable label; ties go to the first class.
 
     The negative entry is the sum of the others: ``max - 1`` would lose every digit of a confident float32 row.
 
@@ -184,3 +188,161 @@ def label_errors(probabilities: Matrix) -> FloatArray:
     errors[every, likeliest] = 0.0
     errors[every, likeliest] = -errors.sum(axis=1)
     return errors
+
+
+# The gradients as points in the memory of the machine, read in blocks.
+
+HOST_BLOCK_BYTES = 1 << 20
+"""Size of a block of float64 features, so that it and its products stay in a core's cache."""
+
+
+def rounding(c: int, d: int) -> float:
+    """A squared distance up to this fraction of the sum of the squared lengths may be rounding error.
+
+    Examples
+    --------
+    >>> rounding(10, 512) < 1e-12
+    True
+    """
+    return (c + d + 8) * 4e-16
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Some gradients: errors (k, c), features (k, d), and the squared lengths (k,) of their outer products."""
+
+    errors: FloatArray
+    features: FloatArray
+    squared_lengths: FloatArray
+
+    def squared_distances(self, others: "Factors") -> FloatArray:
+        """(k, l) squared distances to other gradients, 0 if two differ only by rounding."""
+        sums = self.squared_lengths[:, None] + others.squared_lengths
+        squared: FloatArray = self.features @ others.features.T
+        squared *= self.errors @ others.errors.T
+        squared *= -2.0
+        squared += sums
+        sums *= rounding(self.errors.shape[1], self.features.shape[1])
+        squared[squared <= sums] = 0.0
+        return squared
+
+
+class HostGradients:
+    """Last-layer gradients of some rows of a pool, stored as their two factors.
+
+    Examples
+    --------
+    >>> features, errors = np.array([[2.0], [0.0], [2.0]]), np.array([[-0.25, 0.25], [-0.5, 0.5], [0.25, -0.25]])
+    >>> gradients = HostGradients(features, np.arange(3), errors)
+    >>> gradients.squared_lengths.tolist(), gradients.to_nearest(np.array([0, 1])).tolist()
+    ([0.5, 0.0, 0.5], [0.0, 0.0, 0.5])
+    >>> gradients.pairwise(np.array([0, 2])).tolist()
+    [[0.0, 2.0], [2.0, 0.0]]
+    """
+
+    def __init__(self, pool: Matrix, rows: IntArray, errors: FloatArray, metric: Metric = "euclidean") -> None:
+        self.pool, self.rows, self.errors, self.metric = pool, rows, errors, metric
+        self.is_whole = len(rows) == len_of(pool)
+        lengths = [np.einsum("ij,ij->i", block, block) for _, block in self._read()]
+        self.squared_lengths: FloatArray = (errors * errors).sum(axis=1) * np.concatenate(lengths)
+        """(n,)"""
+
+    def pairwise(self, positions: IntArray) -> FloatArray:
+        some = self._at(positions)
+        return some.squared_distances(some)
+
+    def to_nearest(self, positions: IntArray) -> FloatArray:
+        picked, nearest = self._at(positions), np.empty(len(self.rows))
+        for span, features in self._read(len(positions)):
+            some = Factors(self.errors[span], features, self.squared_lengths[span])
+            nearest[span] = some.squared_distances(picked).min(axis=1)
+        return nearest
+
+    def _at(self, positions: IntArray) -> Factors:
+        features = read_rows(self.pool, self.rows[positions], self.metric)
+        return Factors(self.errors[positions], features, self.squared_lengths[positions])
+
+    def _read(self, n_others: int = 1) -> Iterator[tuple[slice, FloatArray]]:
+        """Blocks of features in float64; ``n_others`` is the number of gradients that each is multiplied with."""
+        for span in blocks(len(self.rows), max(1, HOST_BLOCK_BYTES // (8 * max(self.pool.shape[1], n_others)))):
+            # A slice of a memory map is converted without a copy, unlike a list of rows.
+            yield span, read_rows(self.pool, span if self.is_whole else self.rows[span], self.metric)
+
+
+# The gradients on a GPU, if the features are there. The device adds in its own order, so distances equal those of the
+# host up to rounding.
+
+DEVICE_BLOCK_BYTES = 64 << 20
+"""Size of a block of float64 features."""
+
+
+class DeviceGradients:
+    """Last-layer gradients of some rows of a pool on a device, stored as their two factors.
+
+    Needs memory for n·(c + 2) numbers on the device, and for blocks of features.
+
+    Parameters
+    ----------
+    pool : OnDevice
+        All features.
+    rows : array (n,)
+        The candidates.
+    errors : array (n, c)
+        Probabilities minus the one-hot most probable label.
+    metric : str
+        ``cosine`` makes the features unit vectors.
+    """
+
+    def __init__(self, pool: OnDevice, rows: IntArray, errors: FloatArray, metric: Metric) -> None:
+        import torch
+
+        self.tensor, self.metric = pool.tensor, metric
+        self.rows = torch.tensor(rows, device=self.tensor.device)
+        self.errors = torch.tensor(errors, device=self.tensor.device)
+        lengths = [(block * block).sum(dim=1) for _, block in self._read()]
+        self.lengths = (self.errors * self.errors).sum(dim=1) * torch.cat(lengths)
+        self.squared_lengths: FloatArray = self.lengths.cpu().numpy()
+        """(n,) on the host."""
+
+    def pairwise(self, positions: IntArray) -> FloatArray:
+        some = self._at(positions)
+        return np.asarray(device_squared_distances(some, some).cpu().numpy())
+
+    def to_nearest(self, positions: IntArray) -> FloatArray:
+        import torch
+
+        picked, parts = self._at(positions), list[torch.Tensor]()
+        for span, features in self._read(len(positions)):
+            some = self.errors[span], features, self.lengths[span]
+            parts.append(device_squared_distances(some, picked).amin(dim=1))
+        return np.asarray(torch.cat(parts).cpu().numpy())
+
+    def _at(self, positions: IntArray) -> "DeviceFactors":
+        import torch
+
+        at = torch.tensor(positions, device=self.rows.device)
+        return self.errors[at], self._widened(self.rows[at]), self.lengths[at]
+
+    def _read(self, n_others: int = 1) -> Iterator[tuple[slice, "torch.Tensor"]]:
+        """Blocks of features in float64."""
+        for span in blocks(len(self.rows), max(1, DEVICE_BLOCK_BYTES // (8 * max(self.tensor.shape[1], n_others)))):
+            yield span, self._widened(self.rows[span])
+
+    def _widened(self, rows: "torch.Tensor") -> "torch.Tensor":
+        block = self.tensor.index_select(0, rows).double()
+        if self.metric == "cosine":
+            block /= block.abs().amax(dim=1, keepdim=True)  # So that squares do not overflow or underflow.
+            block /= block.norm(dim=1, keepdim=True)
+        return block
+
+
+def device_squared_distances(some: "DeviceFactors", others: "DeviceFactors") -> "torch.Tensor":
+    """(k, l) squared distances between gradients, 0 if two differ only by rounding."""
+    errors, features, lengths = some
+    sums = lengths[:, None] + others[2]
+    squared = features @ others[1].T
+    squared *= errors @ others[0].T
+    squared *= -2.0
+    squared += sums
+    sums *= rounding(errors.shape[1], features.shape[1])
+    return squared.masked_fill_(squared <= sums, 0.0)

@@ -1,4 +1,4 @@
-"""BALD and BatchBALD: labels that tell the samples of a model's posterior apart (Houlsby 2011, Kirsch 2019)."""
+"""BALD and BatchBALD: mutual information of labels and posterior samples (Houlsby 2011, Kirsch 2019)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from dubito.request.arrays import check_integer
 from dubito.strategies.base import Choice, pick_one_by_one, rank_by, require_posterior
 
 FIRST_LOOK = 64
-"""Candidates scored again before looking who could still be best; then twice as many, and so on."""
+"""Number of candidates that are scored again at first; then twice as many, and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Bald:
     """The largest mutual information between a point's label and the posterior samples first.
 
     Needs probabilities (n, k, c) of k samples of the posterior, such as passes with dropout or members of an
-    ensemble. Each point is scored alone: a batch may hold the same thing many times. O(n·k·c + n log n) time.
+    ensemble. Each point is scored alone, so a batch may contain near-duplicates. O(n·k·c + n log n) time.
     """
 
     name: ClassVar[str] = "bald"
@@ -28,11 +28,11 @@ class Bald:
     needs_samples: ClassVar[bool] = True
 
     def plan(self, request: Request) -> None:
-        """It needs posterior samples, and no engine."""
+        """No engine is needed."""
         require_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are mutual informations in nats."""
+        """Priorities are the mutual information in nats."""
         probabilities = require_posterior(request, self.name)
         scores = np.zeros(probabilities.shape[0])
         scores[request.candidates] = _gains(probabilities, request.candidates, unlabeled(int(probabilities.shape[1])))
@@ -41,25 +41,24 @@ class Bald:
 
 @dataclass(frozen=True, slots=True)
 class BatchBald:
-    """Greedy picks by the mutual information of the whole batch: a point that repeats another adds little.
+    """Greedy picks by the mutual information of the whole batch, to which a point that repeats another adds little.
 
-    Needs probabilities (n, k, c), as `Bald` does. The joint entropy runs over all labelings of the batch while
-    there are at most ``samples`` of them (with 10 classes and 1,024, for the first four picks), and beyond over so
-    many drawn by the seed, as the original does. While it is exact, the batch has at least 1 - 1/e of the largest
-    information there is.
+    Needs probabilities (n, k, c), like `Bald`. The joint entropy is computed over all labelings of the batch while
+    there are at most ``samples`` of them (with 10 classes and 1,024 samples, for the first four picks), and then over a
+    random sample of this size, as in the original. While it is exact, the batch has at least 1 - 1/e of the largest
+    possible information.
 
-    What a point adds never grows with the batch, so a point is scored again only where its last score could still be
-    the largest. With all labelings that changes no pick; with a sample of them, a point may be passed over that is
-    better by less than the sample errs.
+    The information that a point adds never increases with the batch, so a point is scored again only if its last score
+    could still be the largest. With all labelings this changes no pick; with a sample, a point may be missed that is
+    better by less than the sampling error.
 
-    O(b·n·k·c·`samples`) time at most, a pass over all candidates and labelings a pick; far less as a rule. No batch
-    tells more than ln k: near that, further picks add nothing, and more posterior samples are wanted. Ties, to 12
-    decimals, go to the lowest index.
+    O(b·n·k·c·`samples`) time at most, usually far less. A batch has at most ln k nats: near that, further picks add
+    nothing, and more posterior samples are needed. Ties, to 12 decimals, go to the lowest index.
 
     Parameters
     ----------
     samples : int
-        Labelings of a batch that are held.
+        Maximum number of labelings of a batch.
     """
 
     name: ClassVar[str] = "batchbald"
@@ -71,11 +70,11 @@ class BatchBald:
         check_integer("samples", self.samples, least=1)
 
     def plan(self, request: Request) -> None:
-        """It needs posterior samples, and no engine."""
+        """No engine is needed."""
         require_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are the information in nats that each pick adds; their sum is the batch's."""
+        """Priorities are the information in nats that each pick adds; their sum is that of the batch."""
         picking = _Picking(request, require_posterior(request, self.name), self.samples)
         return pick_one_by_one(request, picking.pick)
 
@@ -87,7 +86,7 @@ class _Picking:
         self.probabilities, self.candidates, self.samples = probabilities, request.candidates, samples
         self.labelings = unlabeled(int(probabilities.shape[1]))
         self.gains = np.full(len(self.candidates), np.inf)
-        """(n,) what each would add, or would have added when it was last asked; below 0 once picked."""
+        """(n,) the information that each candidate would add when it was last scored; negative once picked."""
         self.is_fresh = np.zeros(len(self.candidates), dtype=np.bool_)
         self.rng = np.random.default_rng(request.seed)
 
@@ -98,12 +97,12 @@ class _Picking:
         (chosen,) = posterior_rows(self.probabilities, self.candidates[[best]])
         self.labelings = extend(self.labelings, chosen, self.samples, self.rng)
         self.gains[best] = -1.0
-        # What adds nothing now never will.
+        # A gain of 0 stays 0.
         self.is_fresh = self.gains <= 0.0
         return best, gain
 
     def _best(self) -> int:
-        """The candidate that adds most. Old gains are too large if anything: those on top are brought up to date."""
+        """The candidate that adds most. Old gains are upper bounds: the largest are computed again."""
         size = FIRST_LOOK
         while not self.is_fresh[best := int(self.gains.argmax())]:
             least = self.gains[self.is_fresh].max(initial=0.0)
@@ -127,13 +126,13 @@ def _gains(probabilities: Matrix, rows: IntArray, labelings: Labelings) -> Float
 def extend(labelings: Labelings, probabilities: FloatArray, most: int, rng: np.random.Generator) -> Labelings:
     """Labelings of a batch with one more point.
 
-    All that can happen, while they are no more than ``most``; beyond, ``most`` of them drawn in proportion to their
-    probability, a draw for each equal share of it: once drawn, a labeling goes on with a label of its own.
+    All possible ones if they are at most ``most``; otherwise ``most`` of them by stratified sampling, in proportion to
+    their probabilities.
 
     Parameters
     ----------
     labelings : Labelings
-        Of the batch before.
+        Of the batch without the point.
     probabilities : array (k, c)
         Of the new point.
     """
@@ -144,7 +143,7 @@ def extend(labelings: Labelings, probabilities: FloatArray, most: int, rng: np.r
     if len(weights) > most:
         steps = np.cumsum(weights)
         draws = (np.arange(most) + rng.random(most)) / most * steps[-1]
-        # Rounding may put the last draw on the end.
+        # Rounding may raise the last draw to the total.
         drawn = np.minimum(np.searchsorted(steps, draws, side="right"), len(steps) - 1)
         parents, labels, weights = parents[drawn], labels[drawn], np.ones(most)
     posterior = labelings.posterior[parents] * probabilities.T[labels]

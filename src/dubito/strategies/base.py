@@ -67,7 +67,7 @@ class Planner(Protocol):
 
 
 @runtime_checkable
-class LeavesIt(Protocol):
+class Delegates(Protocol):
     """A strategy that delegates to another one."""
 
     def take(self, request: Request) -> tuple[Strategy, str]:
@@ -76,7 +76,7 @@ class LeavesIt(Protocol):
 
 
 @runtime_checkable
-class MindsDoubt(Protocol):
+class DeclaresDoubt(Protocol):
     """A strategy that declares whether it uses the model's doubt; all others are assumed to."""
 
     @property
@@ -85,9 +85,9 @@ class MindsDoubt(Protocol):
         ...
 
 
-def minds_doubt(strategy: Strategy) -> bool:
+def uses_doubt(strategy: Strategy) -> bool:
     """Whether a model's doubt can change the strategy's choice."""
-    return strategy.uses_doubt if isinstance(strategy, MindsDoubt) else True
+    return strategy.uses_doubt if isinstance(strategy, DeclaresDoubt) else True
 
 
 def solve_problem(request: Request, problem: object) -> Choice:
@@ -98,7 +98,7 @@ def solve_problem(request: Request, problem: object) -> Choice:
 
 
 @runtime_checkable
-class AsksCommittee(Protocol):
+class NeedsSamples(Protocol):
     """A strategy that declares whether it needs probabilities of posterior samples (n, k, c), as of a committee."""
 
     @property

@@ -197,7 +197,7 @@ def references_with(problem: Solvable, picks: IntArray) -> Matrix:
 
 
 def cumulative_coverage(weights: FloatArray, before: float, gained: FloatArray) -> FloatArray:
-    """The share of the weight covered after each pick; ``before`` is the share before the first."""
+    """The fraction of the weight covered after each pick; ``before`` is the fraction before the first."""
     total = float(add_rows(weights))
     if total == 0.0:
         return np.ones(len(gained))

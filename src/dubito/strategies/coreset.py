@@ -15,7 +15,7 @@ from dubito.strategies.constraints import solve_with_constraints
 
 @dataclass(frozen=True, slots=True)
 class Coreset:
-    """Farthest point first: each pick is the point farthest from everything labeled or picked.
+    """Farthest point first: each pick is the point farthest from all labeled points and picks.
 
     A beam wider than 1 ranks configurations by their doubt, so it needs doubt.
     """
@@ -30,11 +30,11 @@ class Coreset:
 
     @property
     def uses_doubt(self) -> bool:
-        """A beam does."""
+        """Whether the beam is wider than 1."""
         return self.beam_width > 1
 
     def choose(self, request: Request) -> Choice:
-        """See `dubito.core.reference` for the meaning, the engines for the cost."""
+        """The picks of `dubito.core.reference`."""
         return solve_with_constraints(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
@@ -44,20 +44,20 @@ class Coreset:
 
 @dataclass(frozen=True, slots=True)
 class DoubtCoreset:
-    """The core-set in a space whose distances shrink with the model's confidence: the paper's method.
+    """The core-set with distances scaled by the model's doubt: the paper's method.
 
     Parameters
     ----------
     strength : float
-        Priority is distance times doubt to this power: 1 is the paper, 0 the plain core-set.
+        The priority is the distance times doubt to this power: 1 in the paper, 0 for the plain core-set.
     beam_width : int
-        Configurations kept; the paper's full method has 10 to 20.
+        Number of configurations; the paper's full method has 10 to 20.
     scaling : {"respective", "acquired"}
-        Whose doubt scales an update: the remaining point's, or (as line 11 is printed) the pick's.
+        Whether the doubt of the remaining point scales a distance, or (as printed in line 11) that of the pick.
     doubt : {"confidence", "margin", "learnable"}
-        ``1 - p1`` of the largest probability, the paper's, ``1 - (p1 - p2)`` of the two largest, or how far posterior
-        samples (n, k, c) disagree, from 0 to 1: what scales, what a cold start begins with and what a beam ranks by.
-        Doubt that was handed in as such is taken.
+        ``1 - p1`` of the largest probability (the paper's), ``1 - (p1 - p2)`` of the two largest, or the disagreement
+        of posterior samples (n, k, c), from 0 to 1. It scales distances, and ranks a cold start and a beam. Doubt that
+        was passed directly is used unchanged.
     """
 
     name: ClassVar[str] = "doubt-coreset"
@@ -76,15 +76,15 @@ class DoubtCoreset:
 
     @property
     def needs_samples(self) -> bool:
-        """Whether its doubt is what posterior samples disagree on."""
+        """Whether the doubt is the disagreement of posterior samples."""
         return self.doubt == LEARNABLE
 
     def choose(self, request: Request) -> Choice:
-        """See `dubito.core.reference` for the meaning, the engines for the cost."""
+        """The picks of `dubito.core.reference`."""
         return solve_with_constraints(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
-        """Algorithm 2, or its beam; without strength Algorithm 1."""
+        """Algorithm 2, or its beam; with strength 0, Algorithm 1."""
         if request.doubt is not None:
             request = replace(request, doubt=doubt_of(request, self.name, self.doubt))
         weights = None
@@ -94,7 +94,7 @@ class DoubtCoreset:
 
 
 def _beam_doubt(request: Request, width: int) -> FloatArray:
-    """A beam's configurations are ranked by doubt, whatever scales the distances."""
+    """The doubt by which a beam ranks configurations."""
     if request.doubt is None:
         hint = f"pass {DOUBT_SOURCES}, or leave {keyword('beam_width')} out."
         raise InvalidArgument("needs the model's doubt", argument="beam_width", value=width, hint=hint)
@@ -104,9 +104,9 @@ def _beam_doubt(request: Request, width: int) -> FloatArray:
 def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Problem:
     doubt, costs = request.doubt, request.costs
     if costs is not None or request.quotas is not None:
-        _refuse_beside_limits(beam_width, scaling)
+        _check_limits(beam_width, scaling)
     if costs is not None:
-        # Without weights a cold start begins near the mean, whatever the doubt.
+        # Without weights, a cold start begins near the mean and does not use doubt.
         doubt = None if weights is None else doubt
         weights = (1.0 if weights is None else weights) / (costs * costs)
     return Problem(
@@ -128,11 +128,13 @@ def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, wei
     )
 
 
-def _refuse_beside_limits(beam_width: int, scaling: Scaling) -> None:
-    """A beam ranks sets by their doubt, whatever they cost; with the pick's doubt, priorities are not a point's own."""
+def _check_limits(beam_width: int, scaling: Scaling) -> None:
+    """Raise for options that do not support costs and quotas."""
     if beam_width > 1:
         hint = f"leave it out, or {named('costs')} and {named('quotas')}."
-        raise InvalidArgument("goes with neither costs nor quotas", argument="beam_width", value=beam_width, hint=hint)
+        raise InvalidArgument(
+            "cannot be combined with costs or quotas", argument="beam_width", value=beam_width, hint=hint
+        )
     if scaling == "acquired":
         hint = f"pass {named('scaling', 'respective')}."
-        raise InvalidArgument("goes with neither costs nor quotas", argument="scaling", value=scaling, hint=hint)
+        raise InvalidArgument("cannot be combined with costs or quotas", argument="scaling", value=scaling, hint=hint)

@@ -1,4 +1,4 @@
-"""The farthest point of the largest cluster (LCMD; Holzmüller et al., 2023): far, but where much of the pool lies."""
+"""The farthest point of the largest cluster (LCMD; Holzmüller et al., 2023)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,18 +17,18 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class LargestCluster:
-    """Of the cluster that is spread most, the point farthest from its center.
+    """Picks the point farthest from its center in the cluster with the largest spread.
 
-    Everything labeled or picked is the center of the candidates that lie nearest to it; a cluster's spread is the sum
-    of their squared distances. Needs no classes, so it serves regression too. Without labels the first pick lies
-    nearest the mean.
+    Labeled points and picks are the centers. A cluster consists of the candidates nearest to its center, and its spread
+    is the sum of their squared distances. It needs no classes, so it also works for regression. Without labels, the
+    first pick is the candidate nearest the mean.
 
     Parameters
     ----------
     strength : float
-        Distances count times doubt to this power; 0 leaves doubt out.
+        Distances are multiplied by doubt to this power; 0 ignores doubt.
 
-    O(n·(m + b)·d) time; holds the candidates in float64.
+    O(n·(m + b)·d) time; copies the candidates to float64.
     """
 
     name: ClassVar[str] = "largest-cluster"
@@ -40,16 +40,16 @@ class LargestCluster:
 
     @property
     def uses_doubt(self) -> bool:
-        """With ``strength`` it does."""
+        """Whether ``strength`` is positive."""
         return self.strength > 0.0
 
     def plan(self, request: Request) -> None:
-        """With ``strength`` it needs doubt; never an engine."""
+        """No engine is needed."""
         if self.strength > 0.0:
             need_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are distances to the center, scaled by doubt; infinite for a cold start's first."""
+        """Priorities are distances to the center, scaled by doubt; infinite for the first pick of a cold start."""
         weights = np.ones(len(request.candidates))
         if self.strength > 0.0:
             weights = scaling_weights(need_doubt(request, self.name), self.strength)[request.candidates]
@@ -57,7 +57,7 @@ class LargestCluster:
 
 
 class _Clusters:
-    """Which center each candidate belongs to, and how far from it it is."""
+    """The center of each candidate, and the squared distance to it."""
 
     def __init__(self, request: Request, weights: FloatArray) -> None:
         self.points = read_rows(request.pool, request.candidates, request.metric)
@@ -70,21 +70,21 @@ class _Clusters:
             self.cold = int(np.argmin(distance_from_mean(request.pool, request.candidates, request.metric)))
 
     def pick(self) -> tuple[int, float]:
-        """The farthest of the largest cluster; of equal clusters the oldest, of equal points the lowest."""
+        """The farthest point of the largest cluster; ties go to the oldest cluster and the lowest index."""
         if self.cold is not None:
             best, priority, self.cold = self.cold, np.inf, None
         else:
             spread = np.where(self.is_left, self.squared * self.weights, 0.0)
             sums = np.bincount(self.owner, weights=spread, minlength=self.n_centers)
             inside = np.where(self.is_left & (self.owner == np.argmax(sums)), spread, -1.0)
-            # Where every cluster is a point, what is left of any is as good.
+            # If all spreads are 0, any remaining candidate will do.
             best = int(np.argmax(inside if sums.max() > 0.0 else np.where(self.is_left, 0.0, -1.0)))
             priority = float(np.sqrt(spread[best]))
         self._add(best)
         return best, priority
 
     def _add(self, best: int) -> None:
-        """The pick becomes a center, of what is nearer to it than to the center it had."""
+        """Make the pick a center, and move candidates that are nearer to it than to their center."""
         self.is_left[best] = False
         center = self.points[best]
         near = self.sizes + self.sizes[best] - 2.0 * (self.points @ center)
@@ -96,12 +96,12 @@ class _Clusters:
 
 
 def slack(d: int, sizes: FloatArray) -> FloatArray:
-    """More than the rounding of ``|x|² + |y|² - 2·x·y`` in float64: what it lets through is only settled."""
+    """A bound on the rounding of ``|x|² + |y|² - 2·x·y`` in float64; a larger bound only costs time."""
     return (d + 8) * 8e-16 * sizes
 
 
 def nearest_references(points: FloatArray, references: Matrix, metric: Metric) -> tuple[FloatArray, IntArray]:
-    """(n,) squared distances to the nearest reference, and which that is: of equals the first.
+    """(n,) squared distances to the nearest reference, and its number; ties go to the first.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def nearest_references(points: FloatArray, references: Matrix, metric: Metric) -
 
 
 def _nearest(points: FloatArray, centers: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Products find which centers can be nearest to each point, `settle` decides among them."""
+    """Products find the centers that may be nearest to each point; exact distances decide among them."""
     sizes = (points * points).sum(axis=1)[:, None] + (centers * centers).sum(axis=1)
     products, unsure = sizes - 2.0 * (points @ centers.T), slack(points.shape[1], sizes)
     point, center = np.nonzero(products - unsure <= (products + unsure).min(axis=1, keepdims=True))

@@ -1,8 +1,8 @@
 """A Gaussian mixture of the pool, and the paper's modified BatchBALD score of a batch under it (M-bBALD).
 
-The K components play the part of posterior samples, each as probable as another. A point has one binary label, which
-is 1 under component k with the probability that k is responsible for the point. A batch's score is the mutual
-information between its labels and the component: 0 where the labels tell nothing, and at most ln K.
+The K components are used like posterior samples with equal probabilities. A point has a binary label, which under
+component k is 1 with the probability that k is responsible for the point. The score of a batch is the mutual
+information of its labels and the component, from 0 to ln K.
 """
 
 import warnings
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 Covariance = Literal["full", "tied", "diag", "spherical"]
 
 FARTHEST = 1e6
-"""Standard deviations; points beyond count as so far away, lest their squares overflow."""
+"""In standard deviations. Farther points are moved to this distance, so that squares do not overflow."""
 LEAST_PROBABILITY = 1e-12
-"""Labels are never more certain than this, so that every labeling has a logarithm."""
-POINTS_AT_ONCE = 1024
+"""Probabilities are clipped to this distance from 0 and 1, so that logarithms are finite."""
+POINTS_PER_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class ClippedScale:
     center: FloatArray
     """(d,)"""
     deviation: FloatArray
-    """(d,) one standard deviation of each feature; 1 where it is constant."""
+    """(d,) the standard deviation of each feature; 1 for constant features."""
 
     def standardize(self, points: AnyArray) -> FloatArray:
         """(n, d) in standard deviations from the center."""
@@ -77,23 +77,22 @@ def fit_mixture(
     seed: int = 0,
     scale: ClippedScale | None = None,
 ) -> Mixture:
-    """Fit a Gaussian mixture by expectation-maximization, begun with K-means.
+    """Fit a Gaussian mixture by expectation-maximization, initialized with K-means.
 
     Parameters
     ----------
     points : array (n, d)
         Features.
     components : int
-        K; n where there are fewer points.
+        K; at most n.
     covariance : {"full", "tied", "diag", "spherical"}
-        Shape of the components. ``full`` costs d times as much as ``diag``.
+        The covariance of the components. ``full`` takes d times as long as ``diag``.
     seed : int
         For K-means.
     scale : ClippedScale, optional
-        Units to fit in, by default those of the points themselves.
+        The scale of the features, by default that of the points.
 
-    Returns a Mixture. O(n·K·d) time a step with ``diag``, and at most 100 steps: a fit not finished by then is taken
-    as it is.
+    Returns a Mixture. O(n·K·d) time per step with ``diag``; stops after 100 steps, converged or not.
 
     Examples
     --------
@@ -107,16 +106,16 @@ def fit_mixture(
     scale = scale_of(points) if scale is None else scale
     model = GaussianMixture(min(components, len(points)), covariance_type=covariance, random_state=seed % 2**32)
     with warnings.catch_warnings():
-        # Fewer distinct points than components, or more steps wanted: the fit there is will do.
+        # The fit is used even with fewer distinct points than components, or without convergence.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # scikit-learn wants two points, and a point twice is the same density as once.
+        # scikit-learn requires two points; repeating a single point gives the same density.
         standard = scale.standardize(points)
         model.fit(standard if len(standard) > 1 else np.repeat(standard, 2, axis=0))
     return Mixture(model, scale)
 
 
 def mixture_probabilities(mixture: Mixture, points: AnyArray) -> FloatArray:
-    """Responsibility of each component for each point: ``P(y=1 | x, θ_k)``, shape (n, K); rows add up to 1.
+    """Responsibility of each component for each point: ``P(y=1 | x, θ_k)``, shape (n, K); rows sum to 1.
 
     Examples
     --------
@@ -159,9 +158,9 @@ def batch_scores(
 ) -> FloatArray:
     """M-bBALD of many batches in nats.
 
-    Exact, over all ``2**b`` labelings of a batch, while these are no more than ``samples``. Beyond, the mean over
-    labelings drawn under each component in turn, ``samples`` in all (rounded up to a multiple of K); without bias,
-    and with the same random numbers for every batch, so that batches are compared fairly.
+    Exact, over all ``2**b`` labelings of a batch, if there are at most ``samples``. Otherwise the mean over ``samples``
+    labelings (rounded up to a multiple of K), drawn in equal numbers from each component: unbiased, and with the same
+    random numbers for all batches, so that differences between batches are precise.
 
     Parameters
     ----------
@@ -170,11 +169,11 @@ def batch_scores(
     batches : array (number, b)
         Rows of ``probabilities``.
     given : array (m, K), optional
-        The same of what is labeled; it joins every batch.
+        The same for the labeled points, which are added to every batch.
     samples : int
-        Labelings at most, or drawn.
+        Maximum number of labelings, or number of labelings drawn.
     seed : int
-        For the draw.
+        For drawing labelings.
 
     Returns (number,) scores from 0 to ln K. O(number·b·K·samples) time, O((b + K)·samples) memory.
 
@@ -190,7 +189,7 @@ def batch_scores(
     rng, n_components = np.random.default_rng(seed), probabilities.shape[1]
     draws = n_components, -(-samples // n_components)
     known = np.zeros((draws[0] * draws[1], n_components))
-    for span in blocks(len(given), POINTS_AT_ONCE):
+    for span in blocks(len(given), POINTS_PER_BLOCK):
         known += _drawn_logs(given[span], rng.random((len(given[span]), *draws)))
     uniforms = rng.random((batches.shape[1], *draws))
     return np.array([learned(known + _drawn_logs(probabilities[batch], uniforms)).mean() for batch in batches])
@@ -205,7 +204,7 @@ def _exact_score(probabilities: FloatArray) -> float:
 
 
 def _drawn_logs(probabilities: FloatArray, uniforms: FloatArray) -> FloatArray:
-    """`_labeling_logs` of labelings drawn under each component in turn by ``uniforms`` (b, K, r)."""
+    """`_labeling_logs` of labelings drawn from each component with ``uniforms`` (b, K, r)."""
     labels = (uniforms < probabilities[:, :, None]).reshape(len(probabilities), -1)
     return _labeling_logs(labels.T.astype(np.float64), probabilities)
 
@@ -217,10 +216,10 @@ def _labeling_logs(labels: FloatArray, probabilities: FloatArray) -> FloatArray:
 
 
 def learned(logs: FloatArray) -> FloatArray:
-    """What each labeling tells of the component: ln K less the entropy left, from log P(labeling | θ_k) (l, K).
+    """The information of each labeling about the component: ln K minus the remaining entropy.
 
-    Its mean over labelings is the mutual information, as a difference of joint entropies is; but it lies between 0
-    and ln K for every single labeling, so that a sample of them goes a long way.
+    ``logs`` (l, K) are log P(labeling | θ_k). The mean over labelings is the mutual information, like a difference of
+    joint entropies; but each value is between 0 and ln K, so that the mean over a sample has a small variance.
 
     Examples
     --------
@@ -234,35 +233,36 @@ def learned(logs: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(np.log(logs.shape[1]) - entropy, 0.0))
 
 
-# The probabilistic core-set: the random batch that tells the components of a mixture apart best (appendix).
+# The probabilistic core-set (appendix).
 
 
 @dataclass(frozen=True, slots=True)
 class ProbabilisticCoreset:
-    """Of many random batches the one of largest M-bBALD score (see `dubito.strategies.mixture`), spread over the modes.
+    """The random batch with the largest M-bBALD score (see `dubito.strategies.mixture`), of many.
 
-    Once something is labeled, a mixture fitted to it says which candidates are like it: those more likely than a
-    quantile are dropped first, the mixture is fitted to the rest, and batches are scored together with what is
-    labeled. The paper found it barely better than random; the score's largest value is ln K, and batches of many
-    more points than components all come near it.
+    With labeled points, a mixture is fitted to them, candidates that are more likely under it than a quantile are
+    dropped, a second mixture is fitted to the rest, and batches are scored together with the labeled points. The paper
+    found it barely better than random: the score is at most ln K, and all batches of many more points than components
+    come near that.
 
-    Reads the candidates into float64 and holds K numbers a candidate beside them. O(n·K·d) time for each step of a
-    fit with ``diag``, then O((batches·b + m)·K·samples).
+    Copies the candidates to float64 and needs K numbers per candidate. O(n·K·d) time for each step of a fit with
+    ``diag``, then O((batches·b + m)·K·samples).
 
     Parameters
     ----------
     components : int
-        K, overfitted on purpose.
+        K; large on purpose.
     batches : int
-        Random batches to choose from.
+        Number of random batches.
     quantile : float
-        Share of the candidates kept once something is labeled, the least likely ones; never fewer than the budget.
+        The fraction of candidates to keep if there are labeled points: the least likely ones, at least the budget.
     exploit : float
-        Weight of the batch's mean doubt against its score over ln K. 0.1 is the paper's exploitive form.
+        Weight of the batch's mean doubt, the rest being the weight of its score divided by ln K. The paper's
+        exploitive variant has 0.1.
     covariance : {"full", "tied", "diag", "spherical"}
-        Shape of the components. The paper does not tell its own.
+        The covariance of the components, which the paper does not specify.
     samples : int
-        Labelings of a batch that a score is taken over: all of them while there are at most so many, else a sample.
+        Maximum number of labelings in a score; if a batch has more, a sample of this size is used.
     """
 
     name: ClassVar[str] = "probabilistic-coreset"
@@ -279,17 +279,17 @@ class ProbabilisticCoreset:
         for name in ("batches", "samples"):
             check_integer(name, getattr(self, name), least=1)
         check_integer("components", self.components, least=2)
-        _check_share("quantile", self.quantile)
-        _check_share("exploit", self.exploit)
+        _check_fraction("quantile", self.quantile)
+        _check_fraction("exploit", self.exploit)
         check_choice("covariance", self.covariance, get_args(Covariance))
 
     def plan(self, request: Request) -> None:
-        """With ``exploit`` it needs doubt; never an engine."""
+        """No engine is needed."""
         if self.exploit > 0:
             need_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Every pick's priority is its batch's score, with ``exploit`` the weighted one; picks have no order."""
+        """The priority of every pick is the score of the batch, weighted with ``exploit``; picks have no order."""
         doubt = need_doubt(request, self.name)[request.candidates] if self.exploit > 0 else None
         rng = np.random.default_rng(request.seed)
         points = read_rows(request.pool, request.candidates, request.metric)
@@ -297,7 +297,7 @@ class ProbabilisticCoreset:
         scale = scale_of(points)
         kept = np.arange(len(points))
         if len(labeled):
-            kept = self._unlike(self._fit(labeled, scale, rng).log_density(points), request.budget)
+            kept = self._least_likely(self._fit(labeled, scale, rng).log_density(points), request.budget)
         mixture = self._fit(points[kept], scale, rng)
         batches = draw_batches(len(kept), request.budget, self.batches, rng)
         scores = batch_scores(
@@ -318,7 +318,7 @@ class ProbabilisticCoreset:
         seed = int(rng.integers(2**32))
         return fit_mixture(points, self.components, covariance=self.covariance, seed=seed, scale=scale)
 
-    def _unlike(self, likelihood: FloatArray, budget: int) -> IntArray:
+    def _least_likely(self, likelihood: FloatArray, budget: int) -> IntArray:
         """Positions of the points no more likely than the quantile, ascending; at least ``budget``."""
         is_kept = likelihood <= np.quantile(likelihood, self.quantile)
         is_kept[np.argsort(likelihood, kind="stable")[:budget]] = True
@@ -326,7 +326,7 @@ class ProbabilisticCoreset:
 
 
 def draw_batches(n_points: int, budget: int, number: int, rng: np.random.Generator) -> IntArray:
-    """Random batches (number, b) of distinct points; only one where it takes all of them.
+    """Random batches (number, b) of distinct points; only one batch if it contains all points.
 
     Examples
     --------
@@ -338,6 +338,6 @@ def draw_batches(n_points: int, budget: int, number: int, rng: np.random.Generat
     return np.stack([rng.choice(n_points, budget, replace=False) for _ in range(number)])
 
 
-def _check_share(name: str, value: object) -> None:
+def _check_fraction(name: str, value: object) -> None:
     if check_real(name, value, least=0.0) > 1.0:
-        raise InvalidArgument("is no share", argument=name, value=value, hint="pass a number from 0 to 1.")
+        raise InvalidArgument("is not a fraction", argument=name, value=value, hint="pass a number from 0 to 1.")

@@ -1,4 +1,4 @@
-"""The optimal core-set (equation 3), by search over the distances with a set-cover question for HiGHS."""
+"""The optimal core-set (equation 3), by binary search over the distances with set-cover problems for HiGHS."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,14 +18,14 @@ MORE_TIME = f"pass a smaller pool, or {named('strategy', 'coreset')}{IN_TIME}."
 
 @dataclass(frozen=True, slots=True)
 class OptimalCoreset:
-    """The b picks with the smallest possible covering radius. NP-hard: small pools only.
+    """The b picks with the smallest possible covering radius. NP-hard, so for small pools only.
 
     Parameters
     ----------
     max_pool : int
-        Larger pools are refused with an estimate of the cost.
+        Larger pools raise an error with an estimate of the cost.
     seconds : float
-        Time allowed for each set-cover question.
+        Time limit for each set-cover problem.
     """
 
     name: ClassVar[str] = "optimal-coreset"
@@ -39,11 +39,11 @@ class OptimalCoreset:
         check_real("seconds", self.seconds, least=0.0)
 
     def plan(self, request: Request) -> None:
-        """It takes small pools, and no engine."""
+        """No engine is needed."""
         self._refuse_large(len_of(request.pool))
 
     def choose(self, request: Request) -> Choice:
-        """O(n²) memory, and at most 2·log₂(n) integer programs of n columns and up to n rows."""
+        """Needs O(n²) memory and at most 2·log₂(n) integer programs with n columns and up to n rows."""
         self.plan(request)
         points = read_rows(request.pool, np.arange(len_of(request.pool)), request.metric)
         known = squared_radii(points, read_rows(request.references, slice(None), request.metric))
@@ -58,7 +58,7 @@ class OptimalCoreset:
         if n_pool > self.max_pool:
             more = in_python(" (OptimalCoreset(max_pool=...) raises the limit)")
             raise InvalidArgument(
-                f"on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances and solve up to "
+                f"on {n_pool} points would need {n_pool**2 * 8 / 1e9:.2g} GB for distances and solve up to "
                 f"{int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, possibly hours each",
                 argument="strategy",
                 value=self.name,
@@ -70,7 +70,7 @@ class OptimalCoreset:
 def smallest_cover(pairwise: FloatArray, known: FloatArray, budget: int, seconds: float) -> tuple[IntArray, float]:
     """The candidates of an optimal cover (at most ``budget``) and its radius.
 
-    ``pairwise`` (n, candidates) and ``known`` (n,), the distance to what is labeled, are squared.
+    ``pairwise`` (n, candidates) and ``known`` (n,), the distances to the nearest labeled point, are squared.
     """
     values = np.unique(np.concatenate([[0.0], pairwise.ravel(), known[np.isfinite(known)]]))
     low, high = 0, len(values) - 1
@@ -86,7 +86,7 @@ def smallest_cover(pairwise: FloatArray, known: FloatArray, budget: int, seconds
 
 
 def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: float) -> IntArray | None:
-    """At most ``budget`` candidates that reach every point not covered yet, or None where there are none."""
+    """At most ``budget`` candidates that cover all points not covered yet, or None if that is impossible."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
@@ -119,7 +119,7 @@ def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: 
 
 
 def fill_up(pairwise: FloatArray, known: FloatArray, cover: IntArray, budget: int) -> IntArray:
-    """The cover, and farthest points first until the budget is met."""
+    """The cover, extended by the candidates that reduce the distances most until the budget is reached."""
     picks = cover.tolist()
     nearest = np.minimum(known, pairwise[:, cover].min(axis=1, initial=np.inf))
     while len(picks) < budget:

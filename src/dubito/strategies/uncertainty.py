@@ -1,4 +1,4 @@
-"""Uncertainty alone: the most doubtful points first, however alike they are."""
+"""Uncertainty sampling, random sampling, and coverage of the most uncertain points."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
@@ -30,11 +30,11 @@ class LeastConfidence:
     uses_engine: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """It needs doubt, and no engine."""
+        """No engine is needed."""
         need_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are the doubts."""
+        """Priorities are the doubt."""
         return rank_by(request, need_doubt(request, self.name))
 
 
@@ -46,11 +46,11 @@ class Margin:
     uses_engine: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """It needs probabilities, and no engine."""
+        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are the gaps, negated: larger is picked sooner."""
+        """Priorities are the negative gaps."""
         return rank_by(request, -doubt.margin(require_probabilities(request, self.name)))
 
 
@@ -62,7 +62,7 @@ class Entropy:
     uses_engine: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """It needs probabilities, and no engine."""
+        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
@@ -70,23 +70,23 @@ class Entropy:
         return rank_by(request, doubt.entropy(require_probabilities(request, self.name)))
 
 
-# Power sampling: doubt decides the odds, chance the picks (Kirsch et al., 2023).
+# Power sampling (Kirsch et al., 2023).
 
 
 @dataclass(frozen=True, slots=True)
 class PowerSampling:
-    """Rows drawn without replacement, each with odds proportional to its doubt to a power.
+    """Rows drawn without replacement, with probabilities proportional to doubt to a power.
 
-    A batch of the most doubtful rows is often many times the same question; chance spreads it at no cost. Rows without
-    any doubt come last, in their order. O(n log n).
+    The most uncertain rows are often near-duplicates; sampling makes the batch more diverse at no cost. Rows with doubt
+    0 come last, by index. O(n log n).
 
     Parameters
     ----------
     power : float
-        0 draws evenly among rows with any doubt, large numbers draw the most doubtful.
+        0 draws uniformly from rows with positive doubt; large numbers draw the most uncertain rows.
     doubt : {"margin", "confidence", "learnable"}
-        ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or how far posterior samples (n, k, c) disagree.
-        Doubt that was handed in as such is taken.
+        ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or the disagreement of posterior samples (n, k,
+        c). Doubt that was passed directly is used unchanged.
     """
 
     name: ClassVar[str] = "power"
@@ -100,15 +100,15 @@ class PowerSampling:
 
     @property
     def needs_samples(self) -> bool:
-        """Whether its doubt is what posterior samples disagree on."""
+        """Whether the doubt is the disagreement of posterior samples."""
         return self.doubt == LEARNABLE
 
     def plan(self, request: Request) -> None:
-        """It needs doubt, and no engine."""
+        """No engine is needed."""
         doubt_of(request, self.name, self.doubt)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are the logarithm of the odds and noise (Gumbel's): the largest are a draw by these odds."""
+        """Priorities are log-probabilities plus Gumbel noise: the largest are a draw without replacement."""
         doubts = doubt_of(request, self.name, self.doubt)
         noise = np.random.default_rng(request.seed).gumbel(size=len(doubts))
         with np.errstate(divide="ignore"):
@@ -116,45 +116,45 @@ class PowerSampling:
         return rank_by(request, scores)
 
 
-# Random acquisition: the baseline every other strategy must beat.
+# Random sampling, the baseline.
 
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Uniformly at random, without replacement; the seed decides. Its priorities are NaN."""
+    """Uniformly at random, without replacement. Priorities are NaN."""
 
     name: ClassVar[str] = "random"
     uses_engine: ClassVar[bool] = False
     uses_doubt: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """It takes any request, and no engine."""
+        """No engine is needed."""
 
     def choose(self, request: Request) -> Choice:
-        """O(n) time."""
+        """Takes O(n) time."""
         generator = np.random.default_rng(request.seed)
         indices = generator.choice(request.candidates, request.budget, replace=False)
         return without_distances(request, indices, np.full(request.budget, np.nan))
 
 
-# Doubt first, then cover: the points that cover the most doubtful part of the pool.
+# Coverage of the most uncertain candidates.
 
 CoverKind = Literal["coreset", "coverage"]
 
 
 @dataclass(frozen=True, slots=True)
 class FilterThenCover:
-    """Of the most doubtful candidates, some times as many as are asked for, those that cover the pool.
+    """Picks that cover, among the most uncertain candidates.
 
     Parameters
     ----------
     times : float
-        Candidates kept for each pick; the most doubtful are kept, of equals those of lowest index.
+        The number of candidates to keep per pick: the most uncertain ones, ties to the lowest index.
     cover : {"coreset", "coverage"}
         How the picks are chosen among them.
     doubt : {"margin", "confidence", "learnable"}
-        ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or how far posterior samples (n, k, c) disagree.
-        Doubt that was handed in as such is taken.
+        ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or the disagreement of posterior samples (n, k,
+        c). Doubt that was passed directly is used unchanged.
     """
 
     name: ClassVar[str] = "filter-then-cover"
@@ -170,25 +170,24 @@ class FilterThenCover:
 
     @property
     def needs_samples(self) -> bool:
-        """Whether its doubt is what posterior samples disagree on."""
+        """Whether the doubt is the disagreement of posterior samples."""
         return self.doubt == LEARNABLE
 
     def choose(self, request: Request) -> Choice:
-        """As the strategy that covers; its priorities and its radius."""
-        return self._proper.choose(self._filtered(request))
+        """The choice of the strategy named by ``cover`` among the candidates kept."""
+        return self._strategy.choose(self._filtered(request))
 
     def plan(self, request: Request) -> object:
-        """What the strategy that covers would ask."""
-        return self._proper.plan(self._filtered(request))
+        """The plan of the strategy named by ``cover``."""
+        return self._strategy.plan(self._filtered(request))
 
     @property
-    def _proper(self) -> Coreset | Coverage:
+    def _strategy(self) -> Coreset | Coverage:
         return Coreset() if self.cover == "coreset" else Coverage()
 
     def _filtered(self, request: Request) -> Request:
-        """The same with the most doubtful candidates alone."""
+        """The request with the most uncertain candidates only."""
         n_kept = min(len(request.candidates), int(self.times * request.budget))
         doubts = doubt_of(request, self.name, self.doubt)[request.candidates]
         kept = np.sort(np.argsort(-doubts, kind="stable")[:n_kept])
-        # What is known of a Pool's rows is of all of them, whoever may be picked.
         return replace(request, candidates=request.candidates[kept])

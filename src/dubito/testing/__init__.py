@@ -1,8 +1,8 @@
-"""The contract an engine or a strategy must meet, as checks that plug-in authors can run in their own tests.
+"""Contract tests for engines and strategies, which plug-in authors can run in their own tests.
 
-`check_engine` solves generated problems, full of what goes wrong, and compares every pick with
-`dubito.core.reference`; `check_strategy` runs a strategy through `dubito.select`. Both raise an AssertionError that
-says how to make the failing case again. Everything depends on nothing but the seed.
+`check_engine` solves generated problems with many edge cases and compares all picks with `dubito.core.reference`;
+`check_coverage_engine` does so for coverage, and `check_strategy` runs a strategy with `dubito.select`. They raise an
+AssertionError that says how to reproduce the failing case. The problems depend only on the seed.
 """
 
 from dubito.testing.contract import check_engine, check_strategy

@@ -1,4 +1,4 @@
-"""What every engine and every strategy is held to."""
+"""The contract of core-set engines and of strategies."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,30 +15,30 @@ from dubito.strategies import Strategy
 from dubito.testing.problems import make_problem
 
 MANY_ROWS = 300
-"""Of a problem for an engine that refuses small ones."""
+"""Number of rows in problems for engines that refuse small ones."""
 
 
 def check_engine(engine: Engine[Problem], *, examples: int = 200, seed: int = 0, beams: bool = True) -> None:
-    """An engine gives the picks of `dubito.core.reference`, bit for bit, changes nothing handed in, and tells its cost.
+    """Check that an engine returns the picks of `dubito.core.reference`, bit for bit, and leaves its inputs unchanged.
 
     Parameters
     ----------
     engine : Engine
-        What is tried. A problem that it refuses is made larger, then left out; it must take at least one in ten.
+        The engine to test. A problem that it refuses is made larger, then left out; it must accept at least one in ten.
     examples : int
         Number of problems, a few milliseconds each.
     seed : int
-        The problems are those of `make_problem` from this number on.
+        The seed of the first problem; see `make_problem`.
     beams : bool
-        Whether beams of up to five configurations are among them.
+        Whether to include beams of up to five configurations.
 
     Examples
     --------
     >>> from dubito.engines.reference_engine import ReferenceEngine
     >>> check_engine(ReferenceEngine(), examples=5)
     """
-    whose = f"engine {engine.name!r}"
-    n_taken = 0
+    label = f"engine {engine.name!r}"
+    n_accepted = 0
     for number in range(seed, seed + examples):
         problem_rows, problem = 1, make_problem(number, beams=beams)
         if engine.refusals(problem):
@@ -47,37 +47,37 @@ def check_engine(engine: Engine[Problem], *, examples: int = 200, seed: int = 0,
             continue
         made = f"make_problem({number}, beams={beams}, least_rows={problem_rows})"
         problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
-        n_taken += 1
+        n_accepted += 1
         before = _contents(problem)
         solution = engine.solve(problem)
-        assert _contents(problem) == before, f"{whose} changed what it was handed: {made}"
-        assert solution.complete, f"{whose} calls {made} incomplete, and nothing interrupted it."
+        assert _contents(problem) == before, f"{label} changed its input: {made}"
+        assert solution.complete, f"{label} returned complete=False for {made} without an interruption."
         expected = _reference_solution(number, beams, problem_rows, problem.quotas is not None)
         difference = _difference(expected, solution.configurations)
-        assert not difference, f"{whose} differs from the reference on {made}: {difference}"
-    assert n_taken * 10 >= examples, f"{whose} refused {examples - n_taken} of {examples} problems."
+        assert not difference, f"{label} differs from the reference on {made}: {difference}"
+    assert n_accepted * 10 >= examples, f"{label} refused {examples - n_accepted} of {examples} problems."
     _check_interruption(engine)
     _check_answers(engine)
 
 
 @lru_cache(maxsize=2000)
 def _reference_solution(seed: int, beams: bool, least_rows: int, quotas: bool) -> Sequence[Configuration]:
-    """The reference's answer, kept for the next engine that is checked on the same problem."""
+    """The reference solution, cached for the next engine that is checked."""
     problem = make_problem(seed, beams=beams, least_rows=least_rows)
     return reference.solve(problem if quotas else replace(problem, quotas=None))
 
 
 def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> None:
-    """A strategy meets every budget with distinct candidates, the same for the same seed, and changes nothing.
+    """Check that a strategy returns distinct candidates for every budget, the same for the same seed.
 
     Parameters
     ----------
     strategy : Strategy
-        What is tried, on small pools with class probabilities, with and without labeled points.
+        The strategy to test, on small pools with class probabilities, with and without labeled points.
     examples : int
         Number of pools.
     seed : int
-        The first pool's number; each depends on its own alone.
+        The seed of the first pool.
 
     Examples
     --------
@@ -85,19 +85,19 @@ def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> 
     >>> check_strategy(Margin(), examples=5)
     """
     for number in range(seed, seed + examples):
-        whose, call = f"strategy {strategy.name!r} on the pool of seed {number}", _make_call(number)
+        label, call = f"strategy {strategy.name!r} on the pool of seed {number}", _make_call(number)
         before = [array.tobytes() for array in call.arrays]
         picked, again = call.run(strategy), call.run(strategy)
-        assert before == [array.tobytes() for array in call.arrays], f"{whose} changed what it was handed."
+        assert before == [array.tobytes() for array in call.arrays], f"{label} changed its input."
         for found in picked.configurations:
             fault = _fault(found, call.budget, call.candidates)
-            assert not fault, f"{whose}: {fault}"
-        assert np.array_equal(picked.indices, again.indices), f"{whose} picks otherwise when asked again."
-        assert (picked.engine is not None) == strategy.uses_engine, f"{whose} names engine={picked.engine!r}."
+            assert not fault, f"{label}: {fault}"
+        assert np.array_equal(picked.indices, again.indices), f"{label} picks other rows in a second call."
+        assert (picked.engine is not None) == strategy.uses_engine, f"{label} returned engine={picked.engine!r}."
 
 
 def _difference(expected: Sequence[Configuration], found: Sequence[Configuration]) -> str:
-    """The first thing that is not as it should be; empty where all is."""
+    """A description of the first difference; empty if there is none."""
     if len(found) != len(expected):
         return f"{len(found)} configurations instead of {len(expected)}"
     for rank, (ours, theirs) in enumerate(zip(expected, found, strict=True)):
@@ -117,15 +117,15 @@ def _is_close(wanted: float, got: float | None) -> bool:
 
 
 def _fault(found: Configuration, budget: int, candidates: IntArray) -> str:
-    """What is wrong with a strategy's configuration; empty where nothing is."""
+    """A description of the first violation of the contract; empty if there is none."""
     if len(found.indices) != budget or len(found.priorities) != budget:
         return f"{len(found.indices)} picks with {len(found.priorities)} priorities for budget={budget}"
     if found.indices.dtype != np.int64 or found.priorities.dtype != np.float64:
-        return f"indices are {found.indices.dtype} and priorities {found.priorities.dtype}; int64 and float64 belong."
+        return f"indices are {found.indices.dtype} and priorities {found.priorities.dtype}; expected int64 and float64"
     if len(np.unique(found.indices)) != budget:
         return f"a row is picked twice: {found.indices.tolist()}"
     stray = np.setdiff1d(found.indices, candidates)
-    return f"row {stray[0]} is no candidate" if len(stray) else ""
+    return f"row {stray[0]} is not a candidate" if len(stray) else ""
 
 
 def _contents(problem: Problem) -> list[bytes]:
@@ -134,14 +134,14 @@ def _contents(problem: Problem) -> list[bytes]:
     return [array.tobytes() for array in (*given, *arrays) if array is not None]
 
 
-def _first_taken(engine: Engine[Problem], make: Callable[[int], Problem], sizes: Iterable[int]) -> Problem:
-    """Of problems with so many rows, the first that the engine takes."""
+def _first_accepted(engine: Engine[Problem], make: Callable[[int], Problem], sizes: Iterable[int]) -> Problem:
+    """The first problem, of these sizes, that the engine accepts."""
     for n in sizes:
         problem = make(n)
         if not engine.refusals(problem):
             return problem
     tried = ", ".join(str(n) for n in sizes)
-    raise AssertionError(f"engine {engine.name!r} refused plain problems of {tried} rows; it must take one of them.")
+    raise AssertionError(f"engine {engine.name!r} refused plain problems of {tried} rows; it must accept one of them.")
 
 
 def _to_interrupt(n: int) -> Problem:
@@ -155,26 +155,26 @@ def _interruption_reference(n: int) -> Configuration:
 
 
 def _check_interruption(engine: Engine[Problem]) -> None:
-    """Ctrl-C while progress is reported leaves a prefix of the reference's picks."""
-    reports, problem = list[int](), _first_taken(engine, _to_interrupt, (500, 60, 9, 4000))
+    """Ctrl-C during a progress report must leave a prefix of the reference's picks."""
+    reports, problem = list[int](), _first_accepted(engine, _to_interrupt, (500, 60, 9, 4000))
     budget = problem.budget
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        described = f"engine {engine.name!r} tells progress {done} of {total}, not of {budget}."
-        assert 0 <= done <= total == budget, described
+        message = f"engine {engine.name!r} reports progress {done} of {total}, not of {budget}."
+        assert 0 <= done <= total == budget, message
         reports.append(done)
         raise KeyboardInterrupt
 
     solution = engine.solve(replace(problem, progress=interrupt))
     made = "rows when progress raised KeyboardInterrupt"
     assert solution.complete is not bool(reports), (
-        f"engine {engine.name!r} says complete={solution.complete}; {reports} {made}"
+        f"engine {engine.name!r} returned complete={solution.complete}; {reports} {made}"
     )
     found, whole = solution.configurations[0], _interruption_reference(len_of(problem.pool))
     n_found = len(found.indices)
-    assert n_found >= max(reports, default=budget), f"engine {engine.name!r} kept {n_found} picks; {reports} {made}"
+    assert n_found >= max(reports, default=budget), f"engine {engine.name!r} returned {n_found} picks; {reports} {made}"
     same = np.array_equal(found.indices, whole.indices[:n_found])
-    assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {reports} {made}"
+    assert same, f"engine {engine.name!r} returned picks that are not a prefix of the reference's; {reports} {made}"
 
 
 def _to_answer(n: int) -> Problem:
@@ -185,25 +185,25 @@ def _to_answer(n: int) -> Problem:
 
 
 def _check_answers(engine: Engine[Problem]) -> None:
-    """Whether it pays, what it costs, and that catching up changes no pick."""
-    whose = f"engine {engine.name!r}"
-    assert Problem in engine.solves, f"{whose} says that it solves no core-sets."
-    problem = _first_taken(engine, _to_answer, (60, 9, 500, 4000))
-    assert isinstance(engine.pays(problem), bool), f"{whose} does not say whether it pays."
+    """Check `pays` and `estimate`, and that `catch_up` changes no pick."""
+    label = f"engine {engine.name!r}"
+    assert Problem in engine.solves, f"{label} does not solve core-sets (Problem is not in its solves)."
+    problem = _first_accepted(engine, _to_answer, (60, 9, 500, 4000))
+    assert isinstance(engine.pays(problem), bool), f"{label} must return a bool from pays."
     cost = engine.estimate(problem)
     if cost is not None:
         figures = (cost.bytes, cost.seconds, cost.engine)
-        assert cost.bytes > 0, f"{whose} tells a cost of {figures}."
-        assert cost.seconds > 0.0, f"{whose} tells a cost of {figures}."
-        assert cost.engine == engine.name, f"{whose} tells a cost of {figures}."
+        assert cost.bytes > 0, f"{label} estimates a cost of {figures}."
+        assert cost.seconds > 0.0, f"{label} estimates a cost of {figures}."
+        assert cost.engine == engine.name, f"{label} estimates a cost of {figures}."
     engine.catch_up(problem)
     difference = _difference(reference.solve(problem), engine.solve(problem).configurations)
-    assert not difference, f"{whose} differs from the reference after catching up: {difference}"
+    assert not difference, f"{label} differs from the reference after catching up: {difference}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What a strategy is tried on."""
+    """The arguments of a test call."""
 
     pool: FloatArray
     labeled: FloatArray

@@ -1,4 +1,4 @@
-"""What every engine that covers is held to."""
+"""The contract of coverage engines."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -15,50 +15,50 @@ from dubito.testing.problems import STRENGTHS, make_costs, make_problem, with_qu
 
 
 def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 200, seed: int = 0) -> None:
-    """An engine gives the picks and priorities of `dubito.core.coverage_reference`, bit for bit, and changes no input.
+    """Check that an engine returns the picks and priorities of `dubito.core.coverage_reference`, bit for bit.
 
     Parameters
     ----------
     engine : Engine
-        What is tried. A problem that it refuses is left out; it must take at least one in ten.
+        The engine to test. A problem that it refuses is left out; it must accept at least one in ten.
     examples : int
         Number of problems, some milliseconds each.
     seed : int
-        The problems are those of `make_coverage_problem` from this number on.
+        The seed of the first problem; see `make_coverage_problem`.
 
     Examples
     --------
     >>> from dubito.engines.reference_engine import CoverageReference
     >>> check_coverage_engine(CoverageReference(), examples=5)
     """
-    whose, n_taken = f"engine {engine.name!r}", 0
+    label, n_accepted = f"engine {engine.name!r}", 0
     for number in range(seed, seed + examples):
         problem, made = make_coverage_problem(number), f"make_coverage_problem({number})"
         if engine.refusals(problem):
             continue
         problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
-        n_taken += 1
+        n_accepted += 1
         before = _contents(problem)
         solution = engine.solve(problem)
-        assert _contents(problem) == before, f"{whose} changed what it was handed: {made}"
-        assert solution.complete, f"{whose} calls {made} incomplete, and nothing interrupted it."
-        assert len(solution.configurations) == 1, f"{whose} gives more than one configuration for {made}"
+        assert _contents(problem) == before, f"{label} changed its input: {made}"
+        assert solution.complete, f"{label} returned complete=False for {made} without an interruption."
+        assert len(solution.configurations) == 1, f"{label} returned more than one configuration for {made}"
         difference = _difference(_reference_solution(number, problem.quotas is not None), solution.configurations[0])
-        assert not difference, f"{whose} differs from the reference on {made}: {difference}"
-    assert n_taken * 10 >= examples, f"{whose} refused {examples - n_taken} of {examples} problems."
+        assert not difference, f"{label} differs from the reference on {made}: {difference}"
+    assert n_accepted * 10 >= examples, f"{label} refused {examples - n_accepted} of {examples} problems."
     _check_interruption(engine)
     _check_second_round(engine)
 
 
 @lru_cache(maxsize=2000)
 def _reference_solution(seed: int, quotas: bool) -> Configuration:
-    """The reference's answer, kept for the next engine that is checked on the same problem."""
+    """The reference solution, cached for the next engine that is checked."""
     problem = make_coverage_problem(seed)
     return coverage.greedy(problem if quotas else replace(problem, quotas=None))
 
 
 def make_coverage_problem(seed: int) -> CoverageProblem:
-    """A small problem full of what goes wrong: ties, copies, no doubt, outliers, no reach, costs, quotas, odd storage.
+    """A small problem with edge cases: ties, copies, zero doubt, outliers, zero reach, costs, quotas, unusual storage.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ def make_coverage_problem(seed: int) -> CoverageProblem:
 
 
 def _some_distance(rng: np.random.Generator, pool: Matrix) -> float:
-    """A distance that some pair of rows may have exactly: on the rim of the reach nothing is covered."""
+    """A distance that some pair of rows may have exactly, where the kernel is 0."""
     rows = np.asarray(pool[:], dtype=np.float64)
     left, right = rows[rng.integers(len(rows), size=2)]
     return float(np.sqrt(np.sum((left - right) ** 2))) * float(rng.choice([0.5, 1.0, 2.0]))
 
 
 def _difference(ours: Configuration, theirs: Configuration) -> str:
-    """The first thing that is not as it should be; empty where all is."""
+    """A description of the first difference; empty if there is none."""
     for name in ("indices", "priorities", "covered"):
         wanted, got = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
         if wanted.dtype != got.dtype or not np.array_equal(wanted, got):
@@ -134,12 +134,12 @@ def _interruption_reference() -> Configuration:
 
 
 def _check_interruption(engine: Engine[CoverageProblem]) -> None:
-    """Ctrl-C while progress is reported leaves a prefix of the reference's picks."""
-    described = list[int]()
+    """Ctrl-C during a progress report must leave a prefix of the reference's picks."""
+    reports = list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        assert 0 <= done <= total == 400, f"engine {engine.name!r} tells progress {done} of {total}, not of 400."
-        described.append(done)
+        assert 0 <= done <= total == 400, f"engine {engine.name!r} reports progress {done} of {total}, not of 400."
+        reports.append(done)
         raise KeyboardInterrupt
 
     problem, _ = _even_problem(500, 400)
@@ -147,18 +147,18 @@ def _check_interruption(engine: Engine[CoverageProblem]) -> None:
         return
     solution = engine.solve(replace(problem, progress=interrupt))
     made = "rows when progress raised KeyboardInterrupt"
-    assert solution.complete is not bool(described), (
-        f"engine {engine.name!r} says complete={solution.complete}; {described} {made}"
+    assert solution.complete is not bool(reports), (
+        f"engine {engine.name!r} returned complete={solution.complete}; {reports} {made}"
     )
     found, whole = solution.configurations[0], _interruption_reference()
     n_found = len(found.indices)
-    assert n_found >= max(described, default=400), f"engine {engine.name!r} kept {n_found} picks; {described} {made}"
+    assert n_found >= max(reports, default=400), f"engine {engine.name!r} returned {n_found} picks; {reports} {made}"
     same = np.array_equal(found.indices, whole.indices[:n_found])
-    assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {described} {made}"
+    assert same, f"engine {engine.name!r} returned picks that are not a prefix of the reference's; {reports} {made}"
 
 
 def _check_second_round(engine: Engine[CoverageProblem]) -> None:
-    """What a first round leaves in ``known`` must not change a second one, with other weights and more labeled."""
+    """The ``known`` distances of one round must not change the next, with other weights and more labeled rows."""
     problem, pool = _even_problem(200, 20)
     if engine.refusals(problem):
         return
@@ -170,6 +170,8 @@ def _check_second_round(engine: Engine[CoverageProblem]) -> None:
         again = replace(problem, references=pool[labeled], candidates=rest, weights=weights, sample=rest, known=known)
         found, expected = engine.solve(again).configurations[0], coverage.greedy(again)
         difference = _difference(expected, found)
-        assert not difference, f"engine {engine.name!r} differs in round {n_round + 1} on what it knows: {difference}"
+        assert not difference, (
+            f"engine {engine.name!r} differs in round {n_round + 1} with known distances: {difference}"
+        )
         labeled = np.concatenate([labeled, found.indices])
         known.added = labeled[:0]

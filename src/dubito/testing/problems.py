@@ -1,4 +1,4 @@
-"""Problems made from a seed, each with some of what goes wrong in engines."""
+"""Random problems with edge cases for engines, each generated from a seed."""
 
 import tempfile
 from collections.abc import Callable
@@ -12,64 +12,63 @@ from dubito.core.problem import Problem, Quotas
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.matrix import AnyArray, FloatArray, Matrix, Rows, Stack, len_of
 
-# Points at the edges of what float32 and float64 hold, where a bound on rounding is put to the test.
-#
-# Each function takes a generator and a shape (rows, features), and gives rows in float64.
+# Points at the limits of float32 and float64, which test the error bounds. Each function takes a generator and a shape
+# (rows, features), and returns float64.
 
 PointMaker = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
 
 
 def mixed_columns(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Features of 60 orders of magnitude: the largest decide, the others are lost beside them."""
+    """Features of 60 orders of magnitude, of which only the largest matter."""
     return np.asarray(rng.standard_normal(shape) * 10.0 ** rng.uniform(-30, 30, shape[1]))
 
 
 def mixed_rows(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Points of 20 orders of magnitude: one center serves none of them."""
+    """Points of 20 orders of magnitude, which have no common center."""
     return np.asarray(rng.standard_normal(shape) * 10.0 ** rng.uniform(-10, 10, (shape[0], 1)))
 
 
 def one_outlier(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """One point so far away that the others are one point beside it."""
+    """One point so far away that the others nearly coincide in comparison."""
     points = rng.standard_normal(shape)
     points[rng.integers(shape[0])] *= 10.0 ** rng.integers(5, 30)
     return points
 
 
 def cancelling(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Whole numbers that differ in their last digits alone, on an offset that float32 cannot hold with them."""
+    """Integers that differ only in their last digits, with an offset that float32 cannot represent with them."""
     offset = 2.0 ** rng.integers(20, 50, shape[1])
     return np.asarray(offset + rng.integers(-3, 4, shape))
 
 
 def last_digits(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Ones but for a few of float32's last digits: products and sums are rounded the same way again and again."""
+    """1 plus a few units in the last place of float32, so that rounding errors add up."""
     return np.asarray(1.0 + rng.integers(0, 8, shape) * 2.0**-24)
 
 
 def great(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Around 1e37 and the largest of float32, whose squares it cannot hold, and whose differences may be too large."""
+    """Numbers from 1e36 to the largest float32, whose squares and differences may overflow."""
     return np.asarray(rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 1.5, shape) * rng.choice([1e36, 1e37, 2e38]))
 
 
 def slight(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Around 1e-37 and below the normal numbers of float32, where digits are lost."""
+    """Numbers around 1e-37 and subnormal float32 numbers, which lose digits."""
     return np.asarray(rng.standard_normal(shape) * rng.choice([1e-36, 1e-37, 1e-38, 1e-43]))
 
 
 def slight_beside_ones(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Some features around 1, the others below the normal numbers of float32."""
+    """Some features around 1, the others subnormal in float32."""
     is_slight = rng.random(shape) < 0.5
     return np.asarray(np.where(is_slight, rng.standard_normal(shape) * 1e-40, rng.integers(-1, 2, shape)))
 
 
 def vanishing(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """So small that squares of differences are the last numbers of float64, or nothing."""
+    """So small that squared differences are subnormal in float64, or 0."""
     return np.asarray(rng.standard_normal(shape) * rng.choice([1e-155, 1e-160, 2e-162]))
 
 
 def greatest(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """The largest features that are allowed."""
+    """The largest features allowed."""
     return np.asarray(rng.uniform(-1.0, 1.0, shape) * 1e140)
 
 
@@ -95,16 +94,16 @@ PoolAndReferences = tuple[FloatArray, FloatArray]
 
 
 def make_problem(seed: int, *, beams: bool = True, least_rows: int = 1) -> Problem:
-    """A small problem full of what goes wrong: ties, near-ties, duplicates, no doubt, costs, quotas, strange storage.
+    """A small problem with edge cases: ties, near-ties, duplicates, zero doubt, costs, quotas, unusual storage.
 
     Parameters
     ----------
     seed : int
         The same number gives the same problem.
     beams : bool
-        Whether it may ask for a beam.
+        Whether it may have a beam.
     least_rows : int
-        Rows that its pool has at least; most have fewer than 60 more.
+        Minimum number of rows of the pool; most pools have fewer than 60 more.
 
     Examples
     --------
@@ -139,7 +138,7 @@ def make_problem(seed: int, *, beams: bool = True, least_rows: int = 1) -> Probl
 
 
 def make_costs(seed: int, n: int) -> FloatArray | None:
-    """What rows cost, in some problems: few prices and many ties, or none alike, or as far apart as they may be."""
+    """The costs of rows in some problems: few values with many ties, distinct values, or the largest possible range."""
     rng = np.random.default_rng([seed, 15])
     kind = rng.integers(8)
     if kind == 0:
@@ -150,7 +149,7 @@ def make_costs(seed: int, n: int) -> FloatArray | None:
 
 
 def _with_costs(problem: Problem, costs: FloatArray | None) -> Problem:
-    """The same where a cost divides a priority; a core-set without doubt begins near the mean."""
+    """The problem with costs, which divide priorities; a core-set without doubt starts near the mean."""
     if costs is None:
         return problem
     doubt, weights = (None, 1.0) if problem.weights is None else (problem.doubt, problem.weights)
@@ -158,13 +157,13 @@ def _with_costs(problem: Problem, costs: FloatArray | None) -> Problem:
 
 
 def with_quotas(problem: P, seed: int) -> P:
-    """Some problems with limits on the picks of a class, and a budget that they leave room for."""
+    """Add class quotas to some problems, and reduce the budget to what they allow."""
     rng, n = np.random.default_rng([seed, 16]), len_of(problem.pool)
     if rng.random() < 0.8:
         return problem
     classes, limits = rng.integers(4, size=n), rng.choice([1, 1, 2, 5, n], 4)
-    room = np.minimum(np.bincount(classes[problem.candidates], minlength=4), limits).sum()
-    return replace(problem, quotas=Quotas(classes, limits), budget=min(problem.budget, int(room)))
+    largest_budget = np.minimum(np.bincount(classes[problem.candidates], minlength=4), limits).sum()
+    return replace(problem, quotas=Quotas(classes, limits), budget=min(problem.budget, int(largest_budget)))
 
 
 def _has_directions(matrix: Matrix) -> bool:
@@ -180,13 +179,13 @@ def _shape(rng: np.random.Generator, least_rows: int) -> tuple[int, int, int]:
 
 
 def _integers(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
-    """No rounding at all, and many ties."""
+    """Integers: no rounding, and many ties."""
     (n, m, d), span = _shape(rng, least_rows), int(rng.choice([1, 2, 3, 10, 1000]))
     return rng.integers(-span, span + 1, (n, d)).astype(float), rng.integers(-span, span + 1, (m, d)).astype(float)
 
 
 def _near_ties(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
-    """Rows of equal length but for the last digits: one row, its coordinates moved, flipped and nudged by ulps."""
+    """Rows of nearly equal length: one row with its coordinates permuted, negated and changed by a few ulps."""
     n, m, d = _shape(rng, least_rows)
     pool = rng.permuted(np.tile(rng.standard_normal(d), (n, 1)), axis=1) * rng.choice([-1.0, 1.0], (n, d))
     pool += np.spacing(pool) * rng.integers(-2, 3, (n, d))
@@ -201,20 +200,20 @@ def _far_away(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
 
 
 def _out_of_range(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
-    """Magnitudes whose squares float32, or the squares of which float64, cannot hold without loss."""
+    """Magnitudes whose squares overflow or underflow in float32 or float64."""
     (n, m, d), scale = _shape(rng, least_rows), float(rng.choice([1e-160, 1e-100, 1e-20, 1e20, 1e60, 1e139]))
     return rng.standard_normal((n, d)) * scale, rng.standard_normal((m, d)) * scale
 
 
 def _low_rank(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
-    """Wide rows that vary along few directions, as features of networks do."""
+    """Wide rows of low rank, like the features of networks."""
     n, m, d, rank = least_rows + int(rng.integers(129, 199)), int(rng.choice([0, 5, 150])), 200, int(rng.integers(1, 6))
     directions = rng.standard_normal((rank, d))
     return rng.standard_normal((n, rank)) @ directions, rng.standard_normal((m, rank)) @ directions
 
 
 def _at_an_edge(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
-    """Where rounding, cancellation or underflow is at its worst: see `dubito.testing.problems`."""
+    """The edge cases of `EDGES`."""
     n, m, d = _shape(rng, least_rows)
     points = EDGES[rng.integers(len(EDGES))](rng, (n + m, d))
     return points[:n], points[n:]
@@ -233,7 +232,7 @@ KINDS: tuple[Callable[[np.random.Generator, int], PoolAndReferences], ...] = (
 
 
 def _duplicate_some(rng: np.random.Generator, pool: FloatArray, references: FloatArray) -> None:
-    """Let some pool rows be copies of others, in place, or of references."""
+    """Replace some pool rows, in place, by copies of other rows or of references."""
     if rng.random() < 0.3:
         pool[rng.random(len(pool)) < 0.3] = pool[0]
     if rng.random() < 0.3:
@@ -251,7 +250,7 @@ def _make_doubt(rng: np.random.Generator, n: int) -> FloatArray:
 
 
 def _store(rng: np.random.Generator, array: FloatArray) -> Matrix:
-    """The rows as somebody may keep them; a smaller type only where it holds the numbers."""
+    """The rows in a random storage format; in a smaller type only if it can represent the numbers."""
     kept: AnyArray = array
     smaller = rng.choice(["float16", "float32", "float64"])
     if 1e-3 < np.abs(array).max(initial=0.0) < np.finfo(smaller).max / 2:

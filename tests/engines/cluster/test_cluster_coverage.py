@@ -11,10 +11,10 @@ from dubito.core import coverage_reference as coverage
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.core.problem import Solution
 from dubito.engines.base import Engine
-from dubito.engines.cluster import messages as shares
+from dubito.engines.cluster import messages
 from dubito.engines.cluster.coverage import driver
 from dubito.engines.cluster.engine import cut, even_edges, open_all, solve
-from dubito.engines.cluster.workers import Here
+from dubito.engines.cluster.workers import LocalWorkers
 from dubito.engines.cpu.coverage import solver
 from dubito.engines.cpu.coverage.engine import CoverPlan
 from dubito.matrix import len_of
@@ -22,7 +22,7 @@ from dubito.testing import check_coverage_engine
 from levels import examples
 
 
-class Losing(Here):
+class Losing(LocalWorkers):
     """Shards that are lost between calls."""
 
     def __init__(self, parts: Any, rng: np.random.Generator, share: float) -> None:
@@ -30,7 +30,7 @@ class Losing(Here):
         self.rng, self.share = rng, share
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
-        if method not in ("open", "place", "hold") and self.rng.random() < self.share:
+        if method not in ("open", "configure", "set_delegate") and self.rng.random() < self.share:
             share, self.share = self.share, 0.0
             self.lose(shard)
             self.share = share
@@ -71,14 +71,14 @@ def test_nor_on_how_large_a_front_is(rows: int, pairs: int, monkeypatch: pytest.
     monkeypatch.setattr(driver, "FRONT_ROWS", rows)
     monkeypatch.setattr(driver, "FRONT_PAIRS", pairs)
     monkeypatch.setattr(driver, "SPARE_ROWS", 1)
-    monkeypatch.setattr(shares, "FEWEST", 1)
+    monkeypatch.setattr(messages, "MIN_REQUEST", 1)
     check_coverage_engine(InPieces(3), examples=examples(25))
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
 def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)
-    monkeypatch.setattr(shares, "FEWEST", 2)
+    monkeypatch.setattr(messages, "MIN_REQUEST", 2)
     check_coverage_engine(InPieces(n_shards, lost=0.5, most_rows=60), examples=examples(30))
 
 
@@ -102,7 +102,7 @@ def test_rounds_follow_fronts_and_not_picks(n_labeled: int) -> None:
     rows = np.arange(n_labeled, len(pool))
     largest = float(np.abs(pool).max())
     problem = CoverageProblem(pool, pool[:n_labeled], rows, 500, weights, sample_rows(rows), largest=largest)
-    workers = Here(cut(problem, even_edges(problem, 4)))
+    workers = LocalWorkers(cut(problem, even_edges(problem, 4)))
     _, traffic = solve(problem, workers, open_all(workers))
     assert 5 < traffic.rounds <= 40
     assert traffic.sent > pool.nbytes

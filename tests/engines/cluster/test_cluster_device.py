@@ -10,10 +10,11 @@ import pytest
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
-from dubito.engines.cluster import frontier, hardware
+from dubito.engines.cluster import driver, shard
 from dubito.engines.cluster.engine import cut, even_edges, open_all, solve
-from dubito.engines.cluster.hardware import HOST, Hardware
-from dubito.engines.cluster.workers import Here
+from dubito.engines.cluster.messages import HOST, Hardware
+from dubito.engines.cluster.shard import usable_hardware
+from dubito.engines.cluster.workers import LocalWorkers
 from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.matrix import len_of
 from dubito.testing import check_coverage_engine, check_engine
@@ -36,12 +37,12 @@ SetConstant = Callable[[str, float], None]
 def few_programs(set_constant: SetConstant) -> None:
     """The interpreter takes its time for each program, whatever its size."""
     if DEVICE == "cpu":
-        sizes = {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "SETTLE_VALUES": 1 << 14, "FULL_GRID": 1}
+        sizes = {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1}
         for name, value in (sizes | {"WITHIN_ROWS": 64, "WITHIN_COLUMNS": 64}).items():
             set_constant(name, value)
 
 
-class Losing(Here):
+class Losing(LocalWorkers):
     """Shards that are lost between calls."""
 
     def __init__(self, parts: Any, on: Hardware, share: float) -> None:
@@ -49,7 +50,7 @@ class Losing(Here):
         self.rng, self.share = np.random.default_rng(0), share
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
-        if method not in ("open", "place", "hold") and self.rng.random() < self.share:
+        if method not in ("open", "configure", "set_delegate") and self.rng.random() < self.share:
             share, self.share = self.share, 0.0
             self.lose(shard)
             self.share = share
@@ -102,7 +103,7 @@ def test_large_problems_are_solved_in_the_same_way() -> None:
 
 
 def test_a_shard_that_is_lost_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
+    monkeypatch.setattr(driver, "FRONT_ROWS", 8)
     check_engine(OnDevices(2, lost=0.3), examples=EXAMPLES)
     check_coverage_engine(Covering(2, lost=0.3), examples=EXAMPLES)
 
@@ -115,7 +116,7 @@ def some(n: int = 300, d: int = 5, budget: int = 30) -> Problem:
 
 
 def picks_of(problem: Any, on: Hardware, n_shards: int = 2) -> list[int]:
-    workers = Here(cut(problem, even_edges(problem, n_shards)), on)
+    workers = LocalWorkers(cut(problem, even_edges(problem, n_shards)), on)
     solution, _ = solve(problem, workers, open_all(workers))
     return [int(row) for row in solution.configurations[0].indices]
 
@@ -185,36 +186,37 @@ def test_a_shard_too_large_to_be_covered_on_a_gpu_is_covered_on_the_cpu(monkeypa
         raise torch.OutOfMemoryError("CUDA out of memory. Tried.")
 
     monkeypatch.setattr(covering, "DeviceCoverBounds", never)
-    with pytest.raises(MemoryLimit, match=r"does not fit on a GPU to be covered \(CUDA out of memory\)"):
-        covering.bounded(covered(), np.zeros(1), MACHINE)
+    with pytest.raises(MemoryLimit, match=r"coverage of a shard does not fit on a GPU \(CUDA out of memory\)"):
+        covering.device_bounds(covered(), np.zeros(1), MACHINE)
     assert picks_of(covered(), MACHINE) == picks_of(covered(), HOST)
 
 
 def test_costs_are_for_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = replace(some(), costs=np.linspace(1.0, 2.0, 300))
-    monkeypatch.setattr(hardware, "import_module", None)
+    monkeypatch.setattr(device, "DeviceCandidates", None)
     assert picks_of(problem, MACHINE) == picks_of(problem, HOST)
-    monkeypatch.setattr(Hardware, "covering", None)
+    monkeypatch.setattr(covering, "device_bounds", None)
+    monkeypatch.setattr(covering, "nearest", None)
     priced = replace(covered(), costs=np.linspace(1.0, 2.0, 50))
     assert picks_of(priced, MACHINE) == picks_of(priced, HOST)
 
 
 def test_a_worker_without_a_gpu_takes_the_cpu_unless_one_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hardware, "missing", lambda device, d: ["torch sees no NVIDIA GPU"])
-    assert Hardware("cuda").settled(4) == HOST
-    assert HOST.settled(4) == HOST
-    with pytest.raises(InvalidArgument, match=r"workers='cuda' cannot be had of a worker: torch sees no NVIDIA GPU"):
-        Hardware("cuda", is_asked=True).settled(4)
+    monkeypatch.setattr(shard, "missing", lambda device, d: ["torch sees no NVIDIA GPU"])
+    assert usable_hardware(Hardware("cuda"), 4) == HOST
+    assert usable_hardware(HOST, 4) == HOST
+    with pytest.raises(InvalidArgument, match=r"workers='cuda' cannot be used by a worker: torch sees no NVIDIA GPU"):
+        usable_hardware(Hardware("cuda", is_required=True), 4)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="there is no NVIDIA GPU")
 def test_a_worker_keeps_to_its_share_of_a_gpu() -> None:
     _, total = torch.cuda.mem_get_info()
     try:
-        assert device.memory_of(Hardware("cuda", share=0.01), None) <= 0.01 * total
+        assert device.worker_memory(Hardware("cuda", memory_fraction=0.01), None) <= 0.01 * total
         with pytest.raises(torch.OutOfMemoryError):
             torch.empty(int(0.02 * total), dtype=torch.uint8, device="cuda")
         problem = some(40_000, 64, 200)
-        assert picks_of(problem, Hardware("cuda", share=0.01)) == picks_of(problem, HOST)
+        assert picks_of(problem, Hardware("cuda", memory_fraction=0.01)) == picks_of(problem, HOST)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

@@ -12,13 +12,12 @@ from dubito.api import estimate
 from dubito.core.distances import column_sums
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine, Estimate
-from dubito.engines.cluster import frontier
-from dubito.engines.cluster import messages as shares
-from dubito.engines.cluster.candidates import Extended, Sums, whole_sum
-from dubito.engines.cluster.engine import cut, even_edges, open_all, refuse_unlike, solve
-from dubito.engines.cluster.frontier import first_of
-from dubito.engines.cluster.messages import NOTHING, Answer, Facts, parts_of_first
-from dubito.engines.cluster.workers import Here
+from dubito.engines.cluster import driver, messages
+from dubito.engines.cluster.driver import first_threshold
+from dubito.engines.cluster.engine import check_shards_agree, cut, even_edges, open_all, solve
+from dubito.engines.cluster.messages import NO_THRESHOLD, Answer, ShardInfo, fractions_of_first
+from dubito.engines.cluster.shard import BlockSums, ExtendedMatrix, final_sum
+from dubito.engines.cluster.workers import LocalWorkers
 from dubito.engines.dispatch import choose_engine
 from dubito.engines.lazy.front import Threshold
 from dubito.errors import InvalidArgument, InvalidData
@@ -27,7 +26,7 @@ from dubito.testing import check_engine
 from levels import examples
 
 
-class Losing(Here):
+class Losing(LocalWorkers):
     """Shards that are lost between calls."""
 
     def __init__(self, parts: Any, rng: np.random.Generator, share: float) -> None:
@@ -35,7 +34,7 @@ class Losing(Here):
         self.rng, self.share = rng, share
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
-        if method not in ("open", "place") and self.rng.random() < self.share:
+        if method not in ("open", "configure") and self.rng.random() < self.share:
             share, self.share = self.share, 0.0
             self.lose(shard)
             self.share = share
@@ -72,14 +71,14 @@ def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_nor_on_how_large_a_front_is(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "FRONT_ROWS", rows)
-    monkeypatch.setattr(shares, "FEWEST", 1)
+    monkeypatch.setattr(driver, "FRONT_ROWS", rows)
+    monkeypatch.setattr(messages, "MIN_REQUEST", 1)
     check_engine(InPieces(3), examples=examples(25))
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
 def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
+    monkeypatch.setattr(driver, "FRONT_ROWS", 8)
     check_engine(InPieces(n_shards, lost=0.5), examples=max(10, examples(30)))
 
 
@@ -88,7 +87,7 @@ def test_rounds_follow_fronts_and_not_picks() -> None:
     pool, weights = rng.normal(size=(8000, 16)).astype(np.float32), rng.random(8000)
     candidates = np.arange(100, len(pool))
     problem = Problem(pool, pool[:100], candidates, 1200, weights=weights, largest=float(np.abs(pool).max()))
-    workers = Here(cut(problem, even_edges(problem, 4)))
+    workers = LocalWorkers(cut(problem, even_edges(problem, 4)))
     _, traffic = solve(problem, workers, open_all(workers))
     assert traffic.rounds <= 30
     assert traffic.sent + traffic.received < 10 * 1200 * pool[0].nbytes
@@ -99,7 +98,7 @@ def test_a_pool_sorted_by_priority_is_asked_where_its_first_candidates_are() -> 
     pool = rng.normal(size=(8000, 8)).astype(np.float32)
     pool = pool[np.argsort((pool**2).sum(axis=1))]
     problem = Problem(pool, np.zeros((1, 8), np.float32), np.arange(len(pool)), 800, largest=float(np.abs(pool).max()))
-    workers = Here(cut(problem, even_edges(problem, 5)))
+    workers = LocalWorkers(cut(problem, even_edges(problem, 5)))
     _, traffic = solve(problem, workers, open_all(workers))
     assert traffic.rounds <= 20
 
@@ -109,13 +108,13 @@ def test_the_sum_of_shards_is_that_of_one_machine_to_the_last_bit(edges: list[in
     pool = np.random.default_rng(2).normal(size=(5000, 3)) * 1e3
     total, begun = np.zeros(3), np.empty((0, 3))
     for start, stop in itertools.pairwise(edges):
-        total, begun = Sums(pool[start:stop], start, "euclidean").add_to(total, begun)
-    assert whole_sum(total, begun).tobytes() == column_sums(pool).tobytes()
+        total, begun = BlockSums(pool[start:stop], start, "euclidean").add_to(total, begun)
+    assert final_sum(total, begun).tobytes() == column_sums(pool).tobytes()
 
 
 def test_rows_and_picks_behind_them_are_read_as_one_matrix() -> None:
     own = np.arange(8.0).reshape(4, 2)
-    extended = Extended(own, 2)
+    extended = ExtendedMatrix(own, 2)
     assert extended.store(0, np.array([[-1.0, -2.0]])).tolist() == [4]
     assert extended[1:3].tolist() == own[1:3].tolist()
     assert extended[np.array([4, 0])].tolist() == [[-1, -2], [0, 1]]
@@ -125,36 +124,38 @@ def test_rows_and_picks_behind_them_are_read_as_one_matrix() -> None:
 
 def test_the_threshold_is_what_comes_first_of_all_that_was_left_out() -> None:
     one, other = Threshold(2.0, 7), Threshold(2.0, 3)
-    assert first_of([NOTHING, one, other]) == other
-    assert first_of([NOTHING, NOTHING]) == NOTHING
+    assert first_threshold([NO_THRESHOLD, one, other]) == other
+    assert first_threshold([NO_THRESHOLD, NO_THRESHOLD]) == NO_THRESHOLD
 
 
 def answer(ranks: Sequence[int], levels: Sequence[float]) -> Answer:
-    facts = Facts(0, 0, 1, "float64", 0.0, False, False, False)
-    return Answer(facts.no_points(), np.empty(0), NOTHING, np.array(ranks), np.array(levels))
+    facts = ShardInfo(0, 0, 1, "float64", 0.0, False, False, False)
+    return Answer(facts.empty_points(), np.empty(0), NO_THRESHOLD, np.array(ranks), np.array(levels))
 
 
 def test_shards_are_asked_for_their_part_of_what_seems_to_be_first() -> None:
-    parts = parts_of_first([answer([0, 1, 2, 3], [9.0, 8.0, 7.0, 6.0]), answer([0, 1, 2, 3], [6.5, 1.0, 1.0, 1.0])], 4)
+    parts = fractions_of_first(
+        [answer([0, 1, 2, 3], [9.0, 8.0, 7.0, 6.0]), answer([0, 1, 2, 3], [6.5, 1.0, 1.0, 1.0])], 4
+    )
     assert parts.tolist() == [0.75, 0.25]
 
 
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
-        (Facts(3, 3, 5, "float32", 1.0, True, False, True), "b has 5 features, and a has 4"),
-        (Facts(3, 3, 4, "float16", 1.0, True, False, True), "b holds float16, and a float32"),
-        (Facts(3, 3, 4, "float32", 1.0, False, False, False), "a has doubt, and b none"),
+        (ShardInfo(3, 3, 5, "float32", 1.0, True, False, True), "b has 5 features, and a has 4"),
+        (ShardInfo(3, 3, 4, "float16", 1.0, True, False, True), "b has type float16, and a float32"),
+        (ShardInfo(3, 3, 4, "float32", 1.0, False, False, False), "a has doubt, and b has none"),
     ],
 )
-def test_shards_that_do_not_go_together_are_named(odd: Facts, words: str) -> None:
+def test_shards_that_do_not_go_together_are_named(odd: ShardInfo, words: str) -> None:
     empty, first = (
-        Facts(0, 0, 0, "float64", 0.0, False, False, False),
-        Facts(2, 2, 4, "float32", 1.0, True, False, True),
+        ShardInfo(0, 0, 0, "float64", 0.0, False, False, False),
+        ShardInfo(2, 2, 4, "float32", 1.0, True, False, True),
     )
-    refuse_unlike([empty, first, first], ["none", "a", "b"])
+    check_shards_agree([empty, first, first], ["none", "a", "b"])
     with pytest.raises(InvalidData, match=words):
-        refuse_unlike([empty, first, odd], ["none", "a", "b"])
+        check_shards_agree([empty, first, odd], ["none", "a", "b"])
 
 
 def test_auto_never_takes_a_cluster_by_itself_and_estimate_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ extern "C" int run_task(const Task *task, int n_threads) { given = task; return 
 
 
 class OnCpu:
-    """As `dubito.engines.cuda.programs.native.NativeProgram`."""
+    """Implements `dubito.engines.cuda.programs.nvrtc.Program`."""
 
     most_shared = 200_000
 

@@ -28,7 +28,7 @@ SetConstant = Callable[[str, float], None]
 def large_tiles(set_constant: SetConstant) -> None:
     """The interpreter takes its time for each program, whatever its size."""
     if DEVICE == "cpu":
-        for name, value in {"ROWS": 64, "REFERENCES": 64, "SETTLE_VALUES": 1 << 14, "FULL_GRID": 1}.items():
+        for name, value in {"ROWS": 64, "REFERENCES": 64, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1}.items():
             set_constant(name, value)
 
 
@@ -41,7 +41,7 @@ def use_program(block_program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def narrow(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fronts so small that they are left, found again and grown, and nothing known beforehand."""
-    for name, value in {"LEAST_ROOM": 1, "TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2}.items():
+    for name, value in {"ROWS_PER_CONFIGURATION": 1, "TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2}.items():
         set_constant(name, value)
     plan = memory.DevicePlan(memory.DeviceSizes(4, 13, 1 << 20), is_resident=True)
     monkeypatch.setattr("dubito.engines.cuda.solver.plan_memory", lambda *_, **__: plan)
@@ -136,7 +136,7 @@ def test_candidates_that_differ_by_an_ulp_are_told_apart() -> None:
 
 @pytest.mark.parametrize("few", [0, 1000])
 def test_a_front_of_many_near_pairs_is_made_smaller_and_larger_again(few: int, set_constant: SetConstant) -> None:
-    for name, value in {"MOST_PAIRS": 1, "FEW_PAIRS": few, "BEAM_FRONT": 3, "LEAST_ROOM": 2}.items():
+    for name, value in {"MOST_PAIRS": 1, "FEW_PAIRS": few, "BEAM_FRONT": 3, "ROWS_PER_CONFIGURATION": 2}.items():
         set_constant(name, value)
     assert_same(make(13, n=30, width=2, budget=8))
 

@@ -28,7 +28,7 @@ Cut = Callable[..., None]
 def cut(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> Cut:
     """Says how the work is cut; the interpreter takes its time for each program, whatever its size."""
     if DEVICE == "cpu":
-        for name, value in {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "SETTLE_VALUES": 1 << 14}.items():
+        for name, value in {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "EXACT_VALUES": 1 << 14}.items():
             set_constant(name, value)
         set_constant("FULL_GRID", 1)
 

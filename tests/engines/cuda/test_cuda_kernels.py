@@ -17,7 +17,7 @@ fronts = import_module("dubito.engines.cuda.bounds")
 kernels = import_module("dubito.engines.cuda.programs.pairs")
 places = import_module("dubito.engines.cuda.points")
 rounds = import_module("dubito.engines.cuda.programs.rounds")
-settling = import_module("dubito.engines.cuda.programs.settling")
+exact = import_module("dubito.engines.cuda.programs.exact")
 shapes = import_module("dubito.engines.cuda.points")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -29,7 +29,7 @@ Tensor = Any
 def small(set_constant: SetConstant) -> None:
     """Tiles small enough for a few of them."""
     if DEVICE == "cpu":
-        sizes = {"ROWS": 16, "REFERENCES": 16, "PAIRS": 256, "SETTLE_VALUES": 1 << 13, "FULL_GRID": 4}
+        sizes = {"ROWS": 16, "REFERENCES": 16, "PAIRS": 256, "EXACT_VALUES": 1 << 13, "FULL_GRID": 4}
         for name, value in sizes.items():
             set_constant(name, value)
 
@@ -46,38 +46,38 @@ def here(tensor: Tensor) -> FloatArray:
 
 
 @pytest.mark.parametrize("d", [*range(1, 34), 100, 512])
-def test_settled_distances_have_the_bits_of_numpy(d: int) -> None:
+def test_exact_distances_have_the_bits_of_numpy(d: int) -> None:
     rng = np.random.default_rng(d)
     x, y = rng.standard_normal((9, d)), rng.standard_normal((7, d)) * 1e3
     left, right = rng.integers(0, 9, 20), rng.integers(0, 7, 20)
-    found = settling.settle(there(x), there(y), (there(left, torch.int32), there(right, torch.int32)))
+    found = exact.settle(there(x), there(y), (there(left, torch.int32), there(right, torch.int32)))
     assert here(found).tobytes() == distances.settle(x[left], y[right]).tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_narrow_features_are_settled_as_they_are(dtype: str) -> None:
+def test_exact_distances_use_narrow_features_unchanged(dtype: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((6, 5)).astype(dtype)
     left, right = np.arange(6), np.arange(6)[::-1]
-    found = settling.settle(there(x), there(x), (there(left, torch.int32), there(right.copy(), torch.int32)))
+    found = exact.settle(there(x), there(x), (there(left, torch.int32), there(right.copy(), torch.int32)))
     wide = x.astype(np.float64)
     assert here(found).tobytes() == distances.settle(wide[left], wide[right]).tobytes()
 
 
 def test_no_pairs_have_no_distances() -> None:
     none = torch.empty(0, dtype=torch.int32, device=DEVICE)
-    assert len(settling.settle(there(np.ones((2, 3))), there(np.ones((2, 3))), (none, none))) == 0
+    assert len(exact.settle(there(np.ones((2, 3))), there(np.ones((2, 3))), (none, none))) == 0
 
 
 @pytest.mark.parametrize("by_pick", [False, True])
-def test_settled_pairs_lower_the_priorities_of_their_rows(by_pick: bool) -> None:
+def test_exact_distances_of_pairs_lower_the_priorities_of_their_rows(by_pick: bool) -> None:
     rng = np.random.default_rng(1)
     x, y, rows = rng.standard_normal((8, 5)), rng.standard_normal((6, 5)), rng.permutation(12)[:8]
     weights, start = rng.random(6 if by_pick else 12), rng.random(12) * 4.0
     left, right = rng.integers(0, 8, 40), rng.integers(0, 6, 40)
     found = there(start)
     pairs = there(left, torch.int32), there(right, torch.int32)
-    settling.settle_priorities(there(x), there(y), pairs, there(rows), found, there(weights), by_pick=by_pick)
+    exact.lower_priorities(there(x), there(y), pairs, there(rows), found, there(weights), by_pick=by_pick)
     expected = start.copy()
     scale = weights[right] if by_pick else weights[rows[left]]
     np.minimum.at(expected, rows[left], distances.settle(x[left], y[right]) * scale)

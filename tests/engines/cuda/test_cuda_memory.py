@@ -28,24 +28,24 @@ ROOMY = 1 << 40
 
 
 def test_a_pool_that_fits_is_brought_whole() -> None:
-    assert plan_memory((1000, 512), 4, 100, ROOMY, is_there=False) == DevicePlan(DeviceSizes(), is_resident=True)
+    assert plan_memory((1000, 512), 4, 100, ROOMY, on_device=False) == DevicePlan(DeviceSizes(), is_resident=True)
 
 
 def test_a_pool_that_does_not_fit_is_streamed() -> None:
     shape = 10_000_000, 512
     kept = STATE_BYTES * shape[0] + 100 * 512 * 8
     free = kept + DeviceSizes().working_bytes(512)
-    assert plan_memory(shape, 4, 100, free, is_there=False) == DevicePlan(DeviceSizes(), is_resident=False)
-    assert plan_memory(shape, 4, 100, free, is_there=True).is_resident
+    assert plan_memory(shape, 4, 100, free, on_device=False) == DevicePlan(DeviceSizes(), is_resident=False)
+    assert plan_memory(shape, 4, 100, free, on_device=True).is_resident
     whole = free + shape[0] * 512 * 4
-    assert plan_memory(shape, 4, 100, whole, is_there=False).is_resident
-    assert not plan_memory(shape, 4, 100, whole - 1, is_there=False).is_resident
+    assert plan_memory(shape, 4, 100, whole, on_device=False).is_resident
+    assert not plan_memory(shape, 4, 100, whole - 1, on_device=False).is_resident
 
 
 def test_blocks_become_smaller_until_they_fit() -> None:
     fronts = set[int]()
     for free in np.geomspace(56e6, 2e9, 40):
-        plan = plan_memory((100_000, 512), 4, 5000, int(free), is_there=False)
+        plan = plan_memory((100_000, 512), 4, 5000, int(free), on_device=False)
         assert STATE_BYTES * 100_000 + 5000 * 512 * 8 + plan.sizes.working_bytes(512) <= free
         fronts.add(plan.sizes.front)
     assert fronts == {4096, 1024, 256, SMALLEST_FRONT}
@@ -54,10 +54,11 @@ def test_blocks_become_smaller_until_they_fit() -> None:
 def test_what_cannot_fit_is_reported_with_the_estimate_and_the_hint() -> None:
     with pytest.raises(
         MemoryLimit,
-        match=r"1000000 rows of 512 features with 7 references and picks need \d+ MB of GPU memory beside the pool, "
-        r"and 50 MB may be used; free some, raise memory_limit, pass float16 features, or pass engine='cpu'\.",
+        match=r"1000000 rows of 512 features with 7 references and picks need \d+ MB of GPU memory in addition "
+        r"to the pool, and 50 MB may be used; free some, raise memory_limit, pass float16 features, or pass "
+        r"engine='cpu'\.",
     ):
-        plan_memory((1_000_000, 512), 4, 7, 50_000_000, is_there=True)
+        plan_memory((1_000_000, 512), 4, 7, 50_000_000, on_device=True)
 
 
 # What it costs
@@ -66,7 +67,7 @@ def test_what_cannot_fit_is_reported_with_the_estimate_and_the_hint() -> None:
 def test_more_work_is_estimated_to_take_longer_and_more_memory(
     engine: CudaEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dubito.engines.cuda.cost.product_rate", lambda device: 1e12)
+    monkeypatch.setattr("dubito.engines.cuda.solver.product_rate", lambda device: 1e12)
     small, large = (
         Problem(np.broadcast_to(np.float32(0.0), (n, 64)), np.zeros((10, 64)), np.arange(n), 100)
         for n in (1_000, 1_000_000)

@@ -11,8 +11,6 @@ import torch
 
 from dubito.errors import InvalidData
 from dubito.experiments import rounds as loop
-from dubito.experiments import runner as working
-from dubito.experiments import side_by_side as reading
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Journal, sealed
 from dubito.experiments.models.networks.learner import NetworkFit
@@ -21,7 +19,8 @@ from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.rounds import InMemory
 from dubito.experiments.runner import run_experiment
-from dubito.experiments.side_by_side import BatchTrainer, DeviceView
+from dubito.paper import side_by_side as reading
+from dubito.paper.side_by_side import BatchTrainer, DeviceView
 
 
 def flat_network(n_classes: int) -> torch.nn.Module:
@@ -45,7 +44,7 @@ def played(folder: Path, *arms: Arm) -> list[Round]:
 @pytest.fixture(params=[False, True], ids=["alone", "side by side"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells played one after another, and side by side though there is no GPU."""
-    monkeypatch.setattr(working, "trains_together", lambda model: request.param)
+    monkeypatch.setattr(Torch, "runner", "side-by-side" if request.param else "one-by-one")
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_what_is_measured_is_the_same_either_way_but_for_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = played(tmp_path / "alone", Arm("random"), Arm("margin"))
-    monkeypatch.setattr(working, "trains_together", lambda model: True)
+    monkeypatch.setattr(Torch, "runner", "side-by-side")
     beside = played(tmp_path / "beside", Arm("random"), Arm("margin"))
     for one, other in zip(alone, beside, strict=True):
         assert (one.strategy, one.turn, one.labels, one.picked) == (

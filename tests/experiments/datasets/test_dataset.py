@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.experiments.built_in_data import builtin_dataset
-from dubito.experiments.data import make_dataset, read_dataset
+from dubito.experiments.data import builtin_dataset, make_dataset, read_dataset
 from dubito.io import Columns, gathering_notes
 
 POINTS = np.arange(24.0).reshape(12, 2)

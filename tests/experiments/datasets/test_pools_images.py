@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dubito.experiments.image_set import ImageArray
+from dubito.experiments.images import ImageArray
 from dubito.experiments.pools import BLOCK_ROWS, BRIGHTNESS, LEAST_MIXED, PIXEL_NOISE, make_pool
 from dubito.matrix import AnyArray
 

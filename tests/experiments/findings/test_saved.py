@@ -5,7 +5,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from dubito.cli.jobs.report import show_table
+from dubito.cli.commands.report import show_table
 from dubito.experiments.plots.comparing import savings_figure
 from dubito.experiments.records import Round
 from dubito.experiments.report import curves_picture, short_finding, statistics_table

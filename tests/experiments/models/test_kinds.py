@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
-from dubito.experiments import built_in_data as builtin
+from dubito.experiments import data as builtin
 from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.models import kinds
 from dubito.experiments.models.base import Fitted, Lesson, Model, OnHost
@@ -80,6 +80,6 @@ def test_what_a_plain_model_inherits_meets_the_protocol() -> None:
     plain = Stubborn()
     assert isinstance(plain, Model)
     assert (plain.is_convex, plain.goes_on, plain.moves, plain.samples) == (False, False, False, 0)
-    assert (plain.takes_images, plain.on_gpu, plain.side_by_side, plain.packages) == (False, False, False, ())
+    assert (plain.takes_images, plain.on_gpu, plain.runner, plain.packages) == (False, False, "one-by-one", ())
     assert plain.facts() == {"device": "cpu"}
     assert plain.refusal({"device": "cuda"}, plain.facts(), np.array([10])) is None

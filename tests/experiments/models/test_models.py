@@ -7,7 +7,7 @@ import pytest
 
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.models.base import Lesson, Model, StartsFromWeights, committee_proba
+from dubito.experiments.models.base import Lesson, Model, NeedsFiles, committee_proba
 from dubito.experiments.models.kinds import BUILT_IN, model_as_table, model_from_table
 from dubito.experiments.models.linear import Forest, Linear, Sklearn
 from dubito.experiments.models.networks.network import Mlp, Torch
@@ -39,7 +39,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 """What a kind cannot do without, or what makes it quick; any other is tried as it is by default."""
 HIDDEN = Mlp(hidden=(8, 4), epochs=40, later_epochs=3, learning_rate=0.03, features="hidden", decay=True)
 KINDS: list[Model] = [model_from_table({"kind": kind, **SETTINGS.get(kind, {})}) for kind in BUILT_IN]
-MODELS = [*(model for model in KINDS if not isinstance(model, StartsFromWeights)), HIDDEN]
+MODELS = [*(model for model in KINDS if not isinstance(model, NeedsFiles)), HIDDEN]
 """Those that learn from two numbers a row: what starts from published weights takes images."""
 GOES_ON = [model for model in MODELS if model.goes_on]
 PLAIN = [model for model in MODELS if not hasattr(model, "training")]

@@ -290,10 +290,10 @@ def test_what_has_no_place_in_toml_is_refused() -> None:
         write_toml({"a": {1, 2}})
 
 
-def test_standardize_is_taken_too(tmp_path: Path) -> None:
-    text = 'schema = 1\nname = "a"\nstrategies = ["random"]\n[data]\nbuiltin = "digits"\nstandardize = true\n'
+def test_the_british_standardise_is_taken_too(tmp_path: Path) -> None:
+    text = 'schema = 1\nname = "a"\nstrategies = ["random"]\n[data]\nbuiltin = "digits"\nstandardise = true\n'
     assert read_experiment(written(tmp_path, text)).data.standardize
-    both = text + "standardise = true\n"
+    both = text + "standardize = true\n"
     with pytest.raises(InvalidData, match="the key 'standardise'"):
         read_experiment(written(tmp_path, both))
 

@@ -12,7 +12,6 @@ from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingFile
 from dubito.experiments.data import make_dataset
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.journal import Run
-from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.plan import (
     Arm,
     Data,
@@ -24,6 +23,7 @@ from dubito.experiments.plan import (
     read_experiment,
 )
 from dubito.experiments.runner import run_experiment
+from dubito.paper.vgg16 import Vgg16
 
 PLAN = 'schema = 1\nname = "plan"\nstrategies = ["random"]\n[data]\n{}\n'
 

@@ -1,4 +1,4 @@
-"""A strategy and an engine from outside dubito, found by their entry points."""
+"""A strategy, an engine and commands from outside dubito, found by their entry points."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,8 +9,12 @@ from dubito.core import reference
 from dubito.core.problem import Problem, Request, Solution
 from dubito.engines.base import Engine, Estimate
 from dubito.matrix import len_of
+from dubito.registry import Command
 from dubito.strategies import Choice
 from dubito.strategies.base import rank_by
+
+GREET = Command("dubito_example.greeting:greet", "Greet somebody.")
+BROKEN = Command("dubito_example.greeting:nobody", "Greet nobody.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,20 @@
-"""A kind of model and a data set from outside dubito, found by their entry points."""
+"""A kind of model, a data set, an image set and a runner from outside dubito, found by their entry points."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from dubito.doubt import softmax
 from dubito.experiments.data import Dataset, make_dataset
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.images import DownloadProgress, ImageSet
+from dubito.experiments.journal import Ledger, Run
 from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, flat, over_all_classes
+from dubito.experiments.plan import Experiment
+from dubito.experiments.runner import Step, run_one_by_one
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
 
@@ -17,6 +24,7 @@ class Centroids(OnHost):
 
     temperature: float = 1.0
     kind: ClassVar[str] = "centroids"
+    runner: ClassVar[str] = "backwards"
 
     def fit(self, lesson: Lesson) -> Fitted:
         """O(m·d)."""
@@ -64,3 +72,17 @@ def rings(seed: int) -> Dataset:
     angles = 2 * np.pi * labels / 3
     points = 4 * np.column_stack([np.cos(angles), np.sin(angles)]) + rng.normal(size=(120, 2))
     return make_dataset("rings", points, labels)
+
+
+def dots(folder: Path, /, *, allow_download: bool = False, progress: DownloadProgress | None = None) -> ImageSet:
+    """Black and white pictures, which need no file."""
+    labels = np.arange(20) % 2
+    images = np.broadcast_to((255 * labels).astype(np.uint8)[:, None, None, None], (20, 4, 4, 3))
+    return ImageSet("dots", images, labels, ("black", "white"), images[:0], labels[:0])
+
+
+def run_backwards(
+    remaining: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
+) -> bool:
+    """The last run first."""
+    return run_one_by_one(remaining[::-1], experiment, folder, source, ledger, step)

@@ -1,21 +1,35 @@
 """``dubito demo``: real handwritten digits, offline, in well under a minute."""
 
+import csv
+import io
 import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from dubito.cli import options
+from dubito.cli.commands import report
+from dubito.cli.jobs import simulate as job
+from dubito.cli.output import program_name, put
+from dubito.errors import DubitoError, InvalidArgument, OutputExists
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.plan import Data, Experiment, Schedule
+from dubito.experiments.records import Round
+from dubito.experiments.rounds import lesson_on, prepare_seed
+from dubito.experiments.runner import check_folder, read_rounds
+from dubito.io import write_atomically
+from dubito.matrix import BoolArray
+from dubito.registry import require
+from dubito.request.arrays import check_integer, read_number
 
 if TYPE_CHECKING:
-    from dubito.experiments.data_sources import DataSource
-    from dubito.experiments.plan import Experiment
     from dubito.experiments.plots.picks import AskedPictures
-    from dubito.experiments.records import Round
-    from dubito.matrix import BoolArray
 
 STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto")
 DIGITS, PICKED = "digits.npz", "picked.png"
@@ -67,15 +81,9 @@ def demo(
     digits, and see which strategy learns most from its labels: what dubito
     simulate does with your own data. No network.
     """
-    from dubito.cli.jobs import report
-    from dubito.cli.jobs import simulate as job
-    from dubito.request.arrays import check_integer, read_number
-
     folder = Path(output)
     if round_trip:
-        from dubito.cli.jobs.demo import play
-
-        play(folder)
+        play_round_trip(folder)
         return
     experiment = plan(
         [*STRATEGIES, *(strategy or [])],
@@ -92,39 +100,28 @@ def demo(
     report.tell(written, as_json, also=also, advice=list(next_steps(output)))
 
 
-def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> "Experiment":
+def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> Experiment:
     """The demo as an experiment; refused where the digits are too few for it."""
-    from dubito.cli.jobs.simulate import read_arms
-    from dubito.experiments.plan import Data, Experiment, Schedule
-
     schedule = Schedule(INITIAL, BUDGET, rounds)
     schedule.check_size(1797 - round(1797 * TEST_SHARE))
     data = Data(path=os.path.abspath(folder / DIGITS), test_share=TEST_SHARE)
-    return Experiment("digits", read_arms(names), data, schedule, seeds=tuple(range(seeds)))
+    return Experiment("digits", job.read_arms(names), data, schedule, seeds=tuple(range(seeds)))
 
 
-def prepare_folder(experiment: "Experiment", folder: Path) -> None:
+def prepare_folder(experiment: Experiment, folder: Path) -> None:
     """Make the folder and the digits in it; a demo with other settings makes room for this one."""
-    from dubito.cli.jobs.simulate import clear_run
-    from dubito.errors import InvalidArgument, OutputExists
-    from dubito.experiments.runner import check_folder
-    from dubito.io import write_atomically
-
     if folder.is_file():
         raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
     try:
         check_folder(experiment, folder)
     except InvalidArgument:
-        clear_run(folder)
+        job.clear_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(str(folder / DIGITS), digits_bytes())
 
 
 def digits_bytes() -> bytes:
     """An ``.npz`` as a user would make one: features, labels, a model's probabilities, ids, what is labeled so far."""
-    import io
-
-    import numpy as np
     from sklearn.datasets import load_digits
     from sklearn.linear_model import LogisticRegression
 
@@ -149,12 +146,10 @@ def digits_bytes() -> bytes:
     return buffer.getvalue()
 
 
-def draw_picks(experiment: "Experiment", folder: Path, source: "DataSource") -> None:
+def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None:
     """The first questions of the first seed, as images."""
     from dubito.experiments.plots import save_figure
     from dubito.experiments.plots.picks import picks_figure
-    from dubito.experiments.rounds import lesson_on, prepare_seed
-    from dubito.experiments.runner import read_rounds
 
     seed = experiment.seeds[0]
     seed_data = prepare_seed(experiment, source(seed), seed)
@@ -174,10 +169,8 @@ def draw_picks(experiment: "Experiment", folder: Path, source: "DataSource") -> 
     save_figure(picture, folder / PICKED, formats=("png",), force=True)
 
 
-def what_was_asked(first: "Round", wrong: "BoolArray") -> "AskedPictures":
+def what_was_asked(first: Round, wrong: BoolArray) -> "AskedPictures":
     """One strategy's first questions, and which of them the model had wrong."""
-    import numpy as np
-
     from dubito.experiments.plots.picks import AskedPictures
 
     rows = np.array(first.picked, dtype=np.int64)
@@ -193,8 +186,6 @@ def describe_of_picks(asked: "list[AskedPictures]") -> str:
 
 def next_steps(folder: str) -> Iterator[str]:
     """What to run next: commands to copy, which work as they are printed."""
-    from dubito.cli.output import program_name
-
     program, pool, picks = (
         program_name(),
         *(shlex.quote(os.path.join(folder, name)) for name in (DIGITS, "picks.csv")),
@@ -211,3 +202,63 @@ def next_steps(folder: str) -> Iterator[str]:
     yield f"  {program} simulate {pool} --pool redundant:5 --seeds 5 -o {again}"
     yield ""
     yield "With your own: numpy.savez('data.npz', features=..., labels=...), and name data.npz instead."
+
+
+# ``dubito demo --round-trip``: from a folder of pictures to labels and back, by the commands a user types.
+
+TRIP_BUDGET = 50
+PICTURES = 1000
+SIDE = 64
+"""Pixels across of a picture: digits of eight, enlarged for people."""
+
+
+def play_round_trip(folder: Path) -> None:
+    """Embed, select, have the labels filled in, select again, and say where it stands."""
+    require("pyarrow", extra="files")
+    answers = write_pictures(folder / "pictures")
+    pool, first, second = (folder / name for name in ("pool.parquet", "batch-1.csv", "batch-2.csv"))
+    for each in (pool, first, second):
+        each.unlink(missing_ok=True)
+    put([f"{len(answers):,} pictures of digits in {folder / 'pictures'}; no embeddings, no model, no labels."])
+    type_in("embed", folder / "pictures", "-o", pool)
+    type_in("select", pool, "--budget", TRIP_BUDGET, "-o", first)
+    fill_in(first, answers)
+    type_in("select", pool, "--budget", TRIP_BUDGET, "--labeled", first, "-o", second)
+    fill_in(second, answers)
+    type_in("status", pool, "--labeled", first, "--labeled", second)
+
+
+def write_pictures(folder: Path) -> dict[str, int]:
+    """Scikit-learn's digits as pictures that tell nothing by their names; what each of them shows."""
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    digits, classes = load_digits(return_X_y=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    answers = {}
+    for number, (digit, shown) in enumerate(zip(digits[:PICTURES], classes.tolist(), strict=False)):
+        pixels = (255 - digit.reshape(8, 8) * 15.9).astype(np.uint8)
+        name = f"digit-{number:04d}.png"
+        Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(folder / name)
+        answers[name] = shown
+    return answers
+
+
+def type_in(*words: object) -> None:
+    """Show a command and run it, as this very program; what it says goes where ours does."""
+    given = [str(word) for word in words]
+    put(["", f"$ {program_name()} {shlex.join(given)}"])
+    sys.stdout.flush()
+    if subprocess.run([sys.executable, "-m", "dubito", *given], check=False).returncode:
+        raise DubitoError(f"dubito {given[0]} failed", hint="see what it said above.")
+
+
+def fill_in(batch: Path, answers: dict[str, int]) -> None:
+    """Do what people do between two rounds: write a label beside every pick."""
+    with batch.open(newline="", encoding="utf-8") as file:
+        picks = list(csv.DictReader(file))
+    with batch.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, [*picks[0], "label"])
+        table.writeheader()
+        table.writerows({**pick, "label": answers[pick["id"]]} for pick in picks)
+    put([f"({len(picks)} labels filled in for you, in a column label of {batch})"])

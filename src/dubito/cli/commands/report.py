@@ -1,11 +1,31 @@
-"""``dubito report``: the report of a run, made again."""
+"""``dubito report``: from a run's folder to its report, and from the report to what a person reads on the terminal."""
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from dubito.cli import options
+from dubito.cli.commands.run import latest, warn_of_old_lines
 from dubito.cli.commands.simulate import Targets
+from dubito.cli.output import plain_cells, put, say, show
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.experiments.data import Dataset, read_dataset
+from dubito.experiments.images import COLLECTIONS, load_images
+from dubito.experiments.journal import DamagedLine, Record, sealed, unsealed
+from dubito.experiments.models.kinds import model_as_table
+from dubito.experiments.plan import Data, Experiment
+from dubito.experiments.report import About, Written, shown_facts, write_report
+from dubito.experiments.runner import read_folder, read_headers, read_rounds
+from dubito.experiments.statistics import shown_p
+from dubito.experiments.summary import NOT_REACHED, Summary, finding, notes, shown_saved
+from dubito.io import write_atomically
+from dubito.request.arrays import check_real, read_number
 
 
 def report(
@@ -41,11 +61,6 @@ def report(
     """
     from pathlib import Path
 
-    from dubito.cli.jobs import report as job
-    from dubito.cli.jobs.run import latest, warn_of_old_lines
-    from dubito.cli.output import say
-    from dubito.errors import MissingFile
-
     played = latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not played.is_dir():
         raise MissingFile(f"{folder} is no folder", hint="pass that of a run.")
@@ -53,5 +68,228 @@ def report(
         say(f"the run worked on last is {played}", quiet=quiet)
     warn_of_old_lines(played, quiet)
     where = played if output is None else Path(output)
-    targets = job.read_targets(target)
-    job.tell(job.make_report(played, where, targets, force or output is None), as_json, asked=targets)
+    targets = read_targets(target)
+    tell(make_report(played, where, targets, force or output is None), as_json, asked=targets)
+
+
+def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
+    """Accuracies as shares, also where they are written in percent."""
+    found: list[float] = []
+    for text in given or ():
+        value = read_number(text.removesuffix("%"))
+        share = check_real("target", value, least=0.0) / (100.0 if text.endswith("%") else 1.0)
+        if not 0.0 < share <= 1.0:
+            hint = "pass a share such as 0.9, or 90%."
+            raise InvalidArgument("is no accuracy", argument="target", value=text, hint=hint)
+        found.append(share)
+    return tuple(found)
+
+
+def about_run(experiment: Experiment, folder: Path) -> About:
+    """What a report says of a run, out of its folder."""
+    kept = read_about(folder)
+    headers = read_headers(folder)
+    latest = headers[-1] if headers else {}
+    classes = list(kept.classes) or latest.get("classes")
+    facts = {
+        "data": _data_described(experiment.data, kept.shape),
+        "pool": experiment.pool,
+        "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
+        "weights": latest.get("weights"),
+        "schedule": schedule_described(experiment),
+        "strategies": ", ".join(arm.name for arm in experiment.strategies),
+        "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
+        "versions": _versions_described(latest),
+        "machine": latest.get("machine"),
+        "begun": headers[0].get("started") if headers else None,
+        "command": kept.command,
+    }
+    return About(
+        title=f"dubito: {experiment.name}, active learning replayed",
+        facts=shown_facts(facts),
+        classes=tuple(str(each) for each in classes) if isinstance(classes, list) else known_classes(experiment.data),
+        settings=experiment.to_toml(),
+        expected=len(experiment.strategies) * len(experiment.seeds) * (experiment.schedule.rounds + 1),
+    )
+
+
+def _versions_described(header: Mapping[str, object]) -> str | None:
+    versions = header.get("versions")
+    if not isinstance(versions, dict):
+        return None
+    packages = [f"{name} {found}" for name, found in versions.items() if found]
+    return ", ".join([*packages, f"Python {header.get('python')}"])
+
+
+def _data_described(data: Data, shape: object) -> str:
+    source = data.path or data.images or data.builtin or "handed in by Python"
+    test = data.test or ("" if data.test_share is None else f"{data.test_share:.0%} of every class, drawn by the seed")
+    rows = "" if data.rows is None else f"{data.rows:,} rows of the training part, drawn by the seed"
+    return "; ".join(filter(None, [source, str(shape or ""), rows, f"tested on {test}" if test else ""]))
+
+
+def schedule_described(experiment: Experiment) -> str:
+    """The schedule in words."""
+    schedule, goes_on = experiment.schedule, experiment.model.goes_on and not experiment.schedule.from_scratch
+    again = "training goes on from round to round" if goes_on else "trained from scratch each round"
+    rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
+    return (
+        f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "
+        f"to {schedule.labels[-1]:,}; {again}"
+    )
+
+
+def known_classes(data: Data) -> tuple[str, ...]:
+    """Names of the classes where the data is still at hand, else none: a report does without."""
+    with suppress(DubitoError, OSError):
+        if data.path is not None:
+            return read_dataset(data.path, columns=data.columns).classes
+        if data.images in COLLECTIONS.names():
+            return load_images(data.images).classes
+    return ()
+
+
+def make_report(folder: Path, output: Path, targets: Sequence[float], force: bool) -> Written:
+    """The report of a run's folder, finished or not."""
+    experiment = read_folder(folder)
+    rounds = read_rounds(folder)
+    if not rounds:
+        raise InvalidArgument(f"{folder} has no records yet", hint="run or resume it first.")
+    detail = f"{experiment.name}, {experiment.model.kind} model" + (
+        "" if experiment.pool == "clean" else f", {experiment.pool} pool"
+    )
+    about = about_run(experiment, folder)
+    planned = [arm.name for arm in experiment.strategies]
+    return write_report(
+        rounds, about, output, records=folder, targets=targets, planned=planned, detail=detail, force=force
+    )
+
+
+def tell(
+    written: Written,
+    as_json: bool,
+    *,
+    asked: Sequence[float] = (),
+    also: Sequence[Path] = (),
+    advice: Sequence[str] = (),
+) -> None:
+    """A table, the finding, what to know, and where the files are; or all of it as JSON.
+
+    ``asked`` are the accuracies of ``--target``, ``also`` names files beside the report's own, and ``advice`` is what
+    to do next.
+    """
+    if as_json:
+        content = json.loads(written.results.read_text(encoding="utf-8"))
+        files = (*also, written.results, *written.pictures, written.page)
+        print(json.dumps({**content, "files": [str(path) for path in files]}, indent=1))
+        return
+    show_table(written.summary)
+    put([*found(written), *targets_described(written.summary, asked), *advice, "", *paths(written, also)])
+
+
+def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]:
+    """For every accuracy asked about, the labels that each strategy needs."""
+    for target in asked:
+        place = summary.targets.index(target)
+        needed = {name: labels[place] for name, labels in zip(summary.names, summary.needed, strict=True)}
+        shown = [
+            f"{name} {NOT_REACHED if np.isinf(labels) else format(round(labels), ',')}"
+            for name, labels in needed.items()
+        ]
+        yield f"- Labels for {target:.1%} accuracy: {', '.join(shown)}."
+
+
+def found(written: Written) -> Iterator[str]:
+    """What a person reads below the table."""
+    yield finding(written.summary)
+    yield from (f"- {note}" for note in notes(written.summary))
+
+
+def paths(written: Written, also: Sequence[Path]) -> Iterator[str]:
+    """Where the files are; report and picture come last."""
+    yield "Written:"
+    yield from (f"  {path}" for path in (*also, written.results, written.page, written.pictures[-1]))
+
+
+def show_table(summary: Summary) -> None:
+    """A row for each strategy: accuracy in the end, gain over random, labels saved."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("strategy", no_wrap=True)
+    heads = (
+        f"at {summary.curves[0].labels[-1]:,} labels",
+        "points above random, on average",
+        "p (Holm)",
+        "labels saved",
+    )
+    for head in heads:
+        table.add_column(head, justify="right")
+    for name, cells in table_rows(summary):
+        table.add_row(*plain_cells(name, *cells))
+    show(table)
+
+
+def table_rows(summary: Summary) -> Iterator[tuple[str, list[str]]]:
+    """The cells of the table, as text; intervals in brackets."""
+    against = {each.name: each for each in summary.against_random}
+    saved = {each.name: shown_saved(each) for each in summary.savings}
+    for curve in summary.curves:
+        spread = f" ± {100 * curve.spread[-1]:.1f}" if len(summary.seeds) > 1 else ""
+        cells = [f"{100 * curve.mean[-1]:.1f}%{spread}"]
+        if curve.name in against:
+            gain = against[curve.name].difference
+            ends = "" if np.isnan(gain.low) else f" [{100 * gain.low:+.1f} to {100 * gain.high:+.1f}]"
+            cells += [f"{100 * gain.estimate:+.1f}{ends}", shown_p(against[curve.name].p_holm), saved[curve.name]]
+        yield curve.name, cells
+
+
+# ``about.json`` in a run's folder: the command, and what was read from the data, for when the report is made again.
+
+ABOUT = "about.json"
+
+
+@dataclass(frozen=True, slots=True)
+class AboutRun:
+    """What a report says besides what the records hold; None where nothing was kept."""
+
+    command: str | None = None
+    shape: str | None = None
+    classes: tuple[str, ...] = ()
+
+
+def save_about(folder: Path, data: Dataset, command: str) -> None:
+    """Keep what the report says of the data and the command."""
+    shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
+    test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
+    record = {"schema": 1, "checks": True, "command": command, "shape": shape + test, "classes": list(data.classes)}
+    write_atomically(str(folder / ABOUT), sealed(record))
+
+
+def read_about(folder: Path) -> AboutRun:
+    """What was kept; a file that was damaged is refused by its name."""
+    path = folder / ABOUT
+    if not path.exists():
+        return AboutRun()
+    try:
+        record, _ = unsealed(path.read_bytes())
+    except DamagedLine as error:
+        raise _damaged(path, f"it {error}") from None
+    classes = record.get("classes", [])
+    if not isinstance(classes, list) or not all(isinstance(each, str) for each in classes):
+        raise _damaged(path, "its 'classes' are no names")
+    return AboutRun(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
+
+
+def _text(path: Path, record: Record, name: str) -> str | None:
+    value = record.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _damaged(path, f"its {name!r} is no text")
+    return value
+
+
+def _damaged(path: Path, what: str) -> InvalidData:
+    return InvalidData(
+        f"{path} was changed or damaged: {what}", hint="delete it, and the report does without the command it tells."
+    )

@@ -1,17 +1,39 @@
-"""``dubito run``: an experiment out of a TOML file."""
+"""``dubito run`` and ``dubito resume``: experiments out of TOML files."""
 
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dubito.cli import options
-from dubito.cli.inputs.published import DataDir, Download
+from dubito.cli.inputs import features
+from dubito.cli.inputs.pool import bounded_inputs, reading_files, variable
+from dubito.cli.output import Board, Stopped, new_bars, plain_cells, program_name, put, say, show
+from dubito.errors import DubitoError, MissingFile, Span
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.images import COLLECTIONS, DATA_VARIABLE, DownloadProgress
+from dubito.experiments.images import data_folder as find_data_folder
+from dubito.experiments.journal import NAME as JOURNAL
+from dubito.experiments.models.base import NeedsFiles
+from dubito.experiments.models.networks.network import Slow
+from dubito.experiments.models.networks.training import rows_trained
+from dubito.experiments.plan import Experiment, find_experiment, shipped_experiments
+from dubito.experiments.records import Round, curves
+from dubito.experiments.runner import EXPERIMENT, is_finished, lines_unchecked, read_folder, read_rounds, run_experiment
+from dubito.experiments.toml import naming
+from dubito.request.arrays import check_integer, read_number
+
+MOST_WORKERS = 8
 
 
 def experiment_names(incomplete: str) -> list[str]:
     """Completions of ``FILE``: names of what comes with dubito, beside the files that the shell knows."""
-    from dubito.experiments.plan import shipped_experiments
-
     return [name for name in shipped_experiments() if name.startswith(incomplete)]
 
 
@@ -40,6 +62,25 @@ Workers = Annotated[
         help="Processes to share the work; if not given one a core, 8 at most, and on a GPU 1.",
     ),
 ]
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        rich_help_panel=options.FILES,
+        help="Where published images and weights are, such as CIFAR-10; if not given $DUBITO_DATA, else "
+        "~/.cache/dubito.",
+    ),
+]
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download",
+        metavar="",
+        rich_help_panel=options.FILES,
+        help="Bring those that are missing from their official addresses.",
+    ),
+]
 
 
 def run(
@@ -59,32 +100,18 @@ def run(
     and schedule. Stop it at any moment: the same command goes on where it was,
     and several at once share the work.
     """
-    from contextlib import suppress
-    from pathlib import Path
-
-    from dubito.cli.inputs import features
-    from dubito.cli.inputs.pool import bounded_inputs, reading_files
-    from dubito.cli.inputs.published import data_folder, gather, is_done
-    from dubito.cli.jobs import run as job
-    from dubito.errors import DubitoError
-    from dubito.experiments.data_sources import DataSource
-    from dubito.experiments.plan import find_experiment
-    from dubito.experiments.toml import naming
-
     experiment = find_experiment(file)
     folder = Path(runs_dir) / experiment.folder_name
     source = DataSource(experiment, folder)
-    count = job.read_workers(workers, experiment)
+    count = read_workers(workers, experiment)
     # What is wrong with the data the run itself says, if it needs it at all.
     with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
         if not is_done(folder):
             features.tell(experiment.data, source, quiet=quiet)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
         gather(experiment, folder, source, download, quiet)
-        job.finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
+        finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
 
-
-# ``dubito resume``: go on with a run that was stopped.
 
 RunFolder = Annotated[
     str | None,
@@ -110,18 +137,246 @@ def resume(
     Go on with a run that was stopped. What it had done is kept, and the results
     are those of a run that was never stopped.
     """
-    from pathlib import Path
-
-    from dubito.cli.inputs.pool import bounded_inputs
-    from dubito.cli.inputs.published import data_folder, gather
-    from dubito.cli.jobs import run as job
-    from dubito.experiments.data_sources import DataSource
-    from dubito.experiments.runner import EXPERIMENT, read_folder
-    from dubito.experiments.toml import naming
-
-    chosen = job.latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
+    chosen = latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
-    count = job.read_workers(workers, experiment)
+    count = read_workers(workers, experiment)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
         source = gather(experiment, chosen, DataSource(experiment, chosen), download, quiet)
-        job.finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)
+        finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)
+
+
+def finish(
+    experiment: Experiment, folder: Path, workers: int, source: DataSource, *, as_json: bool, quiet: bool
+) -> None:
+    """Play what is left, and print what came out."""
+    turns = experiment.schedule.rounds + 1
+    say(
+        f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
+        f"trainings in {folder}",
+        quiet=quiet,
+    )
+    warn_of_cost(experiment, quiet)
+    warn_of_old_lines(folder, quiet)
+    rounds = play(experiment, folder, workers, source, quiet)
+    if as_json:
+        print(json.dumps(as_record(experiment, folder, rounds), indent=2))
+    else:
+        show_results(experiment, rounds)
+        put(["", f"{folder / 'journal.jsonl'} holds every round. Next:", f"  {command('report', folder)}"])
+
+
+def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
+    """Say how long a slow network takes without a GPU: nobody waits for days unwarned."""
+    model = experiment.model
+    if not isinstance(model, Slow) or model.training.device != "cpu":
+        return
+    n_cells = len(experiment.strategies) * len(experiment.seeds)
+    schedule = experiment.schedule
+    rows = rows_trained(schedule.labels, model.training, from_scratch=schedule.from_scratch)
+    seconds = n_cells * rows / model.rows_a_second
+    why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
+    say(
+        f"{why}: training {experiment.name} takes about {core_time(seconds)} of a core, and predictions over pool and "
+        "test set come on top. A training that is stopped is lost, those before it are kept",
+        quiet=quiet,
+    )
+
+
+def warn_of_old_lines(folder: Path, quiet: bool) -> None:
+    """Say where a journal could be damaged unnoticed."""
+    count = lines_unchecked(folder)
+    if count:
+        say(
+            f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage there is "
+            "noticed only where it makes no sense",
+            quiet=quiet,
+        )
+
+
+def core_time(seconds: float) -> str:
+    """A long time in words: minutes below two hours, hours above.
+
+    Examples
+    --------
+    >>> core_time(20), core_time(5_400), core_time(7_200), core_time(792_000)
+    ('1 minute', '90 minutes', '2 hours', '220 hours')
+    """
+    if seconds >= 7_200:
+        return f"{seconds / 3_600:,.0f} hours"
+    minutes = max(round(seconds / 60), 1)
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def data_option(experiment: Experiment) -> str:
+    """What a command must repeat to find published data again."""
+    folder = os.environ.get(DATA_VARIABLE)
+    needs = experiment.data.images in COLLECTIONS.names() or isinstance(experiment.model, NeedsFiles)
+    return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
+
+
+def read_workers(text: str | None, experiment: Experiment) -> int:
+    """How many processes: as asked, or one a core; on a GPU, where they would only take turns, one."""
+    if text is not None:
+        return check_integer("workers", read_number(text), least=1)
+    return 1 if experiment.model.on_gpu else min(os.cpu_count() or 1, MOST_WORKERS)
+
+
+def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> list[Round]:
+    """Run with a live display; after Ctrl-C say how to go on."""
+    with Board(quiet=quiet) as board:
+        try:
+            rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
+        except KeyboardInterrupt:
+            if not (folder / EXPERIMENT).is_file():
+                raise Stopped("interrupted before the first training; nothing was written.") from None
+            kept, way = len(read_rounds(folder)), command("resume", folder) + data_option(experiment)
+            raise Stopped(f"interrupted; {kept} trainings are kept. Go on with: {way}") from None
+    if board.last is None:
+        say("everything was done already", quiet=quiet)
+    else:
+        trained = board.last.done - board.last.resumed
+        say(f"trained {trained} models in {board.last.seconds:.0f} s", quiet=quiet)
+    return rounds
+
+
+def command(name: str, folder: Path) -> str:
+    """A command to copy."""
+    return f"{program_name()} {name} {shlex.quote(str(folder))}"
+
+
+def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
+    """Test accuracy in percent at the first and last number of labels, mean and standard deviation over seeds."""
+    from rich import box
+    from rich.table import Table
+
+    found = curves(rounds)
+    labels = found[0].labels
+    table = Table(box=box.SIMPLE_HEAD, title="test accuracy, %", title_style="bold", title_justify="left")
+    table.add_column("strategy")
+    places = sorted({0, len(labels) // 2, len(labels) - 1})
+    for place in places:
+        table.add_column(f"{labels[place]} labels", justify="right", no_wrap=True)
+    for curve in found:
+        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
+        shown = cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]
+        table.add_row(*plain_cells(curve.name, *shown))
+    show(table)
+
+
+def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> dict[str, object]:
+    """The results as JSON holds them."""
+    found = curves(rounds)
+    return {
+        "schema": 1,
+        "name": experiment.name,
+        "experiment": experiment.hash8,
+        "folder": str(folder),
+        "seeds": list(experiment.seeds),
+        "labels": found[0].labels.tolist(),
+        "strategies": [
+            {"strategy": curve.name, "mean": curve.mean.tolist(), "standard_deviation": curve.spread.tolist()}
+            for curve in found
+        ],
+    }
+
+
+def latest_unfinished(runs: Path) -> Path:
+    """The run in that folder that was worked on last and is not done."""
+    found = by_recency(runs)
+    for folder in found:
+        if not is_finished(folder):
+            return folder
+    there = f"every run in {runs} is done" if found else f"{runs} holds no run"
+    raise MissingFile(f"{there}: there is nothing to resume", hint="begin one with dubito run FILE.toml.")
+
+
+def latest(runs: Path) -> Path:
+    """The run in that folder that was worked on last, done or not."""
+    found = by_recency(runs)
+    if not found:
+        raise MissingFile(
+            f"{runs} holds no run", hint="pass the folder of one, or begin one with dubito run FILE.toml."
+        )
+    return found[0]
+
+
+def by_recency(runs: Path) -> list[Path]:
+    """The runs in a folder, the one worked on last first."""
+    return sorted((path.parent for path in runs.glob(f"*/{EXPERIMENT}")), key=last_worked_on, reverse=True)
+
+
+def last_worked_on(folder: Path) -> float:
+    """When a run's journal was last written to."""
+    journal = folder / "journal.jsonl"
+    return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime
+
+
+# Published data that an experiment names: where it is kept, and downloads with a bar.
+
+
+@contextmanager
+def data_folder(folder: str | None, download: bool) -> Iterator[None]:
+    """Published files are looked for there, by this process and those it starts, while the block runs."""
+    if folder is None:
+        yield
+        return
+    with variable(DATA_VARIABLE, str(find_data_folder(folder, download).absolute())):
+        yield
+
+
+def is_done(folder: Path) -> bool:
+    """Whether a folder holds a run of which nothing is left to do."""
+    return (folder / EXPERIMENT).is_file() and is_finished(folder)
+
+
+def gather(experiment: Experiment, folder: Path, source: DataSource, download: bool, quiet: bool) -> DataSource:
+    """Bring what is missing if that is allowed, or say at once all that is; a run that is done needs nothing."""
+    if is_done(folder):
+        return source
+    missing: list[str] = []
+    with download_bar(quiet) as progress:
+        try:
+            if source.is_published:
+                source.whole(download=download, progress=progress)
+        except MissingFile as error:
+            missing.append(error.render(Span.marked))
+        try:
+            if isinstance(experiment.model, NeedsFiles):
+                experiment.model.fetch(download=download, progress=progress)
+        except MissingFile as error:
+            missing.append(error.render(Span.marked))
+    if missing:
+        raise MissingFile(" And ".join(missing))
+    return source
+
+
+@contextmanager
+def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
+    """What is shown of downloads: a bar each on a terminal, elsewhere a line each."""
+    if sys.stderr.isatty() and not quiet:
+        with _bars() as progress:
+            yield progress
+        return
+    begun: set[str] = set()
+
+    def tell(name: str, done: int, total: int, /) -> None:
+        if name not in begun:
+            say(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
+            begun.add(name)
+
+    yield tell
+
+
+@contextmanager
+def _bars() -> Iterator[DownloadProgress]:
+    from rich.progress import DownloadColumn, TaskID, TimeRemainingColumn, TransferSpeedColumn
+
+    with new_bars(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def draw(name: str, done: int, total: int, /) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done)
+
+        yield draw

@@ -154,10 +154,10 @@ def simulate(
     import sys
     from pathlib import Path
 
+    from dubito.cli.commands import report
     from dubito.cli.inputs import features
     from dubito.cli.inputs.features import columns_of, is_wanted, read_when
     from dubito.cli.inputs.pool import bounded_inputs, dataset, read_columns, read_missing, reading_files
-    from dubito.cli.jobs import report
     from dubito.cli.jobs import simulate as job
     from dubito.experiments.plan import Experiment, read_seeds
     from dubito.request.arrays import read_number

@@ -70,9 +70,9 @@ def pick(
 ) -> Selection:
     """Select from a file or a folder of shards; doubt beside it lies in as many."""
     from dubito.engines.cluster.workers import connect
-    from dubito.sharding.shards import listed
+    from dubito.sharding.shards import list_shards
 
-    given: dict[str, Any] = {role: listed(spec) for role, spec in sources.items() if spec is not None}
+    given: dict[str, Any] = {role: list_shards(spec) for role, spec in sources.items() if spec is not None}
     if len(given) > 1:
         raise two_sources(given)
     shards = where.shards(pool, columns, given)

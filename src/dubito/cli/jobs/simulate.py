@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dubito.cli.jobs.report import schedule_described
-from dubito.cli.jobs.run import ABOUT, save_about
+from dubito.cli.commands.report import ABOUT, save_about, schedule_described
 from dubito.cli.output import Board, Stopped, say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
 from dubito.experiments.data import Dataset

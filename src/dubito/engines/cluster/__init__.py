@@ -1,11 +1,10 @@
-"""The same picks from many processes: each holds a shard of the pool, and one driver picks.
+"""Selection from a pool in shards, each held by a process, with the same picks as on one machine.
 
-A shard knows the bounds of its own candidates and does all work on their features: it is the lazy algorithm's state cut
-into pieces. A round goes once around: the driver sends what was picked in the last one, every shard brings its first
-candidates up to date and answers with them and with what comes next, and the driver picks inside the merged front for
-as long as nothing that was left out may come first. What a front decides does not depend on how the pool was cut, so
-the picks are those of one machine; rounds, not picks, cost a trip over the network.
+Each shard runs the lazy algorithm of `dubito.engines.lazy` on its own candidates. In a round, the driver sends the
+picks of the last round to all shards; each shard returns its first candidates with exact priorities, and a threshold
+for the rest. The driver merges them into a front and picks until a candidate outside it may come first. The picks do
+not depend on how the pool is divided, and the traffic grows with the number of rounds, not of picks.
 
-The driver holds a front and the picks, never the pool. What a worker that dies has known can be had again: its shard is
-read anew, and the picks so far are references like any other.
+The driver holds a front and the picks, never the pool. The state of a worker that dies is restored: its shard is read
+again, and the picks so far are references like any other.
 """

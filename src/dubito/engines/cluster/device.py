@@ -1,4 +1,4 @@
-"""The candidates of a shard on a GPU: bounds that lie there, and the picks of all shards among the references."""
+"""The candidates of a shard on a GPU. The picks of all shards are among the references."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,8 +6,7 @@ from dataclasses import replace
 import torch
 
 from dubito.core.problem import Problem
-from dubito.engines.cluster.hardware import Hardware
-from dubito.engines.cluster.messages import Points, Start, levels_in, n_levelled
+from dubito.engines.cluster.messages import Hardware, Points, Start, n_ranked, sample_ranks
 from dubito.engines.cuda.bounds import DeviceBounds, FirstRows, Fronts, first_unpicked
 from dubito.engines.cuda.memory import SMALLEST_FRONT, DevicePlan, out_of_memory, plan_memory
 from dubito.engines.cuda.points import DevicePoints, DeviceReferences, DeviceSource, Tensor, to_device
@@ -17,21 +16,21 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 
 NONE = torch.empty(0, dtype=torch.int64)
 ENOUGH = 0.875
-"""Of a front that was brought up to date, the share that should still come first: then it is not looked for again."""
+"""A refreshed front is accepted if this fraction of it still comes before the threshold."""
 
 
 class DeviceCandidates:
-    """See `dubito.engines.cluster.candidates.Candidates`."""
+    """See `dubito.engines.cluster.shard.Candidates`."""
 
     def __init__(self, problem: Problem, start: Start, hardware: Hardware) -> None:
-        """Bound every candidate by what is labeled and picked; in smaller blocks where memory runs out."""
+        """Compute the first bounds, in smaller blocks if memory runs out."""
         assert hardware.device is not None
         self.problem, self.start, self.device = problem, start, hardware.device
-        self.room = max(start.budget, len(start.picks))
-        self.free = memory_of(hardware, problem.memory_limit)
-        n_references = len(start.references) + self.room
+        self.max_picks = max(start.budget, len(start.picks))
+        self.free = worker_memory(hardware, problem.memory_limit)
+        n_references = len(start.references) + self.max_picks
         shape, itemsize = (len_of(problem.pool), problem.pool.shape[1]), bytes_of_feature(problem)
-        plan = plan_memory(shape, itemsize, n_references, self.free, is_there=False)
+        plan = plan_memory(shape, itemsize, n_references, self.free, on_device=False)
         while True:
             try:
                 self._open(plan)
@@ -39,7 +38,7 @@ class DeviceCandidates:
                 smaller = DevicePlan(plan.sizes.smaller(), is_resident=False)
             else:
                 return
-            let_go(self.device)
+            release_memory(self.device)
             if smaller.sizes.front < SMALLEST_FRONT:
                 raise out_of_memory(shape, n_references, plan.sizes.working_bytes(shape[1]), self.free)
             plan = smaller
@@ -48,19 +47,21 @@ class DeviceCandidates:
         problem, start = self.problem, self.start
         self.source = DeviceSource(problem.pool, self.device, is_resident=plan.is_resident)
         points = DevicePoints(self.source, problem.metric)
-        references = DeviceReferences(start.references, points, self.room, start.largest, self.device)
+        references = DeviceReferences(start.references, points, self.max_picks, start.largest, self.device)
         local = replace(problem, references=start.references, budget=start.budget, largest=start.largest)
         bounds = self.bounds = DeviceBounds(local, points, references, plan.sizes)
-        # Weights of picks, which may lie in other shards, stand behind those of the candidates.
-        bounds.weights = torch.cat([bounds.weights, torch.zeros(self.room, dtype=torch.float64, device=self.device)])
+        # The weights of picks, which may lie in other shards, are stored behind those of the candidates.
+        bounds.weights = torch.cat(
+            [bounds.weights, torch.zeros(self.max_picks, dtype=torch.float64, device=self.device)]
+        )
         self.fronts = Fronts(bounds, first_unpicked)
         is_mixed = bounds.by_pick and references.n_labeled > 0
         if is_mixed:
             bounds.start(NONE.numpy())
         self.add(start.picks)
         if references.count == 0:
-            apart = start.apart
-            bounds.value = farthest_from(bounds, self._exact(apart.features), self._weights_of(apart))
+            first = start.cold_starts
+            bounds.value = farthest_from(bounds, self._exact(first.features), self._weights_of(first))
         elif not is_mixed:
             self._first_bounds()
 
@@ -69,27 +70,25 @@ class DeviceCandidates:
         if not bounds.by_pick:
             bounds.start(NONE.numpy())
             return
-        # What one pick leaves bounds what all of them leave; without any doubt a priority is 0.
+        # The distance to one pick bounds the distance to the nearest. Without doubt, the priority is 0.
         scales = (bounds.weights > 0.0) * bounds.weights[bounds.picked[0]]
         bounds.tighten_by(slice(0, 1), scales)
 
     @property
     def weights(self) -> FloatArray | None:
-        """As they were given."""
         return self.problem.weights
 
     def add(self, picks: Points) -> None:
-        """Only their features and weights are known here."""
         bounds, n_before = self.bounds, len(self.bounds.picked)
         if len(picks) == 0:
             return
         bounds.references.add(self._exact(picks.features))
-        places = torch.arange(n_before, n_before + len(picks), device=self.device) + len(bounds.value)
-        bounds.weights[places] = self._weights_of(picks)
-        bounds.picked = torch.cat([bounds.picked, places])
+        positions = torch.arange(n_before, n_before + len(picks), device=self.device) + len(bounds.value)
+        bounds.weights[positions] = self._weights_of(picks)
+        bounds.picked = torch.cat([bounds.picked, positions])
 
     def _exact(self, features: AnyArray) -> Tensor:
-        """(r, d) points as they are settled."""
+        """(r, d) points in the type of exact distances."""
         source = DeviceSource(features, self.device, is_resident=True)
         return DevicePoints(source, self.problem.metric).exact(slice(0, len(features)))
 
@@ -99,13 +98,12 @@ class DeviceCandidates:
         return to_device(points.weights, self.device)
 
     def lower(self, numbers: IntArray, values: FloatArray) -> None:
-        """What a shard made anew knows may be less already: both hold."""
+        # The bounds of a restored shard may be lower already.
         value, rows = self.bounds.value, to_device(numbers, self.device)
         value[rows] = torch.minimum(value[rows], to_device(values, self.device))
 
     def fresh(self, size: int, own: IntArray) -> Fresh:
-        """Found and brought up to date until most of them stay in front."""
-        return self._within_memory(lambda: self._fresh(size, to_device(own, self.device)))
+        return self._retry_in_memory(lambda: self._fresh(size, to_device(own, self.device)))
 
     def _fresh(self, size: int, own: Tensor) -> Fresh:
         bounds = self.bounds
@@ -116,6 +114,7 @@ class DeviceCandidates:
         return Fresh(rows.cpu().numpy(), bounds.value[rows].cpu().numpy(), found.threshold)
 
     def _first(self, size: int) -> FirstRows:
+        """The first candidates, refreshed until most of them still come first."""
         while True:
             found = self.fronts.find(size)
             was_stale = self.bounds.refresh(found.rows)
@@ -123,19 +122,19 @@ class DeviceCandidates:
             if not was_stale or n_before >= ENOUGH * len(found.rows):
                 return found
 
-    def _within_memory(self, work: Callable[[], Fresh]) -> Fresh:
-        """What is lowered already stays so: work that ran out of memory is done again in smaller blocks."""
+    def _retry_in_memory(self, work: Callable[[], Fresh]) -> Fresh:
+        """Repeat work that runs out of memory in smaller blocks; bounds that were lowered stay lowered."""
         while True:
             try:
                 return work()
             except torch.OutOfMemoryError:
                 pass
-            # Out here nothing holds on to what the failed work had.
+            # Outside the except block, the traceback no longer holds the tensors of the failed work.
             self._shrink()
 
     def _shrink(self) -> None:
-        """Smaller blocks; at last the rows are read from the host whenever they are wanted."""
-        let_go(self.device)
+        """Use smaller blocks; finally, read the rows from the host on each access."""
+        release_memory(self.device)
         smaller = self.bounds.sizes.smaller()
         if smaller.front >= SMALLEST_FRONT:
             self.bounds.sizes = smaller
@@ -145,34 +144,31 @@ class DeviceCandidates:
             (n, d), sizes = self.problem.pool.shape, self.bounds.sizes
             raise out_of_memory((n, d), len(self.bounds.references.exact), sizes.working_bytes(d), self.free)
 
-    def levels(self, size: int) -> tuple[IntArray, FloatArray]:
-        """See `dubito.engines.cluster.messages.levels_of`."""
+    def ranked_bounds(self, size: int) -> tuple[IntArray, FloatArray]:
         value = self.bounds.value
-        top = torch.topk(value, min(len(value), n_levelled(size))).values
-        return levels_in(top[top >= 0.0].cpu().numpy())
+        top = torch.topk(value, min(len(value), n_ranked(size))).values
+        return sample_ranks(top[top >= 0.0].cpu().numpy())
 
     def drop(self, numbers: IntArray) -> None:
-        """They count as picked."""
         self.bounds.value[to_device(numbers, self.device)] = -1.0
 
     def zeros(self, n_wanted: int | None) -> IntArray:
-        """Whatever is known of them."""
         found: IntArray = torch.nonzero(self.bounds.value >= 0.0)[:n_wanted, 0].cpu().numpy()
         return found
 
 
-def let_go(device: str) -> None:
-    """What torch keeps without using it."""
+def release_memory(device: str) -> None:
+    """Free the memory that torch caches."""
     if device.startswith("cuda"):
         torch.cuda.empty_cache()
 
 
-def memory_of(hardware: Hardware, limit: int | None) -> int:
-    """Bytes that a worker may use of its device; torch lets it have no more."""
+def worker_memory(hardware: Hardware, limit: int | None) -> int:
+    """Bytes that a worker may use on its device. Sets the limit in torch too."""
     assert hardware.device is not None
-    if hardware.device.startswith("cuda") and hardware.share < 1.0:
+    if hardware.device.startswith("cuda") and hardware.memory_fraction < 1.0:
         _, total = torch.cuda.mem_get_info()
-        torch.cuda.set_per_process_memory_fraction(hardware.share)
-        share = int(hardware.share * total)
-        limit = share if limit is None else min(share, limit)
+        torch.cuda.set_per_process_memory_fraction(hardware.memory_fraction)
+        own = int(hardware.memory_fraction * total)
+        limit = own if limit is None else min(own, limit)
     return free_bytes(limit, hardware.device)

@@ -12,10 +12,10 @@ from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
 from dubito.engines.cluster.coverage.driver import cover
-from dubito.engines.cluster.frontier import ClusterFrontier, Placed, Traffic, leading
-from dubito.engines.cluster.messages import Facts
-from dubito.engines.cluster.shard import Opened
-from dubito.engines.cluster.workers import Workers
+from dubito.engines.cluster.driver import ClusterFrontier, ShardLayout, Traffic, first_with_rows
+from dubito.engines.cluster.messages import ShardInfo
+from dubito.engines.cluster.shard import NO_ROWS, ShardData
+from dubito.engines.cluster.workers import RayWorkers, Workers, connect, plan_workers
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.coverage.engine import cost_of as cover_cost_of
 from dubito.engines.lazy.algorithm import Greedy, PickLog, solve_over
@@ -26,114 +26,102 @@ from dubito.matrix import IntArray, Matrix, len_of
 
 @dataclass(frozen=True, slots=True)
 class ClusterEngine:
-    """Exact, lazy, on every processor of a Ray cluster; on this machine's where none is connected."""
+    """Core-sets on all processors of a Ray cluster, or of this machine if none is connected."""
 
     name: ClassVar[str] = "cluster"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
-        """Without Ray, and rows wider than the bounds hold for."""
         return refusals(problem.pool)
 
     def pays(self, problem: Problem) -> bool:
-        """Never by itself: whoever has a cluster says so."""
+        """Never: the engine is used only if it is named."""
         return False
 
     def estimate(self, problem: Problem) -> Estimate:
-        """As one machine, with the pool's copy in Ray's store beside it."""
         return with_copy(cost_of(problem, self.name), problem.pool)
 
     def catch_up(self, problem: Problem) -> None:
-        """Nothing: shards start afresh every time."""
+        """Known distances are not used."""
 
     def solve(self, problem: Problem) -> Solution:
-        """See `dubito.engines.cluster`, which is loaded when it is wanted."""
-        return solve_here(problem)
+        return solve_in_memory(problem)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCoverage:
-    """The same for coverage."""
+    """Coverage on a Ray cluster."""
 
     name: ClassVar[str] = "cluster"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
-        """Without Ray, and rows wider than the bounds hold for."""
         return refusals(problem.pool)
 
     def pays(self, problem: CoverageProblem) -> bool:
-        """Never by itself: whoever has a cluster says so."""
+        """Never: the engine is used only if it is named."""
         return False
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
-        """As one machine, with the pool's copy in Ray's store beside it."""
         return with_copy(cover_cost_of(problem, self.name), problem.pool)
 
     def catch_up(self, problem: CoverageProblem) -> None:
-        """Nothing: shards start afresh every time."""
+        """Known distances are not used."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
-        """See `dubito.engines.cluster.coverage`, which is loaded when it is wanted."""
-        return solve_here(problem)
+        return solve_in_memory(problem)
 
 
 def refusals(pool: Matrix) -> list[str]:
-    """Why a pool cannot be taken."""
     d = pool.shape[1]
     missing = [] if importlib.util.find_spec("ray") else ["Ray is not installed: pip install 'dubito[ray]'"]
     return missing + ([f"{d} features are more than the {WIDEST_ROW} it has bounds for"] if d > WIDEST_ROW else [])
 
 
 def with_copy(cost: Estimate, pool: Matrix) -> Estimate:
-    """A cost with a copy of the pool beside it."""
+    """The cost on one machine, plus the copy of the pool in Ray's store."""
     n_bytes = len_of(pool) * pool.shape[1] * pool.dtype.itemsize
     return Estimate(cost.bytes + n_bytes, cost.seconds, cost.engine)
 
 
-def solve_here(problem: Problem | CoverageProblem) -> Solution:
-    """A pool in memory, cut into as many shards as the cluster has processors."""
-    # merged
-    from dubito.engines.cluster.workers import RayWorkers, connect, thread_pool_of
-    # merged
-
+def solve_in_memory(problem: Problem | CoverageProblem) -> Solution:
+    """Divide a pool in memory into as many shards as the cluster has processors, and solve."""
     ray = connect()
-    thread_pool = thread_pool_of(ray)
-    n_shards = min(thread_pool.size, len_of(problem.pool))
-    workers = RayWorkers(cut(problem, even_edges(problem, n_shards)), ray, thread_pool)
+    plan = plan_workers(ray)
+    n_shards = min(plan.size, len_of(problem.pool))
+    workers = RayWorkers(cut(problem, even_edges(problem, n_shards)), ray, plan)
     try:
         return solve(problem, workers, open_all(workers))[0]
     finally:
         workers.close()
 
 
-# Shards of a pool that lies in memory.
+# Shards of a pool in memory.
 
-ROW_BY_ROW = ("doubt", "weights", "scores", "costs")
-"""What a problem may have for every row."""
+ROW_FIELDS = ("doubt", "weights", "scores", "costs")
+"""The optional fields of a problem with one value per row."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayPart:
-    """Some rows of a problem, as they are."""
+class ArraySource:
+    """Some rows of a problem in memory."""
 
     problem: Problem | CoverageProblem
 
-    def open(self) -> Opened:
-        """They are here already."""
-        return Opened(self.problem)
+    def open(self) -> ShardData:
+        return ShardData(self.problem)
 
 
-def cut(problem: Problem | CoverageProblem, edges: list[int]) -> Iterator[ArrayPart]:
-    """Rows from one edge to the next, each a problem of its own."""
+def cut(problem: Problem | CoverageProblem, edges: list[int]) -> Iterator[ArraySource]:
+    """The rows from each edge to the next, each part as a problem of its own."""
     for start, stop in itertools.pairwise(edges):
         inside = slice(*np.searchsorted(problem.candidates, [start, stop]).tolist())
-        given = {name: getattr(problem, name) for name in ROW_BY_ROW if getattr(problem, name, None) is not None}
+        given = {name: getattr(problem, name) for name in ROW_FIELDS if getattr(problem, name, None) is not None}
         changes: dict[str, Any] = {name: values[start:stop] for name, values in given.items()}
         if isinstance(problem, CoverageProblem):
-            changes["sample"] = np.empty(0, dtype=np.int64)
-        yield ArrayPart(
+            changes["sample"] = NO_ROWS
+        yield ArraySource(
             replace(
                 problem,
                 pool=np.asarray(problem.pool[start:stop]),
@@ -148,64 +136,61 @@ def cut(problem: Problem | CoverageProblem, edges: list[int]) -> Iterator[ArrayP
 
 
 def even_edges(problem: Problem | CoverageProblem, n_shards: int) -> list[int]:
-    """Where shards of about equal size begin and end."""
+    """The edges of shards of about equal size."""
     return [len_of(problem.pool) * shard // n_shards for shard in range(n_shards + 1)]
 
 
-# A run over shards, whoever holds them.
-
-NONE = np.empty(0, dtype=np.int64)
+# A run over shards in any kind of workers.
 
 
 def solve(
-    problem: Problem | CoverageProblem, workers: Workers, placed: Placed, journal: PickLog | None = None
+    problem: Problem | CoverageProblem, workers: Workers, layout: ShardLayout, journal: PickLog | None = None
 ) -> tuple[Solution, Traffic]:
-    """The picks of one machine, and what went between driver and shards."""
+    """The picks that one machine would make, and the traffic between driver and shards."""
     if isinstance(problem, CoverageProblem):
-        found = cover(problem, workers, placed, journal)
-        return found.solution, found.traffic
-    frontier = ClusterFrontier(problem, workers, placed)
-    # Candidates go by their rows, which quotas alone ask for.
-    asked = replace(problem, candidates=NONE if problem.quotas is None else np.arange(placed.starts[-1]))
+        return cover(problem, workers, layout, journal)[:2]
+    frontier = ClusterFrontier(problem, workers, layout)
+    # The frontier identifies candidates by rows. Only quotas need the array.
+    whole = replace(problem, candidates=NO_ROWS if problem.quotas is None else np.arange(layout.starts[-1]))
     if problem.beam_width > 1:
-        return solve_over(asked, frontier), frontier.traffic
-    greedy = Greedy(asked, frontier, journal)
+        return solve_over(whole, frontier), frontier.traffic
+    greedy = Greedy(whole, frontier, journal)
     if journal is not None and len(journal.earlier[0]):
-        frontier.take_up(journal.earlier[0])
+        frontier.resume(journal.earlier[0])
     greedy.open()
     return greedy.solve(), frontier.traffic
 
 
-def open_all(workers: Workers, names: Sequence[str] = (), left_out: IntArray = NONE) -> Placed:
-    """Let every shard be read, and tell it where it begins; ``names`` are for messages."""
-    facts: list[Facts] = workers.ask("open")
-    refuse_unlike(facts, names or [f"shard {number}" for number in range(len(facts))])
-    starts = np.cumsum([0, *(each.n_rows for each in facts)])
-    placed = Placed(facts, starts, left_out, np.array([each.n_candidates for each in facts]))
-    return leave_out(workers, placed, left_out)
+def open_all(workers: Workers, names: Sequence[str] = (), excluded: IntArray = NO_ROWS) -> ShardLayout:
+    """Have all shards read and send each its position in the pool; ``names`` are used in messages."""
+    infos: list[ShardInfo] = workers.ask("open")
+    check_shards_agree(infos, names or [f"shard {number}" for number in range(len(infos))])
+    starts = np.cumsum([0, *(each.n_rows for each in infos)])
+    layout = ShardLayout(infos, starts, excluded, np.array([each.n_candidates for each in infos]))
+    return exclude(workers, layout, excluded)
 
 
-def leave_out(workers: Workers, placed: Placed, rows: IntArray, is_early: bool = False) -> Placed:
-    """The same without some rows of the whole pool, which are labeled; ``is_early`` where few are."""
-    placed = replace(placed, left_out=np.union1d(placed.left_out, rows), is_early=is_early)
-    counts = workers.ask("place", (), [placed.of(shard) for shard in range(len(workers))])
-    workers.restore = placed.restore
-    return replace(placed, n_candidates=np.array(counts))
+def exclude(workers: Workers, layout: ShardLayout, rows: IntArray, is_early: bool = False) -> ShardLayout:
+    """The layout with more excluded rows (row numbers of the whole pool), sent to all shards."""
+    layout = replace(layout, excluded=np.union1d(layout.excluded, rows), is_early=is_early)
+    counts = workers.ask("configure", (), [layout.configuration_of(shard) for shard in range(len(workers))])
+    workers.restore = layout.restore
+    return replace(layout, n_candidates=np.array(counts))
 
 
-def refuse_unlike(facts: list[Facts], names: Sequence[str]) -> None:
-    """Shards must have the same features, and doubt all or none of them."""
-    lead = leading(facts)
-    first = facts[lead]
-    for each, name in zip(facts, names, strict=True):
+def check_shards_agree(infos: list[ShardInfo], names: Sequence[str]) -> None:
+    """Raise if shards differ in the number or type of features, or if only some have doubt."""
+    lead = first_with_rows(infos)
+    first = infos[lead]
+    for each, name in zip(infos, names, strict=True):
         if each.n_rows == 0:
             continue
         if each.n_features != first.n_features:
             problem = f"{name} has {each.n_features} features, and {names[lead]} has {first.n_features}"
-            raise InvalidData(problem, hint="embed them all alike.")
+            raise InvalidData(problem, hint="embed all shards with the same model.")
         if each.dtype != first.dtype:
-            problem = f"{name} holds {each.dtype}, and {names[lead]} {first.dtype}"
-            raise InvalidData(problem, hint="save them all in one type.")
-        if each.is_doubted != first.is_doubted:
-            has, lacks = (name, names[lead]) if each.is_doubted else (names[lead], name)
-            raise InvalidData(f"{has} has doubt, and {lacks} none", hint="give it for all of them.")
+            problem = f"{name} has type {each.dtype}, and {names[lead]} {first.dtype}"
+            raise InvalidData(problem, hint="save all shards in one type.")
+        if each.has_doubt != first.has_doubt:
+            has, lacks = (name, names[lead]) if each.has_doubt else (names[lead], name)
+            raise InvalidData(f"{has} has doubt, and {lacks} has none", hint="provide it for all shards.")

@@ -1,54 +1,75 @@
-"""What driver and shards tell each other: arrays and numbers."""
+"""What the driver and the workers exchange: arrays, numbers and the hardware to use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.problem import Problem
 from dubito.engines.lazy.bounds import first_in_order
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
-NOTHING = Threshold(-1.0, -1)
-"""What comes next where nothing is left."""
+Kind = Literal["auto", "cpu", "cuda"]
+"""The hardware of the workers; ``"auto"`` uses the GPUs of a cluster that has any."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a driver must know of a shard."""
+class Hardware:
+    """What a worker computes on: the CPU, or a torch device."""
+
+    device: str | None = None
+    memory_fraction: float = 1.0
+    """The part of the device's memory that this worker may use, since several workers may share a device."""
+    is_required: bool = False
+    """Whether the caller named the device: then it is an error if the device cannot be used."""
+
+    def can_solve(self, problem: Problem | CoverageProblem) -> bool:
+        """Whether the device has kernels for the problem. Only the CPU supports costs."""
+        return self.device is not None and problem.costs is None
+
+
+HOST = Hardware()
+NO_THRESHOLD = Threshold(-1.0, -1)
+"""The threshold if no candidates remain."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """What a shard reports to the driver once it was read."""
 
     n_rows: int
     n_candidates: int
     n_features: int
     dtype: str
     largest: float
-    """No feature is larger in magnitude."""
-    is_weighted: bool
-    is_scored: bool
-    is_doubted: bool
+    """The largest magnitude of a feature."""
+    has_weights: bool
+    has_scores: bool
+    has_doubt: bool
     on_device: bool = False
-    """Whether a GPU works on it."""
+    """Whether the shard is processed on a GPU."""
 
-    def no_points(self) -> "Points":
-        """None of its rows."""
+    def empty_points(self) -> "Points":
         numbers, values = np.empty(0, dtype=np.int64), np.empty(0)
         return Points(
             numbers,
             np.empty((0, self.n_features), self.dtype),
-            values if self.is_weighted else None,
-            numbers if self.is_scored else None,
-            values if self.is_doubted else None,
+            values if self.has_weights else None,
+            numbers if self.has_scores else None,
+            values if self.has_doubt else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Rows of the pool with all that is known of them, wherever they lie; numbered over the whole pool."""
+    """Some rows of the pool, with their data; ``rows`` are row numbers of the whole pool."""
 
     rows: IntArray
     features: AnyArray
-    """(k, d) as they are stored."""
+    """(k, d) in the type of the pool."""
     weights: FloatArray | None
     scores: IntArray | None
     doubt: FloatArray | None
@@ -56,117 +77,96 @@ class Points:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, places: IntArray) -> "Points":
-        """Some of them."""
+    def take(self, positions: IntArray) -> "Points":
         return Points(
-            self.rows[places],
-            self.features[places],
-            None if self.weights is None else self.weights[places],
-            None if self.scores is None else self.scores[places],
-            None if self.doubt is None else self.doubt[places],
+            self.rows[positions],
+            self.features[positions],
+            None if self.weights is None else self.weights[positions],
+            None if self.scores is None else self.scores[positions],
+            None if self.doubt is None else self.doubt[positions],
         )
 
     def at(self, rows: IntArray) -> "Points":
-        """Those of some rows, which ascend here."""
+        """The points of these rows. ``self.rows`` must be ascending."""
         return self.take(np.searchsorted(self.rows, rows))
 
     @property
     def nbytes(self) -> int:
-        """What they take on the way."""
-        parts = (getattr(self, each.name) for each in fields(self))
-        return sum(part.nbytes for part in parts if part is not None)
+        return array_bytes(self)
 
 
-def joined(points: list[Points]) -> Points:
-    """All of them, one after another; a shard without rows need not know how wide they are."""
+def concat_points(points: list[Points]) -> Points:
+    """Concatenate. Parts without rows are left out, since they may have another number of features."""
     points = [each for each in points if len(each)] or points[:1]
     return Points(
         np.concatenate([each.rows for each in points]),
         np.concatenate([each.features for each in points]),
-        _joined([each.weights for each in points]),
-        _joined([each.scores for each in points]),
-        _joined([each.doubt for each in points]),
+        _concat_optional([each.weights for each in points]),
+        _concat_optional([each.scores for each in points]),
+        _concat_optional([each.doubt for each in points]),
     )
 
 
-def _joined(parts: list[Any]) -> Any:
+def _concat_optional(parts: list[Any]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a run begins, or goes on where a shard was lost: the same for every shard."""
+    """The state in which a run starts, or resumes after a worker was lost; the same for every shard."""
 
     references: AnyArray
-    """(m, d) what is labeled."""
+    """(m, d) the labeled points."""
     largest: float
     budget: int
     picks: Points
-    """References beside what is labeled, in order."""
-    apart: Points
-    """Picks of different configurations, in a beam's cold start."""
+    """The picks so far, in order."""
+    cold_starts: Points
+    """The first picks of a beam without labeled points, one per configuration."""
     n_candidates: int
-    """Of all shards."""
+    """The number of candidates in all shards."""
 
     @property
     def nbytes(self) -> int:
-        """What it takes on the way."""
-        return self.references.nbytes + self.picks.nbytes + self.apart.nbytes
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """What every shard is sent at the beginning of a round."""
-
-    n_before: int
-    """Picks before the new ones."""
-    picks: Points
-
-
-@dataclass(frozen=True, slots=True)
-class Errand:
-    """What one shard is sent at the beginning of a round, of its own rows of the whole pool."""
-
-    size: int
-    """How many candidates it should answer with."""
-    own: IntArray
-    """Candidates that it should answer with, too."""
-    lowered: IntArray
-    values: FloatArray
-    """What candidates fell to in the last front."""
+        return self.references.nbytes + self.picks.nbytes + self.cold_starts.nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The first candidates of a shard, all of them up to date."""
+    """The first candidates of a shard, with exact priorities."""
 
     points: Points
     values: FloatArray
     """(k,) squared priorities."""
     threshold: Threshold
-    """What comes next in the shard; its row is one of the whole pool."""
+    """The first candidate of the shard that is not included; its row is a row of the whole pool."""
     ranks: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    levels: FloatArray = field(default_factory=lambda: np.empty(0))
-    """Bounds at some ranks of the shard's order, falling."""
+    bounds: FloatArray = field(default_factory=lambda: np.empty(0))
+    """The bounds at these ranks of the shard's candidates, descending."""
 
     @property
     def nbytes(self) -> int:
-        """What it takes on the way."""
-        return self.points.nbytes + self.values.nbytes + self.ranks.nbytes + self.levels.nbytes
+        return self.points.nbytes + self.values.nbytes + self.ranks.nbytes + self.bounds.nbytes
 
 
-# Of the candidates that a driver asks for, how many each shard should answer with.
+def array_bytes(message: Any) -> int:
+    """The size of all arrays in a dataclass."""
+    parts = (getattr(message, each.name) for each in fields(message))
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
-LEVELS = 64
-"""Ranks whose bounds a shard tells."""
-FEWEST = 16
-"""What every shard is asked for at least."""
+
+# How many candidates the driver requests from each shard.
+
+N_RANKS = 64
+"""The number of ranks whose bounds a shard reports."""
+MIN_REQUEST = 16
+"""The smallest number of candidates requested from a shard."""
 MARGIN = 1.05
-"""Bounds fall while they are brought up to date: somewhat more than what seems to be first is asked for."""
+"""Some more candidates are requested than seem to come first, since refreshing lowers bounds."""
 
 
-class Levelled(Protocol):
-    """An answer that tells of the shard's order."""
+class RankedAnswer(Protocol):
+    """An answer with the bounds of a shard at some ranks."""
 
     @property
     def ranks(self) -> IntArray:
@@ -174,60 +174,58 @@ class Levelled(Protocol):
         ...
 
     @property
-    def levels(self) -> FloatArray:
-        """Bounds there, falling."""
+    def bounds(self) -> FloatArray:
+        """The bounds at these ranks, descending."""
         ...
 
 
-class Shares:
-    """At first as many of each shard as it has candidates for; then by what the shards tell."""
+class RequestSizes:
+    """Divides a request among the shards: in proportion to their candidates at first, then by their bounds."""
 
     def __init__(self, n_candidates: IntArray) -> None:
         self.n_candidates = n_candidates
-        self.sizes = n_candidates / max(1, n_candidates.sum())
-        """Of all that is asked for, how much each shard is."""
-        self.answers: Sequence[Levelled] = []
+        self.fractions = n_candidates / max(1, n_candidates.sum())
+        self.answers: Sequence[RankedAnswer] = []
 
-    def learn(self, answers: Sequence[Levelled]) -> None:
-        """What the shards told of their order."""
+    def update(self, answers: Sequence[RankedAnswer]) -> None:
         self.answers = answers
 
     def split(self, size: int) -> list[int]:
-        """How many candidates each shard should answer with: its part of those that seem to be first."""
-        if any(len(answer.levels) for answer in self.answers):
-            self.sizes = parts_of_first(self.answers, size)
-        wanted = np.ceil(MARGIN * size * self.sizes).astype(np.int64)
-        bounded = np.clip(wanted, np.minimum(FEWEST, self.n_candidates), self.n_candidates)
+        """The number of candidates to request from each shard, so that the first ``size`` of all are among them."""
+        if any(len(answer.bounds) for answer in self.answers):
+            self.fractions = fractions_of_first(self.answers, size)
+        wanted = np.ceil(MARGIN * size * self.fractions).astype(np.int64)
+        bounded = np.clip(wanted, np.minimum(MIN_REQUEST, self.n_candidates), self.n_candidates)
         return [int(each) for each in bounded]
 
 
-def parts_of_first(answers: Sequence[Levelled], size: int) -> FloatArray:
-    """Of the first candidates over all shards, how much of them each shard has, by the bounds that it told."""
-    levels = np.concatenate([answer.levels for answer in answers])
-    # A level stands for all ranks up to the next.
+def fractions_of_first(answers: Sequence[RankedAnswer], size: int) -> FloatArray:
+    """The fraction of the first ``size`` candidates of all shards that each shard holds, by the reported bounds."""
+    bounds = np.concatenate([answer.bounds for answer in answers])
+    # Each bound represents all ranks up to the next one.
     weights = np.concatenate([np.diff(answer.ranks, append=answer.ranks[-1:] + 1) for answer in answers])
-    owner = np.repeat(np.arange(len(answers)), [len(answer.levels) for answer in answers])
-    order = np.argsort(-levels, kind="stable")
+    owner = np.repeat(np.arange(len(answers)), [len(answer.bounds) for answer in answers])
+    order = np.argsort(-bounds, kind="stable")
     n_before = np.cumsum(weights[order]) - weights[order]
     chosen = order[n_before < size]
     counts = np.bincount(owner[chosen], weights[chosen], minlength=len(answers))
     return np.asarray(counts / max(1.0, counts.sum()))
 
 
-def levels_of(bound: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
-    """Ranks in the order of some bounds, and the bounds there: the driver tells from it what to ask for next.
+def ranked_bounds(bound: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
+    """Some of the first ranks in the order of the bounds, and the bounds there.
 
-    They reach beyond what was asked for, to four times as many.
+    They cover four times the requested number of candidates, so that the driver can plan its next request.
     """
-    return levels_in(np.sort(bound[first_in_order(bound, n_levelled(size))[0]])[::-1])
+    return sample_ranks(np.sort(bound[first_in_order(bound, n_ranked(size))[0]])[::-1])
 
 
-def n_levelled(size: int) -> int:
-    """How far the levels reach."""
-    return 4 * max(size, LEVELS)
+def n_ranked(size: int) -> int:
+    """The number of candidates that the reported ranks cover."""
+    return 4 * max(size, N_RANKS)
 
 
-def levels_in(top: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Some ranks of bounds that fall, and the bounds there."""
-    ranks = np.unique(np.linspace(0, len(top) - 1, min(LEVELS, len(top))).astype(np.int64))
-    return ranks, top[ranks]
+def sample_ranks(descending: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Up to `N_RANKS` evenly spaced ranks of descending bounds, and the bounds there."""
+    ranks = np.unique(np.linspace(0, len(descending) - 1, min(N_RANKS, len(descending))).astype(np.int64))
+    return ranks, descending[ranks]

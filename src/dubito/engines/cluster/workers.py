@@ -1,4 +1,4 @@
-"""Processes that hold shards: asked all at once, and made again when they die."""
+"""Processes that hold shards: they are called in parallel, and replaced when they die."""
 
 import os
 import time
@@ -6,29 +6,31 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dubito.engines.cluster.hardware import HOST, Hardware, Kind
-from dubito.engines.cluster.shard import Part, Shard
+from dubito.engines.cluster.messages import HOST, Hardware, Kind
+from dubito.engines.cluster.shard import Shard, ShardSource
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, named
 from dubito.registry import require
 from dubito.threads import VARIABLE
 
-Restore = Callable[[int], list[tuple[str, tuple[Any, ...]]]]
-"""The calls that bring a shard made anew up to date."""
+Call = tuple[str, tuple[Any, ...]]
+"""A method of `Shard` and its arguments."""
+Restore = Callable[[int], list[Call]]
+"""Returns the calls that bring a new shard of this number up to date."""
 
 
 class Workers(Protocol):
-    """One worker a shard. ``restore`` is set by whoever knows what a shard made anew must hear."""
+    """One worker per shard. The driver sets ``restore``, which is used after a worker died."""
 
     restore: Restore
     n_lost: int
-    """How many died and were made anew."""
+    """The number of workers that died and were replaced."""
 
     def __len__(self) -> int:
-        """How many shards there are."""
+        """The number of shards."""
         ...
 
     def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
-        """Call a method of every shard, with what they all hear and what each hears; the answers in order."""
+        """Call a method of every shard with the common arguments, then those of each; the results in order."""
         ...
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
@@ -36,16 +38,16 @@ class Workers(Protocol):
         ...
 
     def close(self) -> None:
-        """Let them go."""
+        """Stop the workers."""
         ...
 
 
-class Here:
-    """Shards in this process, one after another: what is computed on a cluster, without one."""
+class LocalWorkers:
+    """Shards in this process, called one after another: the computation of a cluster without Ray."""
 
-    def __init__(self, parts: Iterable[Part], hardware: Hardware = HOST) -> None:
-        self.parts, self.hardware = list(parts), hardware
-        self.shards = [Shard(part, hardware) for part in self.parts]
+    def __init__(self, sources: Iterable[ShardSource], hardware: Hardware = HOST) -> None:
+        self.sources, self.hardware = list(sources), hardware
+        self.shards = [Shard(source, hardware) for source in self.sources]
         self.n_lost = 0
         self.restore: Restore = lambda shard: [("open", ())]
 
@@ -53,43 +55,42 @@ class Here:
         return len(self.shards)
 
     def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
-        """One after another."""
         own: Sequence[Sequence[Any]] = each if each is not None else [()] * len(self)
         return [self.ask_one(shard, method, *common, *own[shard]) for shard in range(len(self))]
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
-        """A call."""
         return getattr(self.shards[shard], method)(*arguments)
 
     def lose(self, shard: int) -> None:
-        """Forget all that a shard knows, as if its process had died, and make it anew."""
+        """Replace a shard, as if its process had died."""
         self.n_lost += 1
-        self.shards[shard] = Shard(self.parts[shard], self.hardware)
+        self.shards[shard] = Shard(self.sources[shard], self.hardware)
         for method, arguments in self.restore(shard):
             self.ask_one(shard, method, *arguments)
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """There is nothing to stop."""
 
 
-# Workers on a Ray cluster: an actor a shard, made anew on another node when it dies.
+# Workers on a Ray cluster: one actor per shard, replaced on another node when it dies.
 
 ATTEMPTS = 8
-"""Times that a shard's process may die in one call before the run gives up."""
+"""How many times a worker may die in one call before the run fails."""
 PAUSE = 0.5
-"""Seconds before another try, doubled each time up to a limit."""
-LONGEST_PAUSE = 8.0
-PATIENCE = "DUBITO_PATIENCE"
-"""An environment variable: seconds after which a worker that does not answer is given up."""
-LONGEST_WAIT = 3600.0
-"""Where that is not set. A node that dies is noticed by Ray; this is for one that neither dies nor answers."""
-USED = 0.95
-"""Of a GPU, as Ray counts it, what its workers ask for: one that is made anew there finds a little left."""
-LITTLE = 0.01
+"""Seconds before the second attempt, doubled for each further one."""
+MAX_PAUSE = 8.0
+TIMEOUT_VARIABLE = "DUBITO_PATIENCE"
+"""Environment variable: seconds after which a call is abandoned."""
+DEFAULT_TIMEOUT = 3600.0
+"""Ray detects a node that dies; the timeout is for a node that neither dies nor answers."""
+RESERVED_GPU = 0.95
+"""The part of a GPU, in Ray's accounting, that its workers request, so that there is room for a replacement."""
+REPLACEMENT_GPU = 0.01
+"""The part of a GPU that a replacement requests."""
 
 
 def connect(address: str | None = None) -> Any:
-    """Ray, connected: as it is already, to an address, or started on this machine."""
+    """The module ``ray``, connected: to an address, or to a cluster that is started on this machine."""
     ray = require("ray", extra="ray")
     if ray.is_initialized():
         return ray
@@ -98,20 +99,15 @@ def connect(address: str | None = None) -> Any:
     except (ValueError, RuntimeError, ConnectionError, ImportError) as error:
         if address is None:
             raise
-        hint = "on a node of the cluster pass what ray start told, such as 10.0.0.1:6379."
+        hint = "on a node of the cluster, pass the address that ray start printed, such as 10.0.0.1:6379."
         why = str(error).strip().splitlines()[0]
         raise InvalidArgument(f"cannot be reached ({why})", argument="address", value=address, hint=hint) from error
     return ray
 
 
-def n_processors(ray: Any) -> int:
-    """How many workers of one processor each the cluster has room for."""
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-
 @dataclass(frozen=True, slots=True)
-class ThreadPool:
-    """How many workers there are to be, what each asks of Ray, and what it computes on."""
+class WorkerPlan:
+    """The number of workers, what each requests from Ray, and what it computes on."""
 
     size: int
     n_processors: float = 1.0
@@ -119,108 +115,107 @@ class ThreadPool:
     hardware: Hardware = HOST
 
 
-def thread_pool_of(ray: Any, kind: Kind = "auto", per_gpu: int = 1) -> ThreadPool:
-    """Workers on the GPUs of a cluster, so many to each; on its processors where it has none, or they are asked for."""
-    n_processors_all, n_gpus = n_processors(ray), int(ray.cluster_resources().get("GPU", 0))
+def plan_workers(ray: Any, kind: Kind = "auto", per_gpu: int = 1) -> WorkerPlan:
+    """``per_gpu`` workers on each GPU of the cluster; one per processor if it has no GPU or ``kind`` is "cpu"."""
+    n_processors, n_gpus = _n_processors(ray), int(ray.cluster_resources().get("GPU", 0))
     if kind == "cuda" and n_gpus == 0:
-        hint = f"start Ray with them (ray start --num-gpus), or pass {named('workers', 'cpu')}."
+        hint = f"start Ray with its GPUs (ray start --num-gpus), or pass {named('workers', 'cpu')}."
         raise InvalidArgument("finds no GPU in the cluster", argument="workers", value=kind, hint=hint)
     if kind == "cpu" or n_gpus == 0:
-        return ThreadPool(n_processors_all)
-    size, share = n_gpus * per_gpu, 1.0 / per_gpu
-    hardware = Hardware("cuda", share, is_asked=kind == "cuda")
-    return ThreadPool(size, min(1.0, n_processors_all / size), USED * share, hardware)
+        return WorkerPlan(n_processors)
+    size, fraction = n_gpus * per_gpu, 1.0 / per_gpu
+    hardware = Hardware("cuda", fraction, is_required=kind == "cuda")
+    return WorkerPlan(size, min(1.0, n_processors / size), RESERVED_GPU * fraction, hardware)
+
+
+def _n_processors(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 class Actor(Shard):
-    """A shard in a process of its own, with one processor."""
+    """A shard in a process of its own, which uses one thread."""
 
-    def __init__(self, part: Part, hardware: Hardware = HOST) -> None:
+    def __init__(self, source: ShardSource, hardware: Hardware = HOST) -> None:
         os.environ.setdefault(VARIABLE, "1")
-        super().__init__(part, hardware)
+        super().__init__(source, hardware)
 
 
 class RayWorkers:
-    """See `dubito.engines.cluster.workers.Workers`."""
+    """See `Workers`."""
 
-    def __init__(self, parts: Iterable[Part], ray: Any, thread_pool: ThreadPool | None = None) -> None:
-        self.ray, self.thread_pool = ray, thread_pool or ThreadPool(n_processors(ray))
+    def __init__(self, sources: Iterable[ShardSource], ray: Any, plan: WorkerPlan | None = None) -> None:
+        self.ray, self.plan = ray, plan or WorkerPlan(_n_processors(ray))
         self.restore: Restore = lambda shard: [("open", ())]
         self.n_lost = 0
-        """Workers that died and were made anew."""
-        # Put one after another, so that parts which are made here need not be here all at once.
-        self.parts = [ray.put(part) for part in parts]
-        self.actors = [self._start(part, self.thread_pool) for part in self.parts]
+        # One at a time: sources that this process creates need not all be in memory together.
+        self.sources = [ray.put(source) for source in sources]
+        self.actors = [self._start(source, self.plan) for source in self.sources]
 
     def __len__(self) -> int:
-        return len(self.parts)
+        return len(self.sources)
 
-    def _start(self, part: Any, thread_pool: ThreadPool) -> Any:
-        options = {"num_cpus": thread_pool.n_processors, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
-        if thread_pool.n_gpus:
-            options["num_gpus"] = thread_pool.n_gpus
-        return self.ray.remote(Actor).options(**options).remote(part, thread_pool.hardware)
+    def _start(self, source: Any, plan: WorkerPlan) -> Any:
+        options = {"num_cpus": plan.n_processors, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        if plan.n_gpus:
+            options["num_gpus"] = plan.n_gpus
+        return self.ray.remote(Actor).options(**options).remote(source, plan.hardware)
 
     def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
-        """All at once."""
         own: Sequence[Sequence[Any]] = each if each is not None else [()] * len(self)
-        # Put once, what all hear is sent to a node once.
+        # An object that was put into Ray's store is sent to each node only once.
         shared = [self.ray.put(argument) for argument in common]
         calls = [self._send(shard, method, *shared, *own[shard]) for shard in range(len(self))]
-        return [self._hear(shard, calls[shard], method, (*shared, *own[shard])) for shard in range(len(self))]
+        return [self._result(shard, calls[shard], method, (*shared, *own[shard])) for shard in range(len(self))]
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
-        """A call."""
-        return self._hear(shard, self._send(shard, method, *arguments), method, arguments)
+        return self._result(shard, self._send(shard, method, *arguments), method, arguments)
 
     def _send(self, shard: int, method: str, *arguments: Any) -> Any:
         return getattr(self.actors[shard], method).remote(*arguments)
 
-    def _hear(self, shard: int, call: Any, method: str, arguments: Sequence[Any]) -> Any:
-        """The answer, from a worker made anew where it died."""
+    def _result(self, shard: int, call: Any, method: str, arguments: Sequence[Any]) -> Any:
+        """The result of a call; if the worker died, of the same call to its replacement."""
         lost = self.ray.exceptions
         for attempt in range(ATTEMPTS):
             try:
                 if attempt:
-                    self._renew(shard)
+                    self._replace(shard)
                     call = self._send(shard, method, *arguments)
                 return self._wait(shard, call)
             except (lost.RayActorError, lost.ObjectLostError, lost.WorkerCrashedError, lost.NodeDiedError) as error:
                 self.n_lost += 1
                 reason = str(error).splitlines()[0]
-                time.sleep(min(PAUSE * 2**attempt, LONGEST_PAUSE))
+                time.sleep(min(PAUSE * 2**attempt, MAX_PAUSE))
             except lost.RayTaskError as error:
                 raise (error.cause if isinstance(error.cause, DubitoError) else error) from None
         raise InvalidData(
             f"the worker of shard {shard} died {ATTEMPTS} times ({reason})",
-            hint="give workers more memory, or cut the pool into more shards.",
+            hint="give the workers more memory, or divide the pool into more shards.",
         )
 
-    def _renew(self, shard: int) -> None:
-        """Another process for a shard, brought up to date; it need not wait for a free processor."""
+    def _replace(self, shard: int) -> None:
+        """Start another process for a shard and bring it up to date."""
         self.ray.kill(self.actors[shard])
-        self.actors[shard] = self._start(self.parts[shard], self._spare())
+        self.actors[shard] = self._start(self.sources[shard], self._replacement_plan())
         for method, arguments in self.restore(shard):
             self._wait(shard, self._send(shard, method, *arguments))
 
     def _wait(self, shard: int, call: Any) -> Any:
-        """What a call comes to; an error where it never does."""
-        seconds = float(os.environ.get(PATIENCE, LONGEST_WAIT))
+        seconds = float(os.environ.get(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT))
         try:
             return self.ray.get(call, timeout=seconds)
         except self.ray.exceptions.GetTimeoutError:
-            hint = f"see whether its node is well; for work that takes longer set {PATIENCE} to more seconds."
+            hint = f"check its node; if the computation takes longer, set {TIMEOUT_VARIABLE} to more seconds."
             raise InvalidData(f"the worker of shard {shard} gave no answer in {seconds:g} seconds", hint=hint) from None
 
-    def _spare(self) -> ThreadPool:
-        """What a worker made anew asks for: a GPU that others have, too, or the CPU where no GPU is left."""
-        thread_pool = self.thread_pool
-        if thread_pool.n_gpus and self.ray.cluster_resources().get("GPU", 0) >= 1:
-            return ThreadPool(1, 0.0, LITTLE, thread_pool.hardware)
-        return ThreadPool(1, 0.0)
+    def _replacement_plan(self) -> WorkerPlan:
+        """What a replacement requests: no free processor, and a small part of a GPU, or the CPU if no GPU is left."""
+        plan = self.plan
+        if plan.n_gpus and self.ray.cluster_resources().get("GPU", 0) >= 1:
+            return WorkerPlan(1, 0.0, REPLACEMENT_GPU, plan.hardware)
+        return WorkerPlan(1, 0.0)
 
     def close(self) -> None:
-        """Let the processes and what they were given go."""
         for actor in self.actors:
             self.ray.kill(actor)
-        self.actors, self.parts = [], []
+        self.actors, self.sources = [], []

@@ -1,1 +1,4 @@
-"""The engine `cuda`: whole fronts at once on an NVIDIA GPU. Nothing here but `engine` may be imported without torch."""
+"""The engine `cuda`: core-sets and coverage on an NVIDIA GPU.
+
+Only the modules named `engine` can be imported without torch.
+"""

@@ -1,9 +1,9 @@
-"""The beam on a GPU: fronts as in `dubito.engines.lazy.beam`, with all steps in a front made by one block of threads.
+"""The beam on a GPU: fronts as in `dubito.engines.lazy.beam`, with all steps in a front made by one thread block.
 
-Picks that all configurations hold are references like any other; a configuration's own few picks are part of every
-front. A front that allowed no step, although all its candidates were fresh, grows. Where the block cannot go on (the
-beam is too wide, no NVRTC, configurations that differ in too many picks), the steps are made on the host by
-`dubito.engines.lazy.beam`, over fronts whose distances come from the device.
+Picks that all configurations have in common are references like any other; the other picks of a configuration are part
+of every front. A front of exact candidates in which no step is possible is enlarged. If the thread block cannot
+continue (the beam is too wide, NVRTC is missing, or configurations differ in too many picks),
+`dubito.engines.lazy.beam` makes the steps on the host, with distances from the device.
 """
 
 import ctypes
@@ -18,61 +18,61 @@ import torch
 from dubito.core.problem import Configuration, Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
-from dubito.engines.cuda.programs import native
+from dubito.engines.cuda.programs import nvrtc
+from dubito.engines.cuda.programs.exact import settle
 from dubito.engines.cuda.programs.pairs import near_pairs
-from dubito.engines.cuda.programs.settling import settle
 from dubito.engines.lazy.configurations import finished_beam
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
 from dubito.matrix import FloatArray, IntArray
 
-# A front of a beam on a device. Every squared priority that a candidate of the front can have is known in advance: the
-# one it starts with, or what a single pick leaves to it. Sorted by (priority; index, highest first), their positions
-# are keys: integers that compare as the reference compares, ties included.
+# A front of a beam. All squared priorities that a candidate of the front can have are known in advance: its priority at
+# the start, and that after each single pick. Their positions, sorted by (priority; index, highest first), are keys:
+# integers that compare like the priorities of the reference, including ties.
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceBoard:
-    """A front of n candidates as configurations see it: keys, and the few that a pick lowers."""
+    """A front of n candidates in keys, and the effects of each pick."""
 
     start: Tensor
     """(n,) int32 keys before a configuration's own picks."""
     picks: Tensor
-    """int64 places, in any order, of picks that lower a candidate,"""
+    """int64 positions, in any order: this pick lowers the priority"""
     others: Tensor
-    """of these candidates,"""
+    """of this candidate"""
     left: Tensor
-    """and int32 keys that they leave to them."""
+    """to this int32 key."""
     gains: Tensor
     """(n,) int64 scores."""
     bar: Tensor
-    """(1,) int32 keys from here on come before everything outside; -1 where nothing is outside."""
+    """(1,) int32: the smallest key that comes before all candidates outside the front; -1 if there are none."""
     n_keys: int
-    """Above all keys."""
+    """Larger than all keys."""
 
     def by_pick(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Whom picks lower and to which keys, int32, in the order of picks; and (n + 1,) where each pick's begin."""
+        """In the order of picks: (n + 1,) where each pick starts, the candidates it lowers, and their keys; int32."""
         picks, order = torch.sort(self.picks)
-        places = torch.arange(len(self.start) + 1, device=picks.device)
-        return torch.searchsorted(picks, places, out_int32=True), self.others[order].int(), self.left[order]
+        positions = torch.arange(len(self.start) + 1, device=picks.device)
+        return torch.searchsorted(picks, positions, out_int32=True), self.others[order].int(), self.left[order]
 
 
 @dataclass(frozen=True, slots=True)
 class StepsTaken:
-    """What came of a front: configurations (w, n) as rows of keys, their scores, and each step's picks."""
+    """The result of a front: the configurations (w, n) as rows of keys, their scores, and the picks of each step."""
 
     keys: Tensor
     totals: Tensor
     parents: Tensor
-    """(steps, w) ranks, one step before."""
+    """(steps, w) ranks in the step before."""
     picks: Tensor
-    """(steps, w) places in the front."""
+    """(steps, w) positions in the front."""
     heights: Tensor
     """(steps, w) keys of the picks when picked."""
 
 
 class DeviceFront:
-    """Candidates ascending by number, with exact priorities, and the keys that stand for them."""
+    """Candidates ascending by number, with exact priorities and their keys."""
 
     def __init__(self, bounds: DeviceBounds, rows: Tensor) -> None:
         self.bounds, self.rows = bounds, rows
@@ -84,55 +84,55 @@ class DeviceFront:
 
     @property
     def n_pairs(self) -> int:
-        """Pairs of which one may lower the other."""
+        """The number of pairs in which one pick may lower the other candidate."""
         return len(self.pairs[0])
 
     def _near(self) -> tuple[Tensor, Tensor]:
         bounds, references, start = self.bounds, self.bounds.references, self.start
         own = references.shape_of(self.exact)
-        # Nothing can lower a priority of 0, and a weight of 0 is not to be divided by.
+        # A priority of 0 cannot be lowered, and a weight of 0 must not be a divisor.
         if bounds.by_pick:
             heights, scales = torch.where(start > 0.0, start, -1.0), self.weights
         else:
             heights, scales = start, torch.where(start > 0.0, self.weights, 1.0)
-        places = torch.arange(len(self.rows), device=self.rows.device)
+        positions = torch.arange(len(self.rows), device=self.rows.device)
         return near_pairs(
-            own, own, places, heights, scales, bounds.constants, references.shape.precise,
+            own, own, positions, heights, scales, bounds.constants, references.shape.precise,
             self.weights if bounds.by_pick else None,
         )  # fmt: skip
 
     def board(self, threshold: Threshold, scores: Tensor) -> DeviceBoard:
-        """Every priority that a candidate can come to have, as a key; from here on `squared_of` has them back."""
+        """The front in keys. Afterwards, `squared_of` converts keys to squared priorities."""
         picks, others, left = self._effects()
         n, device = len(self.rows), self.rows.device
-        whose = torch.cat([torch.arange(n, device=device), others])
+        owner = torch.cat([torch.arange(n, device=device), others])
         values = torch.cat([self.start, left])
-        order = in_order(values, whose)
+        order = in_order(values, owner)
         self.squared = values[order]
-        """Ascending: of each key."""
+        """Ascending: the squared priority of each key."""
         keys = torch.empty(len(order), dtype=torch.int32, device=device)
         keys[order] = torch.arange(len(order), dtype=torch.int32, device=device)
-        bar = self._bar(threshold, self.rows[whose[order]])
+        bar = self._bar(threshold, self.rows[owner[order]])
         return DeviceBoard(keys[:n], picks, others, keys[n:], scores[self.rows], bar, len(order))
 
     def _effects(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Picks, candidates, and the squared priorities that these picks leave to these candidates, if lower."""
+        """Picks, candidates, and the squared priority of the candidate after the pick, where it is lower."""
         squared = settle(self.exact, self.exact, self.pairs)
-        lefts, rights = (places.long() for places in self.pairs)
+        lefts, rights = (side.long() for side in self.pairs)
         picks, others = torch.cat([lefts, rights]), torch.cat([rights, lefts])
         left = torch.cat([squared, squared]) * self.weights[picks if self.bounds.by_pick else others]
         is_lower = left < self.start[others]
         return picks[is_lower], others[is_lower], left[is_lower]
 
     def _bar(self, threshold: Threshold, rows: Tensor) -> Tensor:
-        """The first key that comes before the threshold; ``rows`` are those of the keys."""
+        """The smallest key that comes before the threshold; ``rows`` are the candidates of the keys."""
         if threshold.row < 0:
             return torch.full((1,), -1, dtype=torch.int32, device=rows.device)
-        is_behind = (self.squared == threshold.value) & (rows >= threshold.row)
-        return ((self.squared < threshold.value) | is_behind).sum(dtype=torch.int32).reshape(1)
+        is_after = (self.squared == threshold.value) & (rows >= threshold.row)
+        return ((self.squared < threshold.value) | is_after).sum(dtype=torch.int32).reshape(1)
 
     def squared_of(self, keys: Tensor) -> Tensor:
-        """Squared priorities; -1 where picked."""
+        """Squared priorities of keys; -1 for picked candidates."""
         return torch.where(keys >= 0, self.squared[keys.clamp(min=0).long()], -1.0)
 
 
@@ -142,30 +142,28 @@ def in_order(values: Tensor, candidates: Tensor) -> Tensor:
     return by_candidate[torch.sort(values[by_candidate], stable=True).indices]
 
 
-# Steps of a beam inside a front, in one block of threads: for beams no wider than a block has warps. The program is in
-# `programs/block/`. The threads of a block synchronize fast and share memory.
+# Steps of a beam inside a front, in one thread block, whose threads synchronize fast and share memory. The beam may be
+# at most as wide as a block has warps. The CUDA C source is in `programs/block/`.
 
 SLOTS = 128
-"""Candidates on the short list."""
+"""Number of candidates on the short list."""
 PITCH = SLOTS + 1
-"""Numbers from one configuration's keys to the next one's: a column of them does not lie in one bank of memory."""
+"""Distance between the keys of two configurations, chosen so that a column is spread over the memory banks."""
 MOST_OWN = SLOTS // 2
-"""Picks of some configurations alone, in all, that there is room for on the list."""
+"""Maximum number of different picks that only some configurations have."""
 WIDEST_BLOCK = 32
 LEAST_WARPS = 16
-"""Narrow beams have helpers that draw the list."""
+"""Minimum number of warps: in narrow beams, the additional ones help to build the list."""
 WARP = 32
 BUCKETS = 512
-"""Into which keys are sorted in search of the highest."""
+"""Number of buckets in the search for the highest keys."""
 SHARED_BYTES, DRAWING_BYTES = 8784, 6144
-"""Room for `Shared` and `Drawing`, whose sizes the compiler checks."""
+"""The sizes of the structs `Shared` and `Drawing`, which the compiler checks."""
 CHILD_BYTES = 16
 LARGEST_BLOCK_FRONT = SLOTS * SLOTS
-"""Keys of a whole front lie for a while where later each pair on the list has one."""
+"""The keys of a front are stored temporarily in the array of pairs on the list."""
 STUCK = 2
-SOURCES = tuple(
-    Path(native.__file__).parent / "block" / f"{name}.cu" for name in ("state", "list", "children", "steps")
-)
+SOURCES = tuple(Path(nvrtc.__file__).parent / "block" / f"{name}.cu" for name in ("state", "list", "children", "steps"))
 CONSTANTS = tuple(
     f"{name}={value}"
     for name, value in {
@@ -176,7 +174,7 @@ CONSTANTS = tuple(
 
 
 class BlockTask(ctypes.Structure):
-    """What the program takes: `Task` of ``state.cu``."""
+    """The argument of the program: `Task` of ``state.cu``."""
 
     _fields_ = (
         *((name, c_void_p) for name in ("start", "starts", "others", "left", "bar", "gains", "own", "is_held")),
@@ -186,21 +184,21 @@ class BlockTask(ctypes.Structure):
 
 
 def block_program(device: Any) -> Any:
-    """The program on a device; None where it cannot be had."""
+    """The program for a device, or None if it is not available."""
     if device.type != "cuda":
         return None
-    return native.native_program(SOURCES, "make_block_steps", CONSTANTS, device.index or 0)
+    return nvrtc.load_program(SOURCES, "make_block_steps", CONSTANTS, device.index or 0)
 
 
 def shared_bytes(width: int, n: int) -> int:
-    """Of shared memory, for a front of n candidates."""
-    # What is needed while a list is drawn lies where keys of configurations, and children, lie in between.
+    """Bytes of shared memory for a front of n candidates."""
+    # The memory for building a list is reused for the keys of configurations and for children.
     n_either = max(-(-width * PITCH // 4) * 16, DRAWING_BYTES) + max(CHILD_BYTES * width * width, n)
     return SHARED_BYTES + 4 * SLOTS * SLOTS + n_either
 
 
 def largest_front(most_shared: int, width: int) -> int:
-    """Candidates in a front, at most; 0 where the beam is too wide, or the device's blocks too small for it."""
+    """Maximum number of candidates in a front; 0 if the beam is too wide or needs too much shared memory."""
     if width > WIDEST_BLOCK or shared_bytes(width, 0) > most_shared:
         return 0
     return min(LARGEST_BLOCK_FRONT, most_shared - shared_bytes(width, 0) + CHILD_BYTES * width * width)
@@ -209,16 +207,16 @@ def largest_front(most_shared: int, width: int) -> int:
 def run_in_block(
     program: Any, board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int
 ) -> tuple[StepsTaken, bool]:
-    """Step at most ``limit`` times, while all proposals of all configurations come before everything outside the front.
+    """Make at most ``limit`` steps, as long as all proposals come before all candidates outside the front.
 
-    ``own`` (u,) are positions that some configurations picked before, ``is_held`` (configurations, u) says which did,
-    and ``totals`` are their scores. Also returns whether the short list was too short to go on.
+    ``own`` (u,) are the positions of earlier picks that only some configurations have, ``is_held`` (configurations, u)
+    which of them, and ``totals`` the scores. Also returns whether it stopped because the short list was too short.
     """
     n, n_live, device = len(board.start), len(totals), totals.device
     base, control = torch.empty(n, dtype=torch.int32, device=device), torch.empty(3, dtype=torch.int32, device=device)
     keys = torch.empty((width, n), dtype=torch.int32, device=device)
     last_totals = torch.empty(width, dtype=torch.int64, device=device)
-    # Ranks that no configuration has name the first one as their parent.
+    # The parent of ranks without a configuration is rank 0.
     past = torch.zeros((limit, width, 4), dtype=torch.int32, device=device)
     own, held, totals = own.contiguous(), is_held.contiguous(), totals.contiguous()
     tensors = (
@@ -234,23 +232,23 @@ def run_in_block(
 
 
 BLOCK_FRONT = 8192
-"""Candidates in a front for one block: most of them are picked before it is left."""
+"""Number of candidates in a front if few pairs are near: most candidates are picked in the front."""
 BEAM_FRONT = 2048
-"""The same where most pairs are near."""
+"""The same if most pairs are near."""
 MOST_PAIRS, FEW_PAIRS = 1 << 21, 1 << 16
-"""Near pairs in a front, from which on it is made smaller, and under which it may be as large as it should be."""
-LEAST_ROOM = 8
-"""Candidates in a front for each configuration, at least."""
+"""With more near pairs than the first number, a front is made smaller; with fewer than the second, larger."""
+ROWS_PER_CONFIGURATION = 8
+"""Minimum number of candidates in a front for each configuration."""
 HIGHEST_SCORE = 1 << 37
-"""Scores of children times their number stay below 2^63."""
+"""The program packs the score of a child and its number into 63 bits."""
 
 
 class CannotStep(Exception):
-    """The block cannot make the steps of this beam; the host can."""
+    """The thread block cannot make the steps of this beam; the host can."""
 
 
 class Past(NamedTuple):
-    """Steps made in one front: the ranks of parents, candidates, and squared priorities, each (steps, w)."""
+    """The steps in one front: ranks of the parents, candidates, and squared priorities, each (steps, w)."""
 
     parents: Tensor
     picks: Tensor
@@ -258,16 +256,16 @@ class Past(NamedTuple):
 
 
 class DeviceBeam:
-    """A beam's run: what its configurations hold beyond the base, and the steps so far."""
+    """A beam: the picks that its configurations do not have in common, and the steps so far."""
 
     def __init__(self, problem: Problem, bounds: DeviceBounds, scores: IntArray) -> None:
         self.problem, self.bounds = problem, bounds
         self.scores = to_device(scores[problem.candidates], bounds.device)
         self.fronts = Fronts(bounds, first_unpicked)
         self.own = torch.empty(0, dtype=torch.int64, device=bounds.device)
-        """(u,) candidates that some configurations hold, and others do not."""
+        """(u,) candidates that only some configurations picked."""
         self.is_held = torch.zeros((1, 0), dtype=torch.bool, device=bounds.device)
-        """(configurations, u) by whom."""
+        """(configurations, u) which configurations picked them."""
         self.totals = torch.zeros(1, dtype=torch.int64, device=bounds.device)
         self.past: list[Past] = []
         self.n_steps = 0
@@ -275,18 +273,18 @@ class DeviceBeam:
         self.program = block_program(bounds.device)
         self.largest = 0 if self.program is None else largest_front(self.program.most_shared, width)
         """Maximum number of candidates in a front."""
-        least = min(len(bounds.value), LEAST_ROOM * width)
+        least = min(len(bounds.value), ROWS_PER_CONFIGURATION * width)
         if self.largest < least:
             raise CannotStep
         self.wanted = max(least, min(BLOCK_FRONT, 2 * bounds.sizes.front, self.largest, 2 * problem.budget + 64))
-        """Candidates in a front where pairs are few."""
-        # With few references, most candidates are near each other.
+        """Number of candidates in a front if few pairs are near."""
+        # With few references, most pairs of candidates are near.
         is_sparse = bounds.references.n_labeled >= BEAM_FRONT
-        self.room = self.usual = self.wanted if is_sparse else min(self.wanted, BEAM_FRONT)
-        """Candidates in a front: now, and unless one had to grow."""
+        self.front_rows = self.usual_rows = self.wanted if is_sparse else min(self.wanted, BEAM_FRONT)
+        """Number of candidates in a front: now, and usually (a front may have to grow)."""
 
     def start_cold(self, first: IntArray) -> None:
-        """The first step had no distances to go by: each of these candidates is a configuration, best first."""
+        """The first step of a cold start: each of these candidates is a configuration, best first."""
         self.own = to_device(np.sort(first), self.bounds.device)
         picks = to_device(first, self.bounds.device)
         self.is_held = picks[:, None] == self.own
@@ -296,7 +294,7 @@ class DeviceBeam:
         self.n_steps = 1
 
     def solve(self) -> Solution:
-        """Step until the budget is met, or until Ctrl-C: then the leading configuration so far is first."""
+        """Step until the budget is reached, or until Ctrl-C, which leaves the configurations so far."""
         reporter, complete, tops = Reporter(self.problem), True, None
         try:
             while self.n_steps < self.problem.budget:
@@ -310,21 +308,21 @@ class DeviceBeam:
         return Solution(self._configurations(tops), complete)
 
     def _step(self, limit: int) -> FloatArray | None:
-        """One front; the largest squared priority left to each configuration, None where others may be larger."""
-        rows, threshold = self.fronts.find(max(1, self.room - len(self.own)))
+        """One front. Returns the largest remaining squared priority of each configuration; None if not certain."""
+        rows, threshold = self.fronts.find(max(1, self.front_rows - len(self.own)))
         if len(self.own):
             rows = torch.unique(torch.cat([rows, self.own]))
         was_stale = self.bounds.refresh(rows)
-        if len(rows) > self.room:
+        if len(rows) > self.front_rows:
             self._grow(len(rows))
         front = DeviceFront(self.bounds, rows)
-        if front.n_pairs > MOST_PAIRS and self.room == self.usual > BEAM_FRONT:
-            self.room = self.usual = BEAM_FRONT
+        if front.n_pairs > MOST_PAIRS and self.front_rows == self.usual_rows > BEAM_FRONT:
+            self.front_rows = self.usual_rows = BEAM_FRONT
             return None
         board = front.board(threshold, self.scores)
         steps = self._run(board, torch.searchsorted(rows, self.own), limit)
-        if self.usual < self.wanted and front.n_pairs < FEW_PAIRS:
-            self.room = self.usual = self.wanted
+        if self.usual_rows < self.wanted and front.n_pairs < FEW_PAIRS:
+            self.front_rows = self.usual_rows = self.wanted
         highest = steps.keys.amax(dim=1)
         is_certain = bool((highest >= board.bar).all())
         tops = front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
@@ -333,13 +331,13 @@ class DeviceBeam:
             return tops
         self._close(front, steps)
         if not (was_stale or len(steps.picks) or (limit == 0 and is_certain)):
-            self._grow(self.room + 1)
+            self._grow(self.front_rows + 1)
         return tops
 
-    def _run(self, board: DeviceBoard, places: Tensor, limit: int) -> StepsTaken:
-        if len(places) > MOST_OWN:
+    def _run(self, board: DeviceBoard, positions: Tensor, limit: int) -> StepsTaken:
+        if len(positions) > MOST_OWN:
             raise CannotStep
-        beam = places, self.is_held, self.totals, self.problem.beam_width, limit
+        beam = positions, self.is_held, self.totals, self.problem.beam_width, limit
         steps, is_stuck = run_in_block(self.program, board, *beam)
         if is_stuck and not len(steps.picks):
             raise CannotStep
@@ -348,16 +346,15 @@ class DeviceBeam:
     def _grow(self, n_rows: int) -> None:
         if n_rows > self.largest:
             raise CannotStep
-        self.room = min(1 << (n_rows - 1).bit_length(), self.largest)
+        self.front_rows = min(1 << (n_rows - 1).bit_length(), self.largest)
 
     def _note(self, front: DeviceFront, steps: StepsTaken) -> None:
-        """The steps made in a front."""
         picks = front.rows[steps.picks.long()]
         self.past.append(Past(steps.parents.long(), picks, front.squared_of(steps.heights)))
         self.n_steps += len(steps.picks)
 
     def _close(self, front: DeviceFront, steps: StepsTaken) -> None:
-        """Leave a front: write bounds back, and let the base have what is common."""
+        """Write the bounds back, and make the common picks references."""
         rows, bounds, keys = front.rows, self.bounds, steps.keys
         highest = keys.amax(dim=0)
         bounds.value[rows] = front.squared_of(highest)
@@ -365,7 +362,7 @@ class DeviceBeam:
         self.own, self.is_held = rows[is_own], keys[:, is_own] < 0
         self.totals = steps.totals - steps.totals.min()
         bounds.pick(rows[highest < 0])
-        # No reference can lower what every configuration's picks, the new references among them, have left.
+        # The bounds account for the picks of every configuration, and so for the new references.
         bounds.seen[rows] = bounds.references.count
         bounds.tight[rows] = bounds.n_wanted
 
@@ -375,16 +372,16 @@ class DeviceBeam:
 
 
 def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:
-    """Picks and their squared priorities, each (configurations, steps), of those that are left.
+    """Picks and squared priorities, each (configurations, steps), of the remaining configurations.
 
-    Which rank a configuration had at each step is found by joining steps two by two, then four by four, and so on.
+    The rank of a configuration after each step is computed by pointer doubling over the parents.
     """
     width = max((step.parents.shape[1] for step in past), default=1)
     parents, picks, squared = (
         torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1])) for each in parts])
         for parts in zip(*past, strict=True)
     )
-    # Row t: the rank, after t + 1 steps, of what has each rank after 2, 3, 5, 9, ... more; after the last, itself.
+    # Row t: the rank after t + 1 steps of each rank after 2, 3, 5, 9, ... more steps; the last row is the identity.
     same = torch.arange(width, device=parents.device).expand(1, width)
     ranks, stride = torch.cat([parents[1:], same]), 1
     while stride < len(ranks):

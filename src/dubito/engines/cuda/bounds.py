@@ -1,7 +1,7 @@
-"""Upper bounds on every candidate's squared priority, kept on a device.
+"""Upper bounds on the squared priorities of all candidates, on a device.
 
-``tight`` counts the references that products have lowered a bound by, ``seen`` those it is exact for. A bound is exact
-for the references seen, or the nearest is among the others; -1 once picked.
+``tight`` is the number of references whose products were applied to a bound, ``seen`` the number of references for
+which it is exact. A bound is exact for the references seen, or the nearest reference is not among them; -1 once picked.
 """
 
 from collections.abc import Callable
@@ -12,18 +12,19 @@ import torch
 from dubito.core.problem import Problem
 from dubito.engines.cuda.memory import DeviceSizes
 from dubito.engines.cuda.points import DevicePoints, DeviceReferences, Tensor, spread_out, to_device
+from dubito.engines.cuda.programs.exact import lower_priorities
 from dubito.engines.cuda.programs.pairs import near_pairs, tighten
-from dubito.engines.cuda.programs.settling import settle_priorities
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import IntArray, blocks
 
 FULL_PAIRS = 1e9
-"""Candidates times labeled points below which every bound starts tight."""
+"""Up to this number of candidate-reference pairs, all references are applied to the first bounds."""
 ANCHORS = 256
+"""Number of references that are applied to the first bounds otherwise."""
 
 
 class DeviceBounds:
-    """Bounds, and what it takes to lower them. Candidates are numbered 0 to n - 1."""
+    """The bounds and the methods that lower them. Candidates are numbered 0 to n - 1."""
 
     def __init__(
         self, problem: Problem, points: DevicePoints, references: DeviceReferences, sizes: DeviceSizes
@@ -43,7 +44,7 @@ class DeviceBounds:
         self.seen = torch.zeros(n, dtype=torch.int32, device=self.device)
         self.tight = torch.zeros(n, dtype=torch.int32, device=self.device)
         self.n_tight = 0
-        """References that every bound is tight for."""
+        """The number of references that were applied to all bounds."""
         self.picked = torch.empty(0, dtype=torch.int64, device=self.device)
         """Candidates that became references, in order."""
 
@@ -52,19 +53,19 @@ class DeviceBounds:
         return self.points.exact(rows if self.numbers is None else self.numbers[rows])
 
     def pick(self, rows: Tensor) -> None:
-        """Candidates become references."""
+        """Make candidates references."""
         self.references.add(self.exact(rows))
         self.picked = torch.cat([self.picked, rows])
         self.value[rows] = -1.0
 
     def start(self, first: IntArray) -> None:
-        """Bounds from a few anchors, or from every reference where that is little work; ``first`` are picked."""
+        """Pick ``first`` and compute the first bounds, from all references or, if these are many, from some."""
         weights = self.weights
         if len(first):
             rows = to_device(first, self.device)
             self.pick(rows)
             if self.by_pick:
-                # The only reference is a pick, and its weight counts; but without any doubt a priority is 0.
+                # The only reference is a pick, whose weight scales the distances. With weight 0, a priority is 0.
                 weights = (weights > 0.0) * weights[rows]
         count = self.references.count
         is_full = len(self.value) * count <= FULL_PAIRS
@@ -74,7 +75,7 @@ class DeviceBounds:
             self._note_tight()
 
     def tighten_by(self, references: slice | Tensor, weights: Tensor) -> None:
-        """Lower every bound by products with some references, scaled by weights (n,)."""
+        """Lower all bounds by products with some references, scaled by weights (n,)."""
         targets = self.references.shaped[references]
         for span in blocks(len(self.value), self.sizes.rows):
             own = self.references.shape_of(self.exact(span))
@@ -82,7 +83,7 @@ class DeviceBounds:
 
     @property
     def n_wanted(self) -> int:
-        """References that bounds are tightened by: where the pick's weight counts, no picks."""
+        """The number of references for `tighten`. Picks are left out if their weights scale the distances."""
         return self.references.n_labeled if self.by_pick else self.references.count
 
     def _note_tight(self) -> None:
@@ -90,13 +91,13 @@ class DeviceBounds:
         self.tight.fill_(self.n_tight)
 
     def tighten_all(self) -> None:
-        """Lower every bound by products with the references that have not done so."""
+        """Lower all bounds by products with the references that were not applied yet."""
         if self.n_tight < self.n_wanted:
             self.tighten_by(slice(self.n_tight, self.n_wanted), self.weights)
             self._note_tight()
 
     def tighten(self, rows: Tensor) -> bool:
-        """The same for some candidates; False where there was nothing to do."""
+        """The same for some candidates; returns False if there was nothing to do."""
         tight, order = self.tight[rows].sort()
         n_stale = int((tight < self.n_wanted).sum())
         rows = rows[order[:n_stale]]
@@ -108,7 +109,7 @@ class DeviceBounds:
         return n_stale > 0
 
     def refresh(self, rows: Tensor) -> bool:
-        """Exact squared priorities of candidates against every reference; False where all were."""
+        """Make the bounds of candidates exact for all references; returns False if they were already."""
         references = self.references
         rows = rows[(self.seen[rows] < references.count) & (self.value[rows] > 0.0)]
         if not len(rows):
@@ -125,62 +126,62 @@ class DeviceBounds:
                 )  # fmt: skip
                 weights = self.weights if scales is None else scales
                 others = references.exact[span]
-                settle_priorities(exact, others, pairs, rows, self.value, weights, by_pick=by_pick)
+                lower_priorities(exact, others, pairs, rows, self.value, weights, by_pick=by_pick)
         self.seen[rows] = references.count
         return True
 
     def _kinds(self) -> list[tuple[int, int, bool]]:
-        """Spans of references, and whether their own weights count."""
+        """Spans of references, and whether their own weights scale the distances."""
         n_labeled, count = self.references.n_labeled, self.references.count
         return [(0, n_labeled, False), (n_labeled, count, True)] if self.by_pick else [(0, count, False)]
 
 
-# Which candidates come first, by upper bounds on a device, and what stands first among the others.
+# The first candidates by bound, and the first of the others.
 
 TOP_FRONTS = 8
-"""Fronts that the candidates brought up to date by products would fill."""
+"""The number of candidates whose bounds are tightened, in fronts."""
 
 
 class FirstRows(NamedTuple):
-    """Candidates ascending by number, and what comes next."""
+    """Candidates ascending by number, and the first of the others."""
 
     rows: Tensor
     threshold: Threshold
 
 
 class Fronts:
-    """Finds fronts; ``first`` says who may be in one: `first_in_order`, or `first_unpicked`."""
+    """Finds fronts with `first_in_order` (positive priorities only) or `first_unpicked`."""
 
     def __init__(self, bounds: DeviceBounds, first: Callable[[Tensor, int], FirstRows]) -> None:
         self.bounds, self.first = bounds, first
         self.is_small = len(bounds.value) <= 2 * TOP_FRONTS * bounds.sizes.front
 
     def find(self, size: int) -> FirstRows:
-        """The first candidates in order, by bounds that products have lowered."""
+        """The first candidates by tightened bounds."""
         return self._first_of_all(size) if self.is_small else self._first_of_top(size)
 
     def _first_of_all(self, size: int) -> FirstRows:
-        """In a small pool every bound is kept tight."""
+        """For a small pool: tighten all bounds."""
         self.bounds.tighten_all()
         return self.first(self.bounds.value, size)
 
     def _first_of_top(self, size: int) -> FirstRows:
-        """In a large pool only the bounds of those that come first: several times as many as are asked for."""
+        """For a large pool: tighten only the bounds of the first candidates, several times as many as needed."""
         value = self.bounds.value
         while True:
             top = self.first(value, TOP_FRONTS * size)
             was_stale = self.bounds.tighten(top.rows)
-            within = self.first(value[top.rows], size)
-            rows, threshold = top.rows[within.rows], within.threshold
+            chosen = self.first(value[top.rows], size)
+            rows, threshold = top.rows[chosen.rows], chosen.threshold
             if threshold.row >= 0:
                 threshold = Threshold(threshold.value, int(top.rows[threshold.row]))
             n_first = int((value[rows] > top.threshold.value).sum())
             if not was_stale or 4 * n_first >= len(rows):
-                return FirstRows(rows, first_of(threshold, top.threshold))
+                return FirstRows(rows, first_threshold(threshold, top.threshold))
 
 
 def first_in_order(bound: Tensor, size: int) -> FirstRows:
-    """The first by (bound, largest first; number, lowest first), all of them positive, at most ``size``."""
+    """At most ``size`` candidates with positive bounds, by (bound, largest first; number, lowest first)."""
     n_asked = min(size + 1, len(bound))
     values, rows = torch.topk(bound, n_asked)
     if n_asked <= size:
@@ -195,7 +196,7 @@ def first_in_order(bound: Tensor, size: int) -> FirstRows:
 
 
 def first_unpicked(bound: Tensor, size: int) -> FirstRows:
-    """The first in the same order, zeros too: ``size`` of them where there are as many that are not picked."""
+    """The first ``size`` unpicked candidates in the same order, including those with bound 0."""
     n_asked = min(size + 1, len(bound))
     values, rows = torch.topk(bound, n_asked)
     cut = float(values[-1])
@@ -206,8 +207,8 @@ def first_unpicked(bound: Tensor, size: int) -> FirstRows:
     return FirstRows(torch.cat([above, tied[:n_tied]]).sort().values, Threshold(cut, int(tied[n_tied])))
 
 
-def first_of(one: Threshold, other: Threshold) -> Threshold:
-    """Whichever comes first."""
+def first_threshold(one: Threshold, other: Threshold) -> Threshold:
+    """The threshold that comes first."""
     if one.row < 0 or (other.row >= 0 and one.admits(other.value, other.row)):
         return other
     return one

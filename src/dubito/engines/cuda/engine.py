@@ -1,6 +1,6 @@
-"""The GPU engine: exact core-sets on one NVIDIA GPU, through PyTorch and Triton.
+"""The GPU engine: exact core-sets on one NVIDIA GPU, with PyTorch and Triton.
 
-Nothing of torch is imported until a problem is solved there, or asked about whose features are on a GPU already.
+Torch is imported only when a problem is solved, or if its features are on a GPU.
 """
 
 import os
@@ -18,21 +18,21 @@ from dubito.errors import MemoryLimit
 from dubito.matrix import Matrix, OnDevice, Rows, len_of
 
 WORTHWHILE = 3e11
-"""Products of features from which a GPU repays the transfer of host features, and the start of torch."""
+"""The number of products from which using the GPU saves more time than copying the features and starting torch take."""
 
 
 @dataclass(frozen=True, slots=True)
 class CudaEngine:
-    """Exact picks on a GPU, whole fronts at once; see `dubito.engines.cuda.greedy`."""
+    """Core-sets on a GPU; see `dubito.engines.cuda.greedy`."""
 
     name: ClassVar[str] = "cuda"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     device: str = "cuda"
 
     def refusals(self, problem: Problem) -> list[str]:
-        """What is missing on this machine, or does not fit on its GPU."""
+        """What is missing on this machine, or does not fit into the GPU's memory."""
         if problem.costs is not None:
-            return ["it takes no costs, as the engine 'cpu' does"]
+            return ["it does not support costs; the engine 'cpu' does"]
         reasons = missing(self.device, problem.pool.shape[1])
         if not reasons:
             try:
@@ -42,26 +42,24 @@ class CudaEngine:
         return reasons
 
     def pays(self, problem: Problem) -> bool:
-        """For features on the GPU, or enough work to bring them there."""
+        """If the features are on a GPU, or if there is enough work to copy them there."""
         n_products = len(problem.candidates) * (len_of(problem.references) + problem.budget) * problem.pool.shape[1]
         return is_on_device(problem.pool) or n_products >= WORTHWHILE
 
     def estimate(self, problem: Problem) -> Estimate:
-        """See `dubito.engines.cuda.cost`."""
-        found: Estimate = import_module("dubito.engines.cuda.cost").cost_of(problem, self.device, self.name)
+        found: Estimate = import_module("dubito.engines.cuda.solver").cost_of(problem, self.device, self.name)
         return found
 
     def catch_up(self, problem: Problem) -> None:
-        """Nothing: the distances it finds are not kept, since it finds them again sooner than they could be sent."""
+        """Known distances are not used: computing them again is faster than copying them."""
 
     def solve(self, problem: Problem) -> Solution:
-        """All on the device, but for beams too wide for it: these step on the host, over distances from the device."""
         solution: Solution = import_module("dubito.engines.cuda.solver").solve(problem, self.device)
         return solution
 
 
 def missing(device: str, d: int) -> list[str]:
-    """What a problem of so many features would need of this machine, and it has not."""
+    """What this machine lacks for a problem with ``d`` features."""
     if d > WIDEST_ROW:
         return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"]
     if not is_installed("torch"):
@@ -76,15 +74,14 @@ def missing(device: str, d: int) -> list[str]:
 
 
 def is_installed(package: str) -> bool:
-    """Whether it could be imported."""
     return package in sys.modules or find_spec(package) is not None
 
 
 def has_driver() -> bool:
-    """Whether an NVIDIA driver shows itself: torch takes a second or two to import, and need not be asked without."""
+    """Whether there is an NVIDIA driver: without one, torch, which takes a second or two, need not be imported."""
     return any(map(os.path.exists, ("/dev/nvidiactl", "/dev/dxg"))) or shutil.which("nvidia-smi") is not None
 
 
 def is_on_device(matrix: Matrix) -> bool:
-    """Whether a matrix, or that of which it is some rows, lies on a GPU."""
+    """Whether a matrix, or the matrix whose rows it selects, is on a GPU."""
     return isinstance(matrix.matrix if isinstance(matrix, Rows) else matrix, OnDevice)

@@ -1,11 +1,10 @@
-"""Greedy picks on a device: whole fronts at once, in rounds of picks that cannot touch each other.
+"""Greedy picks on a device: a front of thousands of candidates is decided in a few rounds.
 
-Greedy picks are ordered by priority, largest first, ties by index, since a priority only falls. So a candidate is
-certain to be picked, at the priority it has, once no candidate that comes before it could lower it: whatever is picked
-earlier leaves it alone. A front of thousands is decided in a few rounds: pick all that are certain, lower by them the
-others that come after them, and again. Only pairs near enough to lower one another count, a few for each candidate.
-Products on tensor cores find them, with bounds that never miss one, and their distances are then settled as the
-reference does. So every number that decides is the reference's own, ties included.
+Greedy picks are ordered by priority, largest first, ties by index, and priorities only decrease. So a candidate is
+certain to be picked, at its current priority, once no candidate that comes before it could lower it. A round picks all
+certain candidates and then lowers the others. Only pairs that are near enough to lower one another matter, a few for
+each candidate. Products on tensor cores find them, with bounds that never miss one, and their distances are then
+computed like those of the reference. So all decisions are made with the reference's numbers, ties included.
 """
 
 import numpy as np
@@ -14,9 +13,9 @@ import torch
 from dubito.core.problem import Configuration, Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, FirstRows, Fronts, first_in_order
 from dubito.engines.cuda.points import Tensor
+from dubito.engines.cuda.programs.exact import settle
 from dubito.engines.cuda.programs.pairs import near_pairs
 from dubito.engines.cuda.programs.rounds import decide
-from dubito.engines.cuda.programs.settling import settle
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
@@ -25,7 +24,7 @@ RADIUS_FRONT = 64
 
 
 class DeviceGreedy:
-    """A greedy run: bounds between fronts, and the picks so far."""
+    """A greedy run: the bounds and the picks so far."""
 
     def __init__(self, problem: Problem, bounds: DeviceBounds) -> None:
         self.problem, self.bounds, self.front = problem, bounds, bounds.sizes.front
@@ -35,7 +34,7 @@ class DeviceGreedy:
         self.next_squared: float | None = None
 
     def solve(self) -> Solution:
-        """Pick until the budget is met, or until Ctrl-C: the picks so far are a prefix of the answer."""
+        """Pick until the budget is reached. After Ctrl-C, the picks so far are a prefix of the full answer."""
         reporter, complete = Reporter(self.problem), True
         try:
             while len(self.bounds.picked) < self.problem.budget:
@@ -47,23 +46,23 @@ class DeviceGreedy:
         return Solution((self._configuration(),), complete)
 
     def _step(self) -> None:
-        """One front: found, brought up to date, and decided."""
+        """Find a front, refresh it, and pick from it."""
         bounds, n_left = self.bounds, self.problem.budget - len(self.bounds.picked)
         rows, threshold = self._fresh(min(self.front, 2 * n_left + RADIUS_FRONT))
         if not len(rows):
-            # Nothing positive is left: the lowest numbers meet the budget.
+            # All remaining priorities are 0: fill the budget with the lowest numbers.
             zeros = torch.nonzero(bounds.value == 0.0)[:n_left, 0]
             self._take(zeros, bounds.value[zeros])
             return
         priorities = bounds.value[rows]
         picked = self._decide(rows, threshold, priorities)
-        # Ascending places, and a sort that keeps them: equal priorities go by index.
-        places = torch.nonzero(picked)[:, 0]
-        squared, order = torch.sort(priorities[places], descending=True, stable=True)
-        if len(places) > n_left:
+        # Positions are ascending and the sort is stable, so that ties go to the lowest index.
+        positions = torch.nonzero(picked)[:, 0]
+        squared, order = torch.sort(priorities[positions], descending=True, stable=True)
+        if len(positions) > n_left:
             self.next_squared = float(squared[n_left])
         bounds.value[rows] = priorities
-        self._take(rows[places[order[:n_left]]], squared[:n_left])
+        self._take(rows[positions[order[:n_left]]], squared[:n_left])
         bounds.seen[rows] = bounds.references.count
         bounds.tight[rows] = bounds.n_wanted
 
@@ -72,13 +71,13 @@ class DeviceGreedy:
         self.squared.append(squared)
 
     def _fresh(self, size: int) -> FirstRows:
-        """The first candidates in order, each with its exact priority."""
+        """The first candidates, with exact priorities."""
         ranked = self.fronts.find(size)
         self.bounds.refresh(ranked.rows)
         return ranked
 
     def _decide(self, rows: Tensor, threshold: Threshold, priorities: Tensor) -> Tensor:
-        """Which candidates of a front are picked; lowers the others' ``priorities``."""
+        """Which candidates of a front are picked. Lowers the ``priorities`` of the others."""
         bounds, references = self.bounds, self.bounds.references
         exact = references.widen(bounds.exact(rows))
         own, weights = references.shape_of(exact), bounds.weights[rows]

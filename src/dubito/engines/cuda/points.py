@@ -1,4 +1,4 @@
-"""Points on a device: rows read where they lie, as they are, to be settled."""
+"""Points on a device: rows for exact distances, and the same rows prepared for products."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -13,14 +13,14 @@ from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, ROUN
 from dubito.matrix import FloatArray, Matrix, OnDevice, Rows, blocks, len_of, rows_per_read
 
 Tensor = Any
-"""A torch tensor: the package has no types that every version agrees on."""
+"""A torch tensor. The type hints of torch differ between its versions."""
 
-HALVES = (torch.float16, torch.bfloat16)
-KEPT = (*HALVES, torch.float32, torch.float64)
+SIXTEEN_BIT = (torch.float16, torch.bfloat16)
+KEPT = (*SIXTEEN_BIT, torch.float32, torch.float64)
 
 
 class DeviceSource:
-    """A matrix whose rows are read to a device; resident there, or streamed from the host."""
+    """A matrix whose rows are read to a device: resident there, or copied from the host on each access."""
 
     def __init__(self, matrix: Matrix, device: str, *, is_resident: bool) -> None:
         self.matrix, self.device, self.shape = matrix, device, matrix.shape
@@ -31,7 +31,7 @@ class DeviceSource:
             self.tensor = self._whole()
 
     def _whole(self) -> Tensor:
-        """Block by block where it is no array in memory already: the host need not hold a copy of it."""
+        """Copied in blocks, so that the host needs no second copy, unless it is an array in memory."""
         n_rows, step = self.shape[0], rows_per_read(self.matrix)
         if n_rows <= step or (isinstance(self.matrix, np.ndarray) and self.matrix.flags.writeable):
             return self._upload(self.matrix[:])
@@ -43,7 +43,7 @@ class DeviceSource:
         return tensor
 
     def rows(self, rows: slice | Tensor) -> Tensor:
-        """(r, d) on the device, contiguous, in a dtype that holds every value."""
+        """(r, d) on the device, contiguous, in a dtype that represents all values."""
         if self.tensor is None:
             block = self._upload(self.matrix[rows if isinstance(rows, slice) else rows.cpu().numpy()])
         else:
@@ -54,19 +54,19 @@ class DeviceSource:
         array = np.asarray(block)
         if array.dtype.kind != "f" or not array.dtype.isnative:
             array = array.astype(np.float64)
-        # A copy where it cannot be written: torch tensors have no way to say so.
+        # Torch has no read-only tensors, so read-only arrays are copied.
         return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
 
 
 def source_of(matrix: Matrix, device: str) -> tuple[DeviceSource, Tensor | None]:
-    """The matrix that rows are of, resident, and which of its rows; None for all of them."""
+    """A resident source, and which of its rows to use; None for all."""
     if isinstance(matrix, Rows) and isinstance(matrix.matrix, OnDevice):
         return DeviceSource(matrix.matrix, device, is_resident=True), to_device(matrix.rows, device)
     return DeviceSource(matrix, device, is_resident=True), None
 
 
 def spread_out(n_rows: int, n_chosen: int, device: str) -> Tensor:
-    """Row numbers from the first to the last of many; float32 could not tell all of them apart."""
+    """``n_chosen`` evenly spaced row numbers. In float64, since float32 cannot represent all row numbers."""
     return torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=device).long()
 
 
@@ -76,7 +76,7 @@ def to_device(array: Any, device: str) -> Tensor:
 
 
 class DevicePoints:
-    """The pool on a device, as `settle` compares it: features as they are, or unit vectors for a cosine."""
+    """The pool on a device as used for exact distances: the features, or unit vectors for cosine."""
 
     def __init__(self, pool: DeviceSource, metric: Metric) -> None:
         self.pool, self.metric = pool, metric
@@ -108,18 +108,18 @@ def distance_from_mean(points: DevicePoints, rows: Tensor | slice, step: int) ->
 
 
 def unit_rows(block: Tensor) -> Tensor:
-    """Each row over its length, with the bits of `dubito.core.distances.unit_rows`."""
+    """Rows divided by their lengths, with the bits of `dubito.core.distances.unit_rows`."""
     _, exponents = torch.frexp(block.abs().amax(dim=1, keepdim=True))
-    # In two steps, so that no power of two overflows.
+    # Scaled in two steps, so that no power of two overflows.
     half = -exponents // 2
     block = block * _power_of_two(half) * _power_of_two(-exponents - half)
-    # Roots on the host: not every torch rounds them correctly.
+    # Square roots on the host, since not every version of torch rounds them correctly.
     lengths = np.sqrt(add_columns(block * block).cpu().numpy())
     return block / torch.from_numpy(lengths).to(block.device)[:, None]
 
 
 def add_columns(terms: Tensor) -> Tensor:
-    """Row sums in the order of `dubito.core.distances.add_columns`; ``terms`` is used up."""
+    """Row sums in the order of `dubito.core.distances.add_columns`; overwrites ``terms``."""
     width = terms.shape[1]
     while width > 1:
         half = (width + 1) // 2
@@ -129,42 +129,42 @@ def add_columns(terms: Tensor) -> Tensor:
 
 
 def _power_of_two(exponents: Tensor) -> Tensor:
-    """2 to these whole numbers, made of the bits themselves: a library's power may be off by one."""
+    """2 to these integer powers, built from the bits, since a library's power function may be off by one bit."""
     return ((exponents.long() + 1023) << 52).view(torch.float64)
 
 
-# Points as products take them: shaped so that float32 neither overflows nor loses them, with bounds on rounding.
+# Points for products: shifted and scaled so that float32 does not overflow or underflow, with error bounds.
 
 SAMPLE_ROWS = 1024
 CUT = 2
-"""Tensor cores cut what they align instead of rounding it: an error twice as large, in every addition."""
+"""Tensor cores truncate in additions instead of rounding, which doubles the error."""
 OTHER_UNITS = 32
-"""Of |x|² + |y|², twice: shifting points, the roots that lengths are kept as, adding three terms, comparing them."""
+"""Errors in units of |x|² + |y|², times two: shifting points, rounding lengths, adding three terms, comparing."""
 TEN_BITS = 1.01 * 2.0**-9
-"""Both factors of a product cut to ten bits, in units of |x|² + |y|²."""
+"""Error of truncating both factors of a product to ten bits, in units of |x|² + |y|²."""
 THREE_PARTS = 2.0**-17
-"""The same of three products of what ten bits hold and of what they leave: 3·2**-20 twice, and room for the rest."""
+"""The same for three products of the first ten bits and the remaining bits: 2·3·2**-20, and a margin."""
 
 
 class Slot(IntEnum):
-    """Where each of `Shape.constants` stands: kernels read them by these names."""
+    """Positions in `Shape.constants`, used by kernels."""
 
     LOOSE = 0
     SLACK = 1
     FLOOR = 2
     TO_FEATURES = 3
-    """Squared distances as products see them, rounded up, to those of the features."""
+    """Factor from squared distances of scaled points to those of features, rounded up."""
     TO_PRODUCTS = 4
-    """The other way, rounded up too."""
+    """The inverse factor, rounded up."""
     SMALLEST = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How products see points: moved by ``-center`` and multiplied by ``scale``, a power of two, in ``dtype``.
+    """How points are prepared for products: shifted by ``-center`` and scaled by a power of two, in ``dtype``.
 
-    For points x, y so shaped, products as computed leave ``|x|² + |y|² - 2·x·y`` off by at most
-    ``slack·(|x|² + |y|²) + FLOOR``, ``loose`` with tensor cores that cut float32 to ten bits.
+    For such points x, y, the computed ``|x|² + |y|² - 2·x·y`` is off by at most ``slack·(|x|² + |y|²) + FLOOR``; with
+    ``loose`` instead of ``slack`` on tensor cores that truncate float32 to ten bits.
     """
 
     center: Tensor | None
@@ -174,13 +174,13 @@ class Shape:
     loose: float
 
     def apply(self, points: Tensor) -> Tensor:
-        """Points (r, d) as products take them."""
+        """Points (r, d), prepared."""
         if self.center is not None:
             points = (points.double() - self.center) * self.scale
         return points.to(self.dtype)
 
     def constants(self, device: str) -> Tensor:
-        """What kernels need beyond float32: slacks, the floor, and factors with room for a last digit."""
+        """The float64 constants of kernels, in the order of `Slot`."""
         unit = self.scale**2
         numbers = {
             Slot.LOOSE: self.loose,
@@ -194,29 +194,30 @@ class Shape:
 
     @property
     def is_exact(self) -> bool:
-        """Whether ten bits hold every feature."""
-        return self.dtype in HALVES
+        """Whether ten bits represent all features."""
+        return self.dtype in SIXTEEN_BIT
 
     @property
     def precise(self) -> str:
-        """The precision of products that `slack` goes with."""
+        """The precision of products for which `slack` holds."""
         return "ieee" if self.is_exact else "tf32x3"
 
 
 def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
-    """A shape for points like a sample (r, d) in float64, of which none has a feature beyond ``largest``.
+    """The shape for points like a sample (r, d) in float64, with features up to ``largest``.
 
-    Features that are well placed stay as they are; others are centered, so that products do not cancel or overflow.
+    Features of moderate size near the origin stay unchanged; others are centered and scaled, so that products do not
+    cancel or overflow.
     """
     d = sample.shape[1]
     slack = 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
     loose = slack + TEN_BITS
     few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
-    # Sorted, since torch finds no median on a GPU where a caller asked for deterministic algorithms.
+    # By sorting, since torch has no deterministic median on GPUs.
     center = few.sort(dim=0).values[(len(few) - 1) // 2]
     spread = float(((few - center) ** 2).sum(dim=1).median())
     if dtype != torch.float64 and 1e-6 < largest < 1e6 and float(center @ center) <= 2.0 * spread:
-        return Shape(None, 1.0, dtype, slack, slack if dtype in HALVES else loose)
+        return Shape(None, 1.0, dtype, slack, slack if dtype in SIXTEEN_BIT else loose)
     if largest < FLOAT32_LARGEST:
         center = center.float().double()
     return Shape(center, scale_for(largest), torch.float32, slack, loose)
@@ -224,7 +225,7 @@ def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """Points (r, d) as products take them, and their lengths (r,) in float32."""
+    """Points (r, d) prepared for products, and their lengths (r,) in float32."""
 
     points: Tensor
     lengths: Tensor
@@ -234,9 +235,9 @@ class Shaped:
 
 
 class DeviceReferences:
-    """Labeled points and picks on the device, exact and shaped, with room for all picks to come."""
+    """Labeled points and picks on the device, exact and prepared for products, with memory for ``n_more`` picks."""
 
-    def __init__(self, labeled: Matrix, points: DevicePoints, room: int, largest: float, device: str) -> None:
+    def __init__(self, labeled: Matrix, points: DevicePoints, n_more: int, largest: float, device: str) -> None:
         self.n_labeled = len_of(labeled)
         source, rows = source_of(labeled, device)
         first = source.rows(slice(0, self.n_labeled) if rows is None else rows)
@@ -246,23 +247,22 @@ class DeviceReferences:
         sample = points.exact(spread_out(n_pool, min(n_pool, SAMPLE_ROWS), device))
         dtype = torch.promote_types(sample.dtype, first.dtype) if len(first) else sample.dtype
         self.shape = fit_shape(sample.double(), dtype, largest)
-        self.exact = torch.empty((self.n_labeled + room, sample.shape[1]), dtype=dtype, device=device)
+        self.exact = torch.empty((self.n_labeled + n_more, sample.shape[1]), dtype=dtype, device=device)
         kept = self.exact if self.shape.center is None else torch.empty_like(self.exact, dtype=torch.float32)
         self.shaped = Shaped(kept, torch.empty(len(self.exact), dtype=torch.float32, device=device))
         self.count = 0
         self.add(first)
 
     def widen(self, exact: Tensor) -> Tensor:
-        """Exact points in the type that all references have."""
+        """Exact points in the type of the references."""
         return exact.to(self.exact.dtype)
 
     def shape_of(self, exact: Tensor) -> Shaped:
-        """Exact points as products take them."""
+        """Exact points prepared for products."""
         points = self.shape.apply(self.widen(exact))
         return Shaped(points, _lengths(points))
 
     def add(self, exact: Tensor) -> None:
-        """More references."""
         span = slice(self.count, self.count + len(exact))
         self.exact[span] = exact
         if self.shape.center is not None:
@@ -272,5 +272,5 @@ class DeviceReferences:
 
 
 def _lengths(points: Tensor) -> Tensor:
-    """In float32; every slack has room for how they were added."""
+    """In float32; the slacks hold for any order of additions."""
     return torch.linalg.vector_norm(points, dim=1, dtype=torch.float32)

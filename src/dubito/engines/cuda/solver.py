@@ -1,15 +1,17 @@
-"""Solving a problem on a device: which memory it has, and what runs there."""
+"""Solving a problem on a device, and predicting what that costs."""
 
+import time
 from contextlib import nullcontext
 
 import numpy as np
 import torch
 
 from dubito.core.problem import Problem, Solution
-from dubito.engines.cuda.beam import HIGHEST_SCORE, CannotStep, DeviceBeam
-from dubito.engines.cuda.bounds import DeviceBounds
+from dubito.engines.base import Estimate
+from dubito.engines.cuda.beam import HIGHEST_SCORE, WIDEST_BLOCK, CannotStep, DeviceBeam
+from dubito.engines.cuda.bounds import ANCHORS, FULL_PAIRS, TOP_FRONTS, DeviceBounds
 from dubito.engines.cuda.greedy import DeviceGreedy
-from dubito.engines.cuda.memory import SHARE, SMALLEST_FRONT, DevicePlan, out_of_memory, plan_memory
+from dubito.engines.cuda.memory import SMALLEST_FRONT, USABLE, DevicePlan, out_of_memory, plan_bytes, plan_memory
 from dubito.engines.cuda.points import (
     DevicePoints,
     DeviceReferences,
@@ -23,17 +25,17 @@ from dubito.engines.lazy.bounds import FLOOR, front_slack
 from dubito.engines.lazy.front import Front
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, OnDevice, blocks, len_of
 
-# How a run on a device begins where nothing is labeled, and so no distance is known.
+# Cold start: without labeled points there are no distances.
 
 
 def cold_order(bounds: DeviceBounds, n_first: int) -> IntArray:
-    """The first of `dubito.core.reference.cold_order`: most doubt, or nearest the mean; of equals the lowest number."""
+    """The first candidates of `dubito.core.reference.cold_order`."""
     coldness = _coldness(bounds)
     return np.array([np.argmin(coldness)]) if n_first == 1 else np.argsort(coldness, kind="stable")[:n_first]
 
 
 def _coldness(bounds: DeviceBounds) -> FloatArray:
-    """(n,) by which a cold start takes candidates, smallest first."""
+    """(n,) sort keys of a cold start, smallest first."""
     problem = bounds.problem
     if problem.weights is not None and problem.doubt is not None:
         return -problem.doubt[problem.candidates]
@@ -42,13 +44,13 @@ def _coldness(bounds: DeviceBounds) -> FloatArray:
 
 
 def farthest(bounds: DeviceBounds, picks: IntArray) -> Tensor:
-    """(n,) upper bounds on what the farthest of these candidates leaves to each."""
+    """(n,) upper bounds on the squared priorities that any single one of these candidates would leave."""
     rows = to_device(picks, bounds.device)
     return farthest_from(bounds, bounds.exact(rows), bounds.weights[rows])
 
 
 def farthest_from(bounds: DeviceBounds, exact: Tensor, weights: Tensor) -> Tensor:
-    """The same of points (r, d), wherever they lie, with their own weights (r,)."""
+    """The same for points (r, d) with weights (r,), which need not be candidates."""
     shape, others = bounds.references.shape, bounds.references.shape_of(exact)
     own = (bounds.weights > 0.0).double()[:, None] * weights if bounds.by_pick else None
     parts = []
@@ -61,9 +63,7 @@ def farthest_from(bounds: DeviceBounds, exact: Tensor, weights: Tensor) -> Tenso
     return torch.cat(parts)
 
 
-# The kernels of `dubito.engines.lazy.algorithm` on a device.
-#
-# A beam that the device cannot step is stepped on the host, over fronts whose distances come from the device.
+# Device kernels for `dubito.engines.lazy.algorithm`: the fallback for beams that the thread block cannot step.
 
 HOST_FRONT = 1024
 
@@ -76,24 +76,21 @@ class DeviceKernels:
 
     @property
     def front_rows(self) -> int:
-        """Candidates in a front."""
         return min(HOST_FRONT, self.bounds.sizes.front)
 
     def first_bounds(self) -> tuple[FloatArray, AnyArray]:
-        """Tight ones where that is little work."""
         self.bounds.start(np.empty(0, dtype=np.int64))
         self.bounds.tighten_all()
         return self.bounds.value.cpu().numpy(), self.bounds.seen.cpu().numpy()
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
-        """Distance to the farthest of these candidates."""
         found: FloatArray = farthest(self.bounds, picks).cpu().numpy()
         return found
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray]:
-        """All of them, whatever is needed."""
+        """Make all of them exact, whatever is needed."""
         device, index = self.bounds, to_device(rows, self.bounds.device)
         device.value[index] = to_device(bounds, device.device)
         device.seen[index] = to_device(seen, device.device).int()
@@ -101,7 +98,7 @@ class DeviceKernels:
         return device.value[index].cpu().numpy(), np.ones(len(rows), dtype=np.bool_)
 
     def front(self, rows: IntArray) -> Front:
-        """One product in float64."""
+        """Distances from one product in float64."""
         bounds, index = self.bounds, to_device(rows, self.bounds.device)
         points = bounds.exact(index).double()
         scale = bounds.references.shape.scale
@@ -118,14 +115,13 @@ class DeviceKernels:
         )
 
     def add_references(self, picks: IntArray) -> None:
-        """Candidates picked."""
         self.bounds.pick(to_device(picks, self.bounds.device))
 
 
 def solve(problem: Problem, device: str) -> Solution:
-    """The reference's configurations, best first; in smaller blocks where memory runs out.
+    """The configurations of the reference, best first. If memory runs out, it starts again with smaller blocks.
 
-    Features that are on a GPU are solved on that one, others on the current one; on the current stream.
+    Runs on the GPU that holds the features, or else on the current one, in the current stream.
     """
     if isinstance(problem.pool, OnDevice):
         device = str(problem.pool.tensor.device)
@@ -136,7 +132,7 @@ def solve(problem: Problem, device: str) -> Solution:
                 return _solve(problem, device, plan)
         except torch.OutOfMemoryError:
             smaller = DevicePlan(plan.sizes.smaller(), is_resident=False)
-        # Out here nothing holds on to what the failed run had.
+        # Outside the except block, the traceback no longer holds the tensors of the failed run.
         if device.startswith("cuda"):
             torch.cuda.empty_cache()
         if smaller.sizes.front < SMALLEST_FRONT:
@@ -146,14 +142,14 @@ def solve(problem: Problem, device: str) -> Solution:
 
 
 def plan_for(problem: Problem, device: str) -> DevicePlan:
-    """Sizes that fit the device, or MemoryLimit."""
+    """A plan that fits the device; raises MemoryLimit if there is none."""
     (n, d), itemsize = problem.pool.shape, bytes_of_feature(problem)
-    free, is_there = free_bytes(problem.memory_limit, device), isinstance(problem.pool, OnDevice)
-    return plan_memory((n, d), itemsize, _n_references(problem), free, is_there=is_there)
+    free, on_device = free_bytes(problem.memory_limit, device), isinstance(problem.pool, OnDevice)
+    return plan_memory((n, d), itemsize, _n_references(problem), free, on_device=on_device)
 
 
 def bytes_of_feature(problem: Problem) -> int:
-    """Of the pool, on the device: as it is, or float64."""
+    """The size of a feature of the pool on the device, where it keeps its float type or becomes float64."""
     dtype = problem.pool.dtype
     is_kept = dtype.kind == "f" and dtype.isnative and problem.metric == "euclidean"
     return dtype.itemsize if is_kept else 8
@@ -164,13 +160,13 @@ def _n_references(problem: Problem) -> int:
 
 
 def free_bytes(limit: int | None, device: str) -> int:
-    """What may be used: free memory of the device, torch's own reserve included, and no more than the limit."""
+    """Usable bytes: the free memory of the device, including torch's cache, up to the limit."""
     free = 1 << 50
     if device.startswith("cuda"):
-        there, _ = torch.cuda.mem_get_info(device)
-        held = torch.cuda.memory_stats_as_nested_dict(device)  # Flattened they take a millisecond.
+        unallocated, _ = torch.cuda.mem_get_info(device)
+        held = torch.cuda.memory_stats_as_nested_dict(device)  # The flattened version takes a millisecond.
         reserved, allocated = (held[f"{each}_bytes"]["all"]["current"] for each in ("reserved", "allocated"))
-        free = int(SHARE * (there + reserved - allocated))
+        free = int(USABLE * (unallocated + reserved - allocated))
     return free if limit is None else min(free, limit)
 
 
@@ -203,3 +199,64 @@ def _beam(problem: Problem, bounds: DeviceBounds, scores: IntArray) -> DeviceBea
     beam.start_cold(first[np.lexsort((first, -own))])
     bounds.value = farthest(bounds, first)
     return beam
+
+
+# Predicted cost of a problem, without starting torch or compiling kernels. The constants were measured on an H200
+# (``benchmarks/results/cuda.md``); the rate of products is measured on the device.
+
+CALL_SECONDS = 4e-3
+"""Minimum time of a call: checks, launches and synchronization."""
+ROW_SECONDS = 12e-9
+"""Time on the host per row of the pool: checks and doubt."""
+PICK_SECONDS, STEP_SECONDS, WIDE_STEP_SECONDS = 0.3e-6, 2.5e-6, 30e-6
+"""Time of a greedy pick, of a step of a beam in one thread block, and of a step of a wider beam."""
+RATE_FRACTION = 0.25
+"""Products for bounds (float32 truncated to ten bits) reach this fraction of the rate of large bfloat16 products."""
+TRANSFER_RATE = 8e9
+"""Bytes per second from NumPy memory to the device: 7.4e9 to 9.4e9 were measured."""
+TRIAL_ROWS = 4096
+
+
+def cost_of(problem: Problem, device: str, engine: str) -> Estimate:
+    """The additional memory on the device, and seconds."""
+    plan = plan_for(problem, device)
+    return Estimate(_bytes(problem, plan), _seconds(problem, plan, product_rate(device)), engine)
+
+
+def _bytes(problem: Problem, plan: DevicePlan) -> int:
+    n_references = len_of(problem.references) + problem.budget
+    return plan_bytes(plan, problem.pool.shape, bytes_of_feature(problem), n_references, on_device=_on_device(problem))
+
+
+def _on_device(problem: Problem) -> bool:
+    return isinstance(problem.pool, OnDevice)
+
+
+def _seconds(problem: Problem, plan: DevicePlan, rate: float) -> float:
+    (n_pool, d), n, m = problem.pool.shape, len(problem.candidates), len_of(problem.references)
+    n_first = m if n * m <= FULL_PAIRS else ANCHORS
+    n_fronts = -(-problem.budget // plan.sizes.front)
+    n_later = min(n, TOP_FRONTS * plan.sizes.front) * n_fronts
+    products = 2.0 * d * (n * n_first + n_later * (m + problem.budget / 2))
+    transfer = 0.0 if _on_device(problem) else n_pool * d * bytes_of_feature(problem) / TRANSFER_RATE
+    narrow = PICK_SECONDS if problem.beam_width == 1 else STEP_SECONDS
+    picking = problem.budget * (narrow if problem.beam_width <= WIDEST_BLOCK else WIDE_STEP_SECONDS)
+    return CALL_SECONDS + ROW_SECONDS * n_pool + transfer + products / (RATE_FRACTION * rate) + picking
+
+
+def product_rate(device: str) -> float:
+    """Operations per second of a large bfloat16 product on this device. Takes about a millisecond on a GPU."""
+    n_rows, dtype = (TRIAL_ROWS, torch.bfloat16) if device.startswith("cuda") else (512, torch.float32)
+    block, best = torch.ones((n_rows, n_rows), dtype=dtype, device=device), float("inf")
+    for _ in range(3):
+        _wait(device)
+        started = time.perf_counter()
+        block @ block
+        _wait(device)
+        best = min(best, time.perf_counter() - started)
+    return 2.0 * n_rows**3 / best
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)

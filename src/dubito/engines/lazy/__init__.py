@@ -1,1 +1,1 @@
-"""The exact lazy block algorithm, whatever machine its kernels run on."""
+"""The exact lazy block algorithm, independent of the device of its kernels."""

@@ -18,11 +18,11 @@ LOOK_AHEAD, LEAST_LOOK = 2.7, 512
 AHEAD, LEAST_AHEAD = 1.7, 256
 """Look ahead by at least this many fronts, and this many candidates."""
 SPARE = 0.8
-"""Refreshing a candidate may stop once its bound is below this share of the threshold."""
+"""Refreshing a candidate may stop once its bound is below this fraction of the threshold."""
 MANY = 8
 """Arrays larger than this multiple of the wanted size are filtered by a sampled level first."""
 SAMPLED = 64
-"""The sample takes every so many-th bound."""
+"""The sample is every 64th bound."""
 TOP_FRONTS = 5
 """Candidates kept between passes over the pool, as a multiple of the front size."""
 ALONE = 1 << 16
@@ -53,18 +53,15 @@ class Bounds:
         return len_of(self.problem.references) == 0
 
     def cold_order(self, n_wanted: int) -> IntArray:
-        """See `dubito.core.reference.cold_order`."""
         return cold_order(self.problem)[:n_wanted]
 
     def open(self, first: IntArray) -> None:
-        """Bound every candidate by the labeled points and these picks."""
         self.kernels.add_references(first)
         self.bound, self.seen = self.kernels.first_bounds()
         self.n_references += len(first)
         self.bound[first] = -1.0
 
-    def open_apart(self, first: IntArray) -> None:
-        """Bound every candidate by the farthest of these."""
+    def open_cold_beam(self, first: IntArray) -> None:
         self.bound = self.kernels.farthest_bounds(first)
         self.seen = np.zeros(len(self.bound), dtype=np.int32)
 
@@ -120,7 +117,7 @@ class Bounds:
         return found or first_in_order(self.bound, size)
 
     def _first_of_top(self, size: int) -> tuple[IntArray, Threshold] | None:
-        """The first of the kept list; None if a candidate outside it may come before one of them."""
+        """The first of the stored list; None if a candidate outside it may come before one of them."""
         rows, after = first_in_order(self.bound, size, self._top)
         if self._rest.row < 0 or self._rest.admits(after.value, after.row):
             return rows, after
@@ -229,7 +226,7 @@ WIDEST_ROW = 1 << 20
 """Most features for which the bounds hold: three times `gamma` stays well below 1, and `FLOOR` above underflow."""
 
 FLOOR = 1e-30
-"""More than products lose to underflow, in scaled units: 4·d·`FLOAT32_SMALLEST` for any allowed d."""
+"""Bound on what products lose to underflow, in scaled units: 4·d·`FLOAT32_SMALLEST` for any allowed d."""
 FLOOR_LENGTH = 1e-15
 """The same for a length: the square root of `FLOOR`."""
 BEYOND = 1e30
@@ -238,7 +235,7 @@ BEYOND = 1e30
 ROUND_UP, ROUND_DOWN = 1.0 + 2.0**-30, 1.0 - 2.0**-30
 """Covers millions of float64 roundings: those of `settle` (log2(d) + 3), and a few in the bound itself."""
 SMALLEST = 2.0**-1040
-"""More than `settle` can lose to underflow of float64, d·2**-1075, and than a product with a weight loses after it."""
+"""Bound on what `settle` loses to underflow of float64, d·2**-1075, plus the loss of a product with a weight."""
 
 SHIFT_UNITS, SUM_UNITS, COMPARE_UNITS = 5.0, 6.0, 5.0
 """Errors in units of |x|² + |y|²: of shifting two points in float32, adding three terms, and rounding the compared

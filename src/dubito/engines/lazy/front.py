@@ -65,7 +65,7 @@ class Front:
         high *= weights
         return low, high
 
-    def settled(self, rows: IntArray, picks: IntArray, start: FloatArray, limits: FloatArray) -> FloatArray:
+    def exact_priorities(self, rows: IntArray, picks: IntArray, start: FloatArray, limits: FloatArray) -> FloatArray:
         """Exact squared priorities of rows: the minimum of ``start`` and the distances to picks within the limit.
 
         ``limits`` is (rows,), or (rows, picks) with -1 where a pick is to be ignored.
@@ -89,12 +89,14 @@ class Exact:
         self.values = start.copy()
         self.n_seen = np.zeros(len(start), dtype=np.int64)
 
-    def settle(self, front: Front, rows: IntArray, picks: IntArray | list[int], limits: FloatArray) -> None:
+    def update(self, front: Front, rows: IntArray, picks: IntArray | list[int], limits: FloatArray) -> None:
         """Update the priorities of rows with all picks; ``limits`` are upper bounds on the results."""
         first = int(self.n_seen[rows].min(initial=len(picks)))
         new = np.asarray(picks[first:], dtype=np.int64)
         is_new = np.arange(first, len(picks)) >= self.n_seen[rows, None]
-        self.values[rows] = front.settled(rows, new, self.values[rows], np.where(is_new, limits[:, None], -1.0))
+        self.values[rows] = front.exact_priorities(
+            rows, new, self.values[rows], np.where(is_new, limits[:, None], -1.0)
+        )
         self.n_seen[rows] = len(picks)
 
 
@@ -149,7 +151,7 @@ class FrontPicking:
             )
             self.picks = picks[:n_picks].tolist()
             if why == compiled.UNSURE:
-                self.settle(unsure[:n_unsure])
+                self.make_exact(unsure[:n_unsure])
         self.heights, self.is_exact = heights[:n_picks].tolist(), is_exact[:n_picks].tolist()
 
     def _run(self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool]) -> None:
@@ -166,7 +168,7 @@ class FrontPicking:
                 # Not below 0: picked candidates are at -1, and a lower bound may be negative.
                 unsure = np.flatnonzero((high >= max(lowest, threshold.value, 0.0)) & (self.low < high))
                 if len(unsure):
-                    self.settle(unsure)
+                    self.make_exact(unsure)
                     best = int(high.argmax())
                     continue
                 if not threshold.admits(top, int(rows[best])):
@@ -187,9 +189,9 @@ class FrontPicking:
         np.minimum(self.high, high, out=self.high)
         self.low[best] = self.high[best] = -1.0
 
-    def settle(self, unsure: IntArray) -> None:
+    def make_exact(self, unsure: IntArray) -> None:
         """Make the intervals of some candidates exact, given the picks so far."""
-        self.exact.settle(self.front, unsure, self.picks, self.high[unsure])
+        self.exact.update(self.front, unsure, self.picks, self.high[unsure])
         self.low[unsure] = self.high[unsure] = self.exact.values[unsure]
 
     def priorities(self) -> FloatArray:
@@ -199,5 +201,5 @@ class FrontPicking:
         # The priority of a pick that was never made exact is determined by an earlier pick.
         is_earlier = np.arange(len(picks)) < unsure[:, None]
         limits = np.where(is_earlier, heights[unsure, None], -1.0)
-        heights[unsure] = self.front.settled(picks[unsure], picks, self.start[picks[unsure]], limits)
+        heights[unsure] = self.front.exact_priorities(picks[unsure], picks, self.start[picks[unsure]], limits)
         return heights

@@ -43,7 +43,7 @@ class Frontier(Protocol):
         """Bound every candidate by the labeled points and by these picks, which become references."""
         ...
 
-    def open_apart(self, first: IntArray) -> None:
+    def open_cold_beam(self, first: IntArray) -> None:
         """Bound every candidate by the farthest of these, the first picks of different configurations."""
         ...
 

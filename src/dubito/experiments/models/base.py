@@ -7,7 +7,7 @@ the runner asks of a plain model; then `kind` and `fit` are left to write, and a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dubito.errors import PASS, InvalidArgument, named
 from dubito.experiments.seeds import draw
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.request.arrays import check_integer, check_real
+
+if TYPE_CHECKING:
+    from dubito.experiments.images import DownloadProgress
 
 State = Mapping[str, AnyArray]
 Facts = Mapping[str, object]
@@ -104,8 +107,8 @@ class Model(Protocol):
         ...
 
     @property
-    def side_by_side(self) -> bool:
-        """Whether cells are trained together: it is then a `networks.network.Trainable`."""
+    def runner(self) -> str:
+        """What trains it, by its name in `dubito.experiments.runner.RUNNERS`."""
         ...
 
     def fit(self, lesson: Lesson) -> Fitted:
@@ -132,12 +135,15 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class StartsFromWeights(Protocol):
-    """A model that starts from weights as published or in a file, which have to be there before it is trained."""
+class NeedsFiles(Protocol):
+    """A model that starts from files, which have to be there before it is trained."""
 
-    @property
-    def weights(self) -> str:
-        """What `dubito.experiments.downloads.find_weights` is asked for."""
+    def locate(self, folder: str) -> Model:
+        """The same model, with relative paths of its files taken from a folder."""
+        ...
+
+    def fetch(self, *, download: bool, progress: "DownloadProgress | None") -> None:
+        """Find its files, or download those missing if allowed; `MissingFile` says what is missing."""
         ...
 
 
@@ -166,9 +172,9 @@ class OnHost:
         return False
 
     @property
-    def side_by_side(self) -> bool:
-        """Each cell by itself."""
-        return False
+    def runner(self) -> str:
+        """Each run by itself."""
+        return "one-by-one"
 
     def facts(self) -> dict[str, str]:
         """On the CPU."""

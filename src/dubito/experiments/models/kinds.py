@@ -11,7 +11,6 @@ from dubito.errors import InvalidArgument
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Forest, Linear, Sklearn
 from dubito.experiments.models.networks.network import Mlp, Torch
-from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
 from dubito.experiments.toml import check_keys
 from dubito.registry import Registry
@@ -23,7 +22,6 @@ BUILT_IN: dict[str, Callable[..., Model]] = {
     "mlp": Mlp,
     "probe": Probe,
     "torch": Torch,
-    "vgg16": Vgg16,
 }
 MODELS = Registry("dubito.models", BUILT_IN)
 

@@ -30,7 +30,6 @@ class Picker(Protocol):
 
     def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> Sequence[Suggestion]:
         """The next items in order: ``asked`` are those that people have, or had, before them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,6 @@ class PoolPicker:
     seed: int = 0
 
     def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> list[Suggestion]:
-        """Fit, select, and guess."""
         rows = self._rows()
         stranger = next((name for name in asked if name not in rows), None)
         if stranger is not None:

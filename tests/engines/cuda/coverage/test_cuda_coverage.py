@@ -16,10 +16,10 @@ from dubito.testing import check_coverage_engine, make_coverage_problem
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-covermemory = pytest.importorskip("dubito.engines.cuda.coverage.memory")
+planning = pytest.importorskip("dubito.engines.cuda.coverage.planning")
 covergreedy = pytest.importorskip("dubito.engines.cuda.coverage.solver")
-cover = pytest.importorskip("dubito.engines.cuda.programs.cover")
-within = pytest.importorskip("dubito.engines.cuda.programs.within")
+pairs = pytest.importorskip("dubito.engines.cuda.programs.pairs")
+rounds = pytest.importorskip("dubito.engines.cuda.programs.rounds")
 shapes = pytest.importorskip("dubito.engines.cuda.points")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -33,7 +33,7 @@ SetConstant = Callable[[str, float], None]
 def few_programs(set_constant: SetConstant) -> None:
     """The interpreter takes its time for each program, whatever its size."""
     if DEVICE == "cpu":
-        sizes = {"ROWS": 64, "REFERENCES": 64, "SETTLE_VALUES": 1 << 14, "FULL_GRID": 1, "WITHIN_ROWS": 64}
+        sizes = {"ROWS": 64, "REFERENCES": 64, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1, "WITHIN_ROWS": 64}
         for name, value in (sizes | {"WITHIN_COLUMNS": 64}).items():
             set_constant(name, value)
 
@@ -114,7 +114,7 @@ def test_the_picks_do_not_depend_on_the_room_for_pairs(
 ) -> None:
     pool, _, weights = some(24, seed=3)
     problem = made_of(pool, pool[:2] + np.float32(2.0), scale * (weights + 0.01), 6)
-    plan = covermemory.plan_for(problem, DEVICE)
+    plan = planning.plan_for(problem, DEVICE)
     monkeypatch.setattr("dubito.engines.cuda.coverage.solver.plan_for", lambda *_: replace(plan, n_pairs=room))
     assert_same(problem)
 
@@ -131,7 +131,7 @@ def test_the_picks_do_not_depend_on_block_sizes(pairs: int, sums: int, set_const
     set_constant("COVER_PAIRS", pairs)
     set_constant("COVER_SUMS", sums)
     set_constant("FIRST_PAIRS", 5)
-    set_constant("SETTLE_PAIRS", 37)
+    set_constant("EXACT_PAIRS", 37)
     set_constant("WITHIN_ROWS", 16)
     set_constant("WITHIN_COLUMNS", 16)
     pool, references, weights = some(30, seed=2)
@@ -143,7 +143,7 @@ def test_sums_add_one_term_after_another() -> None:
     counts = np.array([0, 1, 7, 8, 9, 30, 0, 64])
     terms = rng.random(counts.sum()) * 10.0 ** rng.integers(-8, 8, counts.sum())
     starts = np.concatenate([[0], np.cumsum(counts)])
-    found = cover.add_terms(torch.tensor(starts, device=DEVICE), torch.tensor(terms, device=DEVICE)).cpu().numpy()
+    found = rounds.add_terms(torch.tensor(starts, device=DEVICE), torch.tensor(terms, device=DEVICE)).cpu().numpy()
     parts = [terms[first:last] for first, last in pairwise(starts.tolist())]
     assert found.tolist() == [float(np.add.accumulate(part)[-1]) if len(part) else 0.0 for part in parts]
 
@@ -152,8 +152,8 @@ def test_sums_add_one_term_after_another() -> None:
 def test_bounds_from_products_are_upper_bounds(radius: float | None) -> None:
     pool, references, weights = some(70, d=20)
     problem = replace(made_of(pool, references, weights, 5), radius=radius)
-    ground = pytest.importorskip("dubito.engines.cuda.coverage.solver").Ground(
-        problem, DEVICE, covermemory.plan_for(problem, DEVICE)
+    ground = pytest.importorskip("dubito.engines.cuda.coverage.solver").CoverState(
+        problem, DEVICE, planning.plan_for(problem, DEVICE)
     )
     run = covergreedy.DeviceCover(ground)
     reach = coverage.squared_reach(problem)

@@ -12,7 +12,7 @@ from dubito.experiments.models.networks.learner import Learner, Split, as_weight
 from dubito.experiments.models.networks.network import Mlp, perceptron
 from dubito.experiments.models.networks.training import Precision, Steps, Training
 from dubito.experiments.seeds import draw
-from dubito.experiments.side_by_side import DeviceData, StreamLearner, train_in_lockstep
+from dubito.paper.side_by_side import DeviceData, StreamLearner, train_in_lockstep
 from levels import examples
 
 SEEN: list[list[int]] = []

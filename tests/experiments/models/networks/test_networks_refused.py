@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments import runner as working
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Ledger
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
@@ -20,7 +19,7 @@ from dubito.experiments.models.networks.training import Steps, Training
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.runner import run_experiment
-from dubito.experiments.side_by_side import DeviceData, StreamLearner, train_in_lockstep
+from dubito.paper.side_by_side import DeviceData, StreamLearner, train_in_lockstep
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 
@@ -55,7 +54,7 @@ def played(factory: str, folder: Path, *, batch: int = 8, initial: int = 9, roun
 @pytest.fixture(params=[False, True], ids=["alone", "side by side"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells played one after another, and side by side though there is no GPU."""
-    monkeypatch.setattr(working, "trains_together", lambda model: request.param)
+    monkeypatch.setattr(Torch, "runner", "side-by-side" if request.param else "one-by-one")
 
 
 @pytest.mark.usefixtures("either_way")

@@ -12,10 +12,10 @@ from dubito.experiments.journal import PACKAGES, Journal, sealed, version_of
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.models.networks.network import Mlp, Torch
-from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.runner import read_headers, run_experiment
+from dubito.paper.vgg16 import Vgg16
 
 OWN = Torch(factory="torch.nn.Sequential", head="head", device="cpu", batch=4)
 LABELS = np.array([8, 12, 16])

@@ -1,13 +1,12 @@
-"""Coverage over shards: the candidates are cut, what is to be covered is not.
+"""Coverage over shards: the candidates are divided among the shards, the rows to cover are not.
 
-1. `ground`: the rows that are to be covered (all that count, or a sample of them) are gathered from the shards, each
-   with its distance to what is labeled, and so is the reach.
-2. `holder`: every shard hears the whole ground and finds the pairs of its own candidates with it, as one machine does
-   of all (`dubito.engines.cpu.coverage`); `bounds` brings its first candidates up to date.
-3. `driver`: a round goes once around. Shards hear where cover has grown, and answer with their first candidates, each
-   with its exact pairs (`messages`), and with what comes next; `front` picks among them for as long as nothing that was
-   left out may come first.
+1. `driver` collects the targets, which are all rows with a weight, or a sample of them, with the squared distance of
+   each to the nearest labeled point, and determines the reach.
+2. `worker`: every shard receives all targets and computes upper bounds on what its own candidates add, like
+   `dubito.engines.cpu.coverage` on one machine.
+3. In a round, the driver sends the increases of the cover; each shard returns its first candidates with their exact
+   kernels, and a threshold for the rest. The driver picks until a candidate outside the front may come first.
 
-The ground stands in the order of the pool, so that sums over it have the bits of sums over the pool: rows that do not
-count add nothing. What a candidate adds never grows, and so the picks do not depend on how the pool was cut.
+The targets are in pool order, so their sums equal sums over the pool bit for bit: rows without weight add nothing.
+What a candidate adds never increases, so the picks do not depend on how the pool is divided.
 """

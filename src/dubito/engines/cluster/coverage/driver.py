@@ -2,7 +2,6 @@
 
 import heapq
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,267 +16,260 @@ from dubito.core.coverage_reference import (
 )
 from dubito.core.problem import Configuration, Solution
 from dubito.doubt import uncertainty
-from dubito.engines.cluster.coverage.messages import CoverAnswer, CoverStart, Grown, Int32Array, Terrain, joined
-from dubito.engines.cluster.coverage.worker import Holder
-from dubito.engines.cluster.frontier import Placed, Traffic, first_of
-from dubito.engines.cluster.messages import Shares
+from dubito.engines.cluster.coverage.worker import (
+    CoverageAnswer,
+    CoverageShard,
+    CoverageStart,
+    CoverUpdate,
+    Int32Array,
+    Targets,
+    concat_targets,
+)
+from dubito.engines.cluster.driver import ShardLayout, Traffic, first_threshold
+from dubito.engines.cluster.messages import RequestSizes
 from dubito.engines.cluster.workers import Workers
 from dubito.engines.lazy.algorithm import PickLog
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 
-# Picking among what the shards answered with, while nothing that they left out may come first.
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate that shards told of: its pairs with the ground, exact, as far as they could add something then."""
+    """A candidate with the targets to which it could add cover when it was received."""
 
-    places: Int32Array
-    """Ascending."""
+    positions: Int32Array
+    """Positions in the targets, ascending."""
     kernels: FloatArray
     cost: float
 
-    def adds(self, cover: FloatArray, weights: FloatArray) -> float:
-        """What it adds now, to the bit: pairs that add nothing are not missed."""
-        terms = self.kernels - cover[self.places]
+    def gain(self, cover: FloatArray, weights: FloatArray) -> float:
+        """What it adds to the current cover, exactly: the targets left out add 0."""
+        terms = self.kernels - cover[self.positions]
         np.maximum(terms, 0.0, out=terms)
-        terms *= weights[self.places]
+        terms *= weights[self.positions]
         return float(add_rows(terms)) if len(terms) else 0.0
 
 
-Described = dict[int, Candidate]
-"""By their rows in the whole pool."""
-
-
-def heard(answer: CoverAnswer, known: Described) -> Described:
-    """The candidates of an answer; those that are not fresh were known from the one before."""
+def read_answer(answer: CoverageAnswer, known: dict[int, Candidate]) -> dict[int, Candidate]:
+    """The candidates of an answer by row; those that are not new are taken from ``known``."""
     ends = np.cumsum(answer.counts).tolist()
     costs = [1.0] * len(ends) if answer.costs is None else answer.costs.tolist()
-    rows, fresh = answer.rows.tolist(), iter(range(len(ends)))
-    described: Described = {}
-    for row, is_fresh in zip(rows, answer.fresh.tolist(), strict=True):
-        if not is_fresh:
-            described[row] = known[row]
+    numbers = iter(range(len(ends)))
+    found: dict[int, Candidate] = {}
+    for row, is_new in zip(answer.rows.tolist(), answer.is_new.tolist(), strict=True):
+        if not is_new:
+            found[row] = known[row]
             continue
-        number = next(fresh)
+        number = next(numbers)
         pairs = slice(ends[number] - int(answer.counts[number]), ends[number])
-        described[row] = Candidate(answer.places[pairs], answer.kernels[pairs], costs[number])
-    return described
+        found[row] = Candidate(answer.positions[pairs], answer.kernels[pairs], costs[number])
+    return found
 
 
 class CoverFront:
-    """A greedy run among some candidates; ``cover`` (k,) grows with the picks."""
+    """A greedy run among some candidates. It increases ``cover`` (k,) in place."""
 
-    def __init__(self, described: Described, cover: FloatArray, weights: FloatArray) -> None:
-        self.described, self.cover, self.weights = described, cover, weights
+    def __init__(self, candidates: dict[int, Candidate], cover: FloatArray, weights: FloatArray) -> None:
+        self.candidates, self.cover, self.weights = candidates, cover, weights
         self.picks: list[int] = []
-        self.gained: list[float] = []
-        self.heap = [(-self._priority(row), row) for row in described]
+        self.gains: list[float] = []
+        self.heap = [(-self._priority(row), row) for row in candidates]
         heapq.heapify(self.heap)
-        self.stamp = dict.fromkeys(described, 0)
+        self.n_seen = dict.fromkeys(candidates, 0)
+        """The number of picks that a candidate's priority accounts for."""
 
     @property
     def largest(self) -> float:
-        """What the first of them adds for its cost."""
+        """The largest gain per cost."""
         return -self.heap[0][0] if self.heap else 0.0
 
     def _priority(self, row: int) -> float:
-        candidate = self.described[row]
-        return candidate.adds(self.cover, self.weights) / candidate.cost
+        candidate = self.candidates[row]
+        return candidate.gain(self.cover, self.weights) / candidate.cost
 
     def pick(self, threshold: Threshold, limit: int) -> None:
-        """As many as come before the threshold and add something, up to a limit."""
+        """Pick up to ``limit`` candidates that come before the threshold and add something."""
         while self.heap and len(self.picks) < limit:
             value, row = -self.heap[0][0], self.heap[0][1]
             if value <= 0.0 or not threshold.admits(value, row):
                 return
-            if self.stamp[row] < len(self.picks):
-                self.stamp[row] = len(self.picks)
+            if self.n_seen[row] < len(self.picks):
+                self.n_seen[row] = len(self.picks)
                 heapq.heapreplace(self.heap, (-self._priority(row), row))
                 continue
             heapq.heappop(self.heap)
-            self._take(row)
-
-    def _take(self, row: int) -> None:
-        candidate = self.described[row]
-        self.picks.append(row)
-        self.gained.append(candidate.adds(self.cover, self.weights))
-        self.cover[candidate.places] = np.maximum(self.cover[candidate.places], candidate.kernels)
-
-
-# What is to be covered, gathered from all shards: rows, weights, distances to what is labeled, and the reach.
-
-
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """The ground of a run."""
-
-    ground: Terrain
-    squared: FloatArray
-    """(k,) from each row to what is labeled."""
-    reach: float
-    """R²."""
-    sampled: int | None
-    """How many rows stand for all, if fewer do."""
-
-    @property
-    def cover(self) -> FloatArray:
-        """(k,) before any pick."""
-        return kernel(self.squared, self.reach) if self.reach > 0.0 else np.zeros(len(self.ground))
-
-
-class Surveyor:
-    """Asks shards before a run; ``problem`` has the references, but no points of the pool."""
-
-    def __init__(self, problem: CoverageProblem, workers: Workers, placed: Placed, traffic: Traffic) -> None:
-        self.problem, self.workers, self.placed, self.traffic = problem, workers, placed, traffic
-        self.largest = max([problem.largest, *(each.largest for each in placed.facts)])
-        workers.restore = lambda shard: [*placed.restore(shard), ("hold", (Holder,))]
-        workers.ask("hold", (Holder,))
-
-    def lay(self, sample: int | None) -> Laid:
-        """The ground, of a sample if that is asked for and fewer than all."""
-        counts = self.workers.ask("held", ("n_weighted",))
-        is_sampled = sample is not None and sample < sum(counts)
-        sums = self._sums() if is_sampled else [0.0] * (len(self.workers) + 1)
-        thinning = (sample, sums[-1]) if is_sampled else None
-        parts = self.workers.ask("held", ("ground", thinning), [(before,) for before in sums[:-1]])
-        pool = self.problem.pool
-        ground = joined(parts, np.empty((0, pool.shape[1]), pool.dtype))
-        self.traffic.rounds += 2
-        self.traffic.received += ground.nbytes
-        return Laid(ground, *self._distances(ground.rows), sample if is_sampled else None)
-
-    def _sums(self) -> list[float]:
-        """Of the weights before each shard, and of all of them."""
-        sums = [0.0]
-        for shard in range(len(self.workers)):
-            sums.append(self.workers.ask_one(shard, "held", "add_weights", sums[-1]))
-        return sums
-
-    def nearest(self, rows: IntArray, references: AnyArray) -> FloatArray:
-        """(r,) squared distances of rows, ascending, to references; each shard computes those of its own rows."""
-        if len(references) == 0 or len(rows) == 0:
-            return np.full(len(rows), np.inf)
-        found = self.workers.ask("held", ("nearest", rows, references, self.largest))
-        self.traffic.rounds += 1
-        self.traffic.sent += rows.nbytes + references.nbytes
-        return np.concatenate(found)
-
-    def read(self, rows: IntArray) -> AnyArray:
-        """(r, d) features of rows, ascending."""
-        parts = [part for part in self.workers.ask("held", ("read", rows)) if len(part)]
-        return np.concatenate(parts) if parts else np.empty((0, self.problem.pool.shape[1]))
-
-    def _distances(self, rows: IntArray) -> tuple[FloatArray, float]:
-        """(r,) squared distances of rows to what is labeled, and R²."""
-        problem, references = self.problem, np.asarray(self.problem.references[:])
-        given = None if problem.radius is None else problem.radius * problem.radius
-        if len(references) == 0:
-            return np.full(len(rows), np.inf), self._cold_reach() if given is None else given
-        # All at once: what is labeled goes to the shards once.
-        both = rows if given is not None else np.union1d(rows, problem.sample)
-        squared = self.nearest(both, references)
-        if given is None:
-            given = warm_reach(squared[np.searchsorted(both, problem.sample)], problem.factor)
-        return squared[np.searchsorted(both, rows)], given
-
-    def _cold_reach(self) -> float:
-        points = self.read(self.problem.sample)
-        self.traffic.rounds += 1
-        self.traffic.received += points.nbytes
-        return cold_reach(_of_points(self.problem, points))
-
-    def unlabeled_sample(self) -> IntArray:
-        """The rows that give the reach, where every row that is not labeled is a candidate."""
-        starts = np.cumsum([0, *self.placed.n_candidates.tolist()])
-        ranks = sample_rows(np.arange(starts[-1]))
-        edges = np.searchsorted(ranks, starts)
-        each = [(ranks[edges[shard] : edges[shard + 1]] - starts[shard],) for shard in range(len(self.workers))]
-        return np.concatenate(self.workers.ask("held", ("ranked",), each))
-
-
-def _of_points(problem: CoverageProblem, points: AnyArray) -> CoverageProblem:
-    """A problem whose sample are these points."""
-    rows = np.arange(len_of(points))
-    none = problem.references
-    return CoverageProblem(
-        points, none, rows, 1, np.ones(len(rows)), rows, factor=problem.factor, metric=problem.metric
-    )
+            candidate = self.candidates[row]
+            self.picks.append(row)
+            self.gains.append(candidate.gain(self.cover, self.weights))
+            self.cover[candidate.positions] = np.maximum(self.cover[candidate.positions], candidate.kernels)
 
 
 FRONT_ROWS = 2048
-"""Candidates in a merged front, at most: a round goes over the network, so that it should bring many picks."""
+"""Maximum number of candidates in a merged front: large, since each round costs a trip over the network."""
 FIRST_ROWS = 512
-"""In the first, before it is known how many pairs a candidate has."""
+"""Candidates in the first front, before the number of targets that a candidate covers is known."""
 FRONT_PAIRS = 1 << 21
-"""Pairs of all candidates in a merged front, about, at most."""
+"""Approximate maximum number of candidate-target pairs in a merged front."""
 SPARE_ROWS = 64
-"""Asked for beside twice what is left to pick."""
-
-
-class Covered(NamedTuple):
-    """The picks of one machine, what went between driver and shards, and how many rows stood for all, if fewer did."""
-
-    solution: Solution
-    traffic: Traffic
-    sampled: int | None
+"""Candidates requested in addition to twice the number of remaining picks."""
 
 
 def cover(
     problem: CoverageProblem,
     workers: Workers,
-    placed: Placed,
+    layout: ShardLayout,
     journal: PickLog | None = None,
-    n_ground: int | None = None,
-) -> Covered:
-    """Cover over shards. ``problem`` says what is asked for; it has the references, but no points of the pool.
+    n_targets: int | None = None,
+) -> tuple[Solution, Traffic, int | None]:
+    """Coverage over shards: the solution, the traffic, and the size of the sample if only a sample is covered.
 
-    With ``n_ground`` at most so many rows stand for all; the sample that gives the reach is then one of all candidates.
+    ``problem`` has the options and the references, but no rows of the pool. With ``n_targets``, at most this many rows
+    are covered, and the reach is determined from a sample of all candidates.
     """
-    surveyor = Surveyor(problem, workers, placed, Traffic())
-    if n_ground is not None:
-        surveyor.problem = replace(problem, sample=surveyor.unlabeled_sample())
-    laid = surveyor.lay(n_ground)
-    solution = CoverRun(surveyor, laid, journal).solve()
-    return Covered(solution, surveyor.traffic, laid.sampled)
+    run = CoverageRun(problem, workers, layout, journal, n_targets)
+    return run.solve(), run.traffic, run.sampled
 
 
-class CoverRun:
-    """A run: the ground and its cover, and what is picked."""
+class CoverageRun:
+    """A run: the targets and their cover, and the picks so far."""
 
-    def __init__(self, surveyor: Surveyor, laid: Laid, journal: PickLog | None) -> None:
-        self.surveyor, self.laid, self.journal = surveyor, laid, journal
-        self.problem, self.workers, self.traffic = surveyor.problem, surveyor.workers, surveyor.traffic
-        self.cover, weights = laid.cover, laid.ground.weights
-        self.before = float(add_rows(weights * self.cover)) if len(weights) else 0.0
-        self.heard = np.zeros(len(weights))
-        """(k,) the cover that shards know of."""
-        self.shares = Shares(surveyor.placed.n_candidates)
-        self.described: Described = {}
+    def __init__(
+        self,
+        problem: CoverageProblem,
+        workers: Workers,
+        layout: ShardLayout,
+        journal: PickLog | None,
+        n_targets: int | None,
+    ) -> None:
+        self.problem, self.workers, self.layout, self.journal = problem, workers, layout, journal
+        self.traffic = Traffic()
+        self.largest = max([problem.largest, *(each.largest for each in layout.infos)])
+        workers.restore = lambda shard: [*layout.restore(shard), ("set_delegate", (CoverageShard,))]
+        workers.ask("set_delegate", (CoverageShard,))
+        if n_targets is not None:
+            self.problem = replace(problem, sample=self._unlabeled_sample())
+        self.targets, self.sampled = self._collect_targets(n_targets)
+        self.squared, self.squared_reach = self._distances(self.targets.rows)
+        weights = self.targets.weights
+        self.cover = kernel(self.squared, self.squared_reach) if self.squared_reach > 0.0 else np.zeros(len(weights))
+        self.covered_before = float(add_rows(weights * self.cover)) if len(weights) else 0.0
+        self.sent_cover = np.zeros(len(weights))
+        """(k,) the cover that the shards know."""
+        self.request_sizes = RequestSizes(layout.n_candidates)
+        self.candidates: dict[int, Candidate] = {}
         self.n_pairs = FRONT_PAIRS / FIRST_ROWS
-        """Of a candidate, about."""
+        """The mean number of targets that a candidate covers."""
         self.picks: list[int] = []
-        self.gained: list[float] = []
-        self.n_heard = 0
+        self.gains: list[float] = []
+        self.n_sent_picks = 0
         if journal is not None:
-            self._take_up(*journal.earlier)
+            self._resume(*journal.earlier)
 
-    def _take_up(self, picks: IntArray, gained: FloatArray) -> None:
-        """Go on behind the picks of a run that broke off. Kernels fall with distance: the nearest pick covers most."""
-        self.picks, self.gained = picks.tolist(), gained.tolist()
-        if len(picks) and self.laid.reach > 0.0:
-            squared = self.surveyor.nearest(self.laid.ground.rows, self.surveyor.read(np.sort(picks)))
-            self.cover = np.maximum(self.cover, kernel(squared, self.laid.reach))
+    # Start of a run
+
+    def _unlabeled_sample(self) -> IntArray:
+        """The rows that determine the reach if every row that is not labeled is a candidate."""
+        starts = np.cumsum([0, *self.layout.n_candidates.tolist()])
+        ranks = sample_rows(np.arange(starts[-1]))
+        edges = np.searchsorted(ranks, starts)
+        each = [(ranks[edges[shard] : edges[shard + 1]] - starts[shard],) for shard in range(len(self.workers))]
+        return np.concatenate(self.workers.ask("delegate", ("candidate_rows",), each))
+
+    def _collect_targets(self, n_targets: int | None) -> tuple[Targets, int | None]:
+        """The targets, and their number if they are a sample."""
+        counts = self.workers.ask("delegate", ("n_weighted",))
+        is_sampled = n_targets is not None and n_targets < sum(counts)
+        sums = self._weight_sums() if is_sampled else [0.0] * (len(self.workers) + 1)
+        sample = (n_targets, sums[-1]) if is_sampled else None
+        parts = self.workers.ask("delegate", ("targets", sample), [(before,) for before in sums[:-1]])
+        pool = self.problem.pool
+        targets = concat_targets(parts, np.empty((0, pool.shape[1]), pool.dtype))
+        self.traffic.rounds += 2
+        self.traffic.received += targets.nbytes
+        return targets, n_targets if is_sampled else None
+
+    def _weight_sums(self) -> list[float]:
+        """The sums of the weights before each shard, then the sum of all weights."""
+        sums = [0.0]
+        for shard in range(len(self.workers)):
+            sums.append(self.workers.ask_one(shard, "delegate", "add_weights", sums[-1]))
+        return sums
+
+    def _distances(self, rows: IntArray) -> tuple[FloatArray, float]:
+        """(r,) squared distances of rows to the nearest labeled point, and the squared reach."""
+        problem, references = self.problem, np.asarray(self.problem.references[:])
+        squared_reach = None if problem.radius is None else problem.radius * problem.radius
+        if len(references) == 0:
+            return np.full(len(rows), np.inf), self._cold_reach() if squared_reach is None else squared_reach
+        # One call for the targets and the sample, so that the labeled points are sent once.
+        both = rows if squared_reach is not None else np.union1d(rows, problem.sample)
+        squared = self._nearest(both, references)
+        if squared_reach is None:
+            squared_reach = warm_reach(squared[np.searchsorted(both, problem.sample)], problem.factor)
+        return squared[np.searchsorted(both, rows)], squared_reach
+
+    def _nearest(self, rows: IntArray, references: AnyArray) -> FloatArray:
+        """(r,) squared distances of rows, ascending, to the nearest reference. Each shard computes its own rows."""
+        if len(references) == 0 or len(rows) == 0:
+            return np.full(len(rows), np.inf)
+        found = self.workers.ask("delegate", ("nearest", rows, references, self.largest))
+        self.traffic.rounds += 1
+        self.traffic.sent += rows.nbytes + references.nbytes
+        return np.concatenate(found)
+
+    def _read(self, rows: IntArray) -> AnyArray:
+        """(r, d) features of rows, ascending."""
+        parts = [part for part in self.workers.ask("delegate", ("read", rows)) if len(part)]
+        return np.concatenate(parts) if parts else np.empty((0, self.problem.pool.shape[1]))
+
+    def _cold_reach(self) -> float:
+        problem, points = self.problem, self._read(self.problem.sample)
+        self.traffic.rounds += 1
+        self.traffic.received += points.nbytes
+        rows, none = np.arange(len_of(points)), problem.references
+        weights = np.ones(len(rows))
+        return cold_reach(
+            CoverageProblem(points, none, rows, 1, weights, rows, factor=problem.factor, metric=problem.metric)
+        )
+
+    def _resume(self, picks: IntArray, gains: FloatArray) -> None:
+        """Continue after the picks of an interrupted run."""
+        self.picks, self.gains = picks.tolist(), gains.tolist()
+        if len(picks) and self.squared_reach > 0.0:
+            # The kernel decreases with the distance, so the nearest pick determines the cover.
+            squared = self._nearest(self.targets.rows, self._read(np.sort(picks)))
+            self.cover = np.maximum(self.cover, kernel(squared, self.squared_reach))
+
+    def _start(self) -> None:
+        start = CoverageStart(self.targets, self.squared, float(np.sqrt(self.squared_reach)), self.largest)
+        update, restore = self._update(), self.workers.restore
+        self.workers.restore = lambda shard: [*restore(shard), ("delegate", ("start", start, self._sent()))]
+        self.workers.ask("delegate", ("start", start, update))
+        self.traffic.rounds += 1
+        self.traffic.sent += start.nbytes + update.nbytes
+
+    def _sent(self) -> CoverUpdate:
+        """Everything that was sent so far, for a shard that is restored; the rest is sent with the next round."""
+        positions = np.flatnonzero(self.sent_cover > 0.0)
+        picks = np.array(self.picks[: self.n_sent_picks], dtype=np.int64)
+        return CoverUpdate(positions.astype(np.int32), self.sent_cover[positions], picks)
+
+    def _update(self) -> CoverUpdate:
+        """What was not sent yet. It counts as sent from now on."""
+        positions = np.flatnonzero(self.cover > self.sent_cover)
+        self.sent_cover = self.cover.copy()
+        picks, self.n_sent_picks = np.array(self.picks[self.n_sent_picks :], dtype=np.int64), len(self.picks)
+        return CoverUpdate(positions.astype(np.int32), self.cover[positions], picks)
+
+    # Rounds
 
     def solve(self) -> Solution:
-        """Pick until the budget is met, or until Ctrl-C: the picks so far are a prefix of the answer."""
+        """Pick until the budget is reached. After Ctrl-C, the picks so far are a prefix of the full answer."""
         reporter, budget, complete = Reporter(self.problem), self.problem.budget, True
         try:
-            if self.laid.reach == 0.0:
-                self._take_heaviest()
+            if self.squared_reach == 0.0:
+                self._pick_heaviest()
             elif len(self.picks) < budget:
                 self._start()
             while len(self.picks) < budget:
@@ -287,90 +279,69 @@ class CoverRun:
             complete = False
         return Solution((self._configuration(),), complete)
 
-    def _start(self) -> None:
-        laid = self.laid
-        start = CoverStart(laid.ground, laid.squared, float(np.sqrt(laid.reach)), self.surveyor.largest)
-        grown, restore = self._grown(), self.workers.restore
-        self.workers.restore = lambda shard: [*restore(shard), ("held", ("start", start, self._known()))]
-        self.workers.ask("held", ("start", start, grown))
-        self.traffic.rounds += 1
-        self.traffic.sent += start.nbytes + grown.nbytes
-
-    def _known(self) -> Grown:
-        """What a shard made anew must hear; what is still to be reported is reported with the next round."""
-        places = np.flatnonzero(self.heard > 0.0)
-        return Grown(places.astype(np.int32), self.heard[places], np.array(self.picks[: self.n_heard], dtype=np.int64))
-
-    def _grown(self) -> Grown:
-        """What shards have not heard yet; it counts as heard from now on."""
-        places = np.flatnonzero(self.cover > self.heard)
-        self.heard = self.cover.copy()
-        picks, self.n_heard = np.array(self.picks[self.n_heard :], dtype=np.int64), len(self.picks)
-        return Grown(places.astype(np.int32), self.cover[places], picks)
-
     def _step(self, n_left: int) -> None:
         """One round: a front of all shards, and the picks in it."""
         rows = int(np.clip(FRONT_PAIRS / max(self.n_pairs, 1.0), 1, FRONT_ROWS))
         answers = self._advance(min(rows, 2 * n_left + SPARE_ROWS))
-        front = CoverFront(self.described, self.cover, self.laid.ground.weights)
+        front = CoverFront(self.candidates, self.cover, self.targets.weights)
         if front.largest <= 0.0:
-            # Nothing adds anything any more: the lowest rows meet the budget.
+            # No candidate adds anything: fill the budget with the lowest rows.
             rest = self._lowest(n_left, self.picks)
-            self._note(rest, [0.0] * len(rest))
+            self._record(rest, [0.0] * len(rest))
             return
-        front.pick(first_of([answer.threshold for answer in answers]), n_left)
-        self._note(front.picks, front.gained)
+        front.pick(first_threshold([answer.threshold for answer in answers]), n_left)
+        self._record(front.picks, front.gains)
 
-    def _advance(self, size: int) -> list[CoverAnswer]:
-        grown = self._grown()
-        sizes = [(each,) for each in self.shares.split(size)]
-        answers: list[CoverAnswer] = self.workers.ask("held", ("advance", grown), sizes)
+    def _advance(self, size: int) -> list[CoverageAnswer]:
+        update = self._update()
+        sizes = [(each,) for each in self.request_sizes.split(size)]
+        answers: list[CoverageAnswer] = self.workers.ask("delegate", ("advance", update), sizes)
         self.traffic.rounds += 1
-        self.traffic.sent += grown.nbytes
+        self.traffic.sent += update.nbytes
         self.traffic.received += sum(answer.nbytes for answer in answers)
-        self.shares.learn(answers)
-        known, self.described = self.described, {}
+        self.request_sizes.update(answers)
+        known, self.candidates = self.candidates, {}
         for answer in answers:
-            self.described |= heard(answer, known)
+            self.candidates |= read_answer(answer, known)
         counts = np.concatenate([answer.counts for answer in answers])
         self.n_pairs = float(counts.mean()) if len(counts) else self.n_pairs
         return answers
 
     def _lowest(self, n_wanted: int, picks: list[int]) -> list[int]:
         """The first candidates of all shards that are not picked."""
-        found = self.workers.ask("held", ("lowest", n_wanted, np.array(picks, dtype=np.int64)))
+        found = self.workers.ask("delegate", ("lowest", n_wanted, np.array(picks, dtype=np.int64)))
         self.traffic.rounds += 1
         return [int(row) for row in np.concatenate(found)[:n_wanted]]
 
-    def _take_heaviest(self) -> None:
-        """Without reach a candidate covers itself alone."""
-        ground, budget, n_earlier = self.laid.ground, self.problem.budget, len(self.picks)
-        mine = np.flatnonzero(ground.is_candidate)
-        priorities = ground.weights[mine] / (1.0 if ground.costs is None else ground.costs[mine])
+    def _pick_heaviest(self) -> None:
+        """With reach 0, a candidate covers only itself."""
+        targets, budget, n_earlier = self.targets, self.problem.budget, len(self.picks)
+        own = np.flatnonzero(targets.is_candidate)
+        priorities = targets.weights[own] / (1.0 if targets.costs is None else targets.costs[own])
         order = np.argsort(-priorities, kind="stable")
-        picks: list[int] = ground.rows[mine[order[priorities[order] > 0.0]]][:budget].tolist()
+        picks: list[int] = targets.rows[own[order[priorities[order] > 0.0]]][:budget].tolist()
         picks += self._lowest(budget - len(picks), picks)
-        weights = dict(zip(ground.rows.tolist(), ground.weights.tolist(), strict=True))
-        self._note(picks[n_earlier:], [weights.get(row, 0.0) for row in picks[n_earlier:]])
+        weights = dict(zip(targets.rows.tolist(), targets.weights.tolist(), strict=True))
+        self._record(picks[n_earlier:], [weights.get(row, 0.0) for row in picks[n_earlier:]])
 
-    def _note(self, picks: list[int], gained: list[float]) -> None:
+    def _record(self, picks: list[int], gains: list[float]) -> None:
         if self.journal is not None and picks:
-            self.journal.note(np.array(picks, dtype=np.int64), np.array(gained))
+            self.journal.note(np.array(picks, dtype=np.int64), np.array(gains))
         self.picks += picks
-        self.gained += gained
+        self.gains += gains
 
     def _configuration(self) -> Configuration:
-        rows, added = np.array(self.picks, dtype=np.int64), np.array(self.gained)
-        found = self.workers.ask("held", ("described", rows))
+        rows, gains = np.array(self.picks, dtype=np.int64), np.array(self.gains)
+        found = self.workers.ask("delegate", ("doubt_and_costs", rows))
         here = np.concatenate([each for each, _, _ in found])
         order = np.argsort(here, kind="stable")[np.searchsorted(np.sort(here), rows)]
         doubts, costs = ([each[which] for each in found if each[which] is not None] for which in (1, 2))
-        weights = self.laid.ground.weights
+        weights = self.targets.weights
         return Configuration(
             indices=rows,
-            priorities=added / np.concatenate(costs)[order] if costs else added,
+            priorities=gains / np.concatenate(costs)[order] if costs else gains,
             radius=None,
             uncertainty=uncertainty(np.concatenate(doubts)[order]) if doubts and len(rows) else None,
-            covered=shares(weights if len(weights) else np.zeros(1), self.before, added),
-            reach=float(np.sqrt(self.laid.reach)),
+            covered=shares(weights if len(weights) else np.zeros(1), self.covered_before, gains),
+            reach=float(np.sqrt(self.squared_reach)),
         )

@@ -1,16 +1,15 @@
-"""A worker's side: the candidates of a shard, and the whole ground that they may cover."""
+"""The worker's side of coverage: the candidates of a shard, and the targets of all shards."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from dubito.core.coverage_reference import CoverageProblem, running_sums, sample_rows, thinned
 from dubito.core.problem import Known
-from dubito.engines.cluster.coverage.messages import CoverAnswer, CoverStart, Grown, Int32Array, Terrain, Thinning
-from dubito.engines.cluster.frontier import before
-from dubito.engines.cluster.hardware import HOST, Hardware
-from dubito.engines.cluster.messages import NOTHING, levels_of
+from dubito.engines.cluster.driver import is_before
+from dubito.engines.cluster.messages import HOST, NO_THRESHOLD, Hardware, array_bytes, ranked_bounds
 from dubito.engines.cpu.coverage.pairs import CLOSED, EXACT, Lists
 from dubito.engines.cpu.coverage.solver import FIRST_WIDTH, SMALL_PROBLEM, FirstCover, Opening
 from dubito.engines.cpu.coverage.space import Nearest, Probes, Space, fit_probes
@@ -19,31 +18,124 @@ from dubito.engines.lazy.front import Threshold
 from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Stack, len_of
 
-# Upper bounds on what the candidates of a shard add, and the first of them made exact.
+NO_ROWS = np.empty(0, dtype=np.int64)
+Int32Array = npt.NDArray[np.int32]
+
+
+# What the driver and the workers exchange.
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The rows to cover, ascending; ``rows`` are row numbers of the whole pool."""
+
+    rows: IntArray
+    features: AnyArray
+    """(k, d) in the type of the pool."""
+    weights: FloatArray
+    is_candidate: BoolArray
+    costs: FloatArray | None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        return array_bytes(self)
+
+
+def concat_targets(parts: list[Targets], empty_features: AnyArray) -> Targets:
+    """Concatenate. Parts without rows are left out; if all are empty, the features are ``empty_features`` (0, d)."""
+    parts = [part for part in parts if len(part)] or [replace(parts[0], features=empty_features)]
+    costs = [part.costs for part in parts if part.costs is not None]
+    return Targets(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.features for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        np.concatenate([part.is_candidate for part in parts]),
+        np.concatenate(costs) if costs else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageStart:
+    """The state in which a run starts; the same for every shard."""
+
+    targets: Targets
+    squared: FloatArray
+    """(k,) squared distances from each target to the nearest labeled point."""
+    radius: float
+    """The reach."""
+    largest: float
+    """The largest magnitude of a feature in the pool and the labeled points."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.targets.nbytes + self.squared.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class CoverUpdate:
+    """Targets whose cover has increased, and new picks. Applying it twice has no effect."""
+
+    positions: Int32Array
+    """Positions in the targets."""
+    cover: FloatArray
+    picks: IntArray
+
+    @property
+    def nbytes(self) -> int:
+        return array_bytes(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageAnswer:
+    """The first candidates of a shard, with exact gains."""
+
+    rows: IntArray
+    """Rows of the whole pool, ascending."""
+    is_new: BoolArray
+    """Candidates that were not in the shard's last answer; the arrays below describe only these."""
+    counts: IntArray
+    """The number of targets that each covers."""
+    positions: Int32Array
+    """Positions of these targets, ascending for each candidate."""
+    kernels: FloatArray
+    costs: FloatArray | None
+    threshold: Threshold
+    """The first candidate of the shard that is not included; its row is a row of the whole pool."""
+    ranks: IntArray
+    bounds: FloatArray
+    """The bounds at these ranks of the shard's candidates, descending."""
+
+    @property
+    def nbytes(self) -> int:
+        return array_bytes(self)
+
+
+# Upper bounds on what the candidates of a shard add. The first candidates are made exact.
 
 
 class CoverBounds:
-    """Bounds on what each candidate adds for its cost, -1 once it is picked. Candidates are numbered from 0."""
+    """The bounds on the CPU. Candidates are numbered from 0."""
 
     def __init__(self, problem: CoverageProblem, cover: FloatArray) -> None:
-        """``cover`` (k,) is that of the first rows of the pool; the others count for nothing."""
+        """``cover`` (k,) is that of the first rows of the pool, the targets. The other rows have weight 0."""
         first = FirstCover(problem)
         first.cover[: len(cover)] = cover
         self.lists = Lists(first.probed, first.cover, first.reach)
         self.opening = Opening(self.lists, first.limits, first.plan, first.pairs_each)
         self.costs = None if problem.costs is None else problem.costs[problem.candidates]
         self.bound = problem.priorities(slice(None), self.opening.first_bounds())
-        self.n_heard = 0
+        self.n_updates = 0
         self.stamp = np.full(len(self.bound), -1, dtype=np.int64)
-        """(n,) how many times cover had grown when a bound was computed."""
+        """(n,) the number of updates that each bound accounts for."""
 
-    def hear(self, places: Int32Array, cover: FloatArray) -> None:
-        """Cover has grown."""
-        self.lists.cover[places] = np.maximum(self.lists.cover[places], cover)
-        self.n_heard += 1
+    def update(self, positions: Int32Array, cover: FloatArray) -> None:
+        self.lists.cover[positions] = np.maximum(self.lists.cover[positions], cover)
+        self.n_updates += 1
 
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
-        """The first candidates in order, all of them exact, and what comes next; fewer where memory is short."""
         while True:
             front, threshold = first_in_order(self.bound, size)
             due = front[self._is_due(front)]
@@ -54,111 +146,107 @@ class CoverBounds:
                 continue
             self.lists.refine(due)
             self._renew(due)
-            # What has fallen behind the front need not be settled.
-            due = due[before(threshold, self.bound[due], due)]
+            # Candidates that fell behind the threshold need not be exact.
+            due = due[is_before(threshold, self.bound[due], due)]
             for candidate in due[self.lists.level[due] < EXACT].tolist():
                 self.lists.settle(candidate)
             self._renew(due)
 
     def _is_due(self, candidates: IntArray) -> BoolArray:
-        is_stale = (self.stamp[candidates] < self.n_heard) | (self.lists.level[candidates] < EXACT)
+        is_stale = (self.stamp[candidates] < self.n_updates) | (self.lists.level[candidates] < EXACT)
         return np.asarray(is_stale & (self.bound[candidates] > 0.0))
 
     def _renew(self, candidates: IntArray) -> None:
-        """Bounds with the cover that there is now; none grows."""
+        """Recompute bounds with the current cover."""
         for candidate in candidates.tolist():
             cost = 1.0 if self.costs is None else float(self.costs[candidate])
             self.bound[candidate] = min(float(self.bound[candidate]), self.lists.bound(candidate) / cost)
-        self.stamp[candidates] = self.n_heard
+        self.stamp[candidates] = self.n_updates
 
     def pairs(self, candidates: IntArray) -> tuple[IntArray, Int32Array, FloatArray]:
-        """How many rows each of some exact candidates covers, which, ascending, and how far."""
         found = [self._pairs(each) for each in candidates.tolist()]
         return (
-            np.array([len(places) for places, _ in found], dtype=np.int64),
-            np.concatenate([np.empty(0, np.int32), *(places for places, _ in found)]).astype(np.int32),
+            np.array([len(rows) for rows, _ in found], dtype=np.int64),
+            np.concatenate([np.empty(0, np.int32), *(rows for rows, _ in found)]).astype(np.int32),
             np.concatenate([np.empty(0), *(kernels for _, kernels in found)]),
         )
 
     def _pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
-        """Where a candidate can still add something."""
+        """The targets to which a candidate can still add cover."""
         if candidate not in self.lists.exact:
             return np.empty(0, dtype=np.int64), np.empty(0)
         rows, kernels = self.lists.exact[candidate]
         more = kernels > self.lists.cover[rows]
         return rows[more], kernels[more]
 
-    def levels(self, size: int) -> tuple[IntArray, FloatArray]:
-        """Ranks in the order of the bounds, and the bounds there."""
-        return levels_of(self.bound, size)
+    def ranked_bounds(self, size: int) -> tuple[IntArray, FloatArray]:
+        return ranked_bounds(self.bound, size)
 
     def drop(self, candidates: IntArray) -> None:
-        """They are picked."""
         self.bound[candidates] = -1.0
         for candidate in candidates.tolist():
             self.lists.exact.pop(candidate, None)
 
 
-NONE = np.empty(0, dtype=np.int64)
-
-
-class Bounded(Protocol):
-    """What the candidates of a shard add, on whatever machine it has; see `CoverBounds`."""
+class GainBounds(Protocol):
+    """Upper bounds on what each candidate adds per cost, -1 once picked, on the CPU or a GPU; see `CoverBounds`."""
 
     @property
     def costs(self) -> FloatArray | None:
-        """(n,) of the candidates."""
+        """(n,) costs of the candidates."""
         ...
 
-    def hear(self, places: Int32Array, cover: FloatArray) -> None:
-        """Cover has grown."""
+    def update(self, positions: Int32Array, cover: FloatArray) -> None:
+        """Increase the cover of targets."""
         ...
 
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
-        """The first candidates in order, all of them exact, and what comes next."""
+        """The first candidates in order, all exact, and the first other one; fewer if memory is short."""
         ...
 
     def pairs(self, candidates: IntArray) -> tuple[IntArray, Int32Array, FloatArray]:
-        """How many rows each of some exact candidates covers, which, and how far."""
+        """Of exact candidates: the number of targets that each covers, their positions (ascending), and the kernels."""
         ...
 
-    def levels(self, size: int) -> tuple[IntArray, FloatArray]:
-        """Ranks in the order of the bounds, and the bounds there."""
+    def ranked_bounds(self, size: int) -> tuple[IntArray, FloatArray]:
+        """See `dubito.engines.cluster.messages.ranked_bounds`."""
         ...
 
     def drop(self, candidates: IntArray) -> None:
-        """They are picked."""
+        """Exclude candidates, which were picked."""
         ...
 
 
-class Holder:
-    """Does what a driver says; can be made again at any time from its problem and a `CoverStart`."""
+class CoverageShard:
+    """Executes the driver's calls. It can be restored at any time from its problem and a `CoverageStart`."""
 
     def __init__(self, problem: CoverageProblem, first_row: int, hardware: Hardware) -> None:
         self.problem, self.first_row = problem, first_row
-        self.hardware = hardware if hardware.takes(problem) else HOST
-        self.bounds: Bounded | None = None
-        self.last = NONE
-        """Candidates of the last answer."""
+        self.hardware = hardware if hardware.can_solve(problem) else HOST
+        self.bounds: GainBounds | None = None
+        self.last_answer = NO_ROWS
+        """Candidates."""
 
-    # How a run begins
+    # Start of a run
 
     def n_weighted(self) -> int:
-        """Rows that count."""
+        """The number of rows with a weight."""
         return int(np.count_nonzero(self.problem.weights))
 
     def add_weights(self, before: float) -> float:
-        """The sum of all weights up to the end of this shard, in the order of one machine."""
+        """The sum of all weights up to the end of this shard, added in the same order as on one machine."""
         return float(running_sums(self.problem.weights, before)[-1]) if len(self.problem.weights) else before
 
-    def ground(self, thinning: Thinning | None, before: float) -> Terrain:
-        """What is to be covered here."""
+    def targets(self, sample: tuple[int, float] | None, before: float) -> Targets:
+        """The rows to cover in this shard, or those of a sample.
+
+        ``sample`` is the size of the sample and the sum of all weights; ``before`` the sum before this shard.
+        """
         problem, weights = self.problem, self.problem.weights
-        if thinning is not None:
-            n_rows, total = thinning
-            weights = thinned(weights, n_rows, before, total)
+        if sample is not None:
+            weights = thinned(weights, sample[0], before, sample[1])
         rows = np.flatnonzero(weights > 0.0)
-        return Terrain(
+        return Targets(
             rows + self.first_row,
             np.asarray(problem.pool[rows]),
             weights[rows],
@@ -166,29 +254,29 @@ class Holder:
             None if problem.costs is None else problem.costs[rows],
         )
 
-    def ranked(self, ranks: IntArray) -> IntArray:
-        """Rows of the whole pool of candidates by their ranks among those of the shard."""
-        return self.problem.candidates[ranks] + self.first_row
+    def candidate_rows(self, numbers: IntArray | int) -> IntArray:
+        """Rows of the whole pool of candidates, by their numbers in the shard."""
+        return np.asarray(self.problem.candidates[numbers] + self.first_row)
 
     def read(self, rows: IntArray) -> AnyArray:
-        """Features of those of some rows of the whole pool that are here."""
+        """Features of those of the rows of the whole pool that lie in this shard."""
         return np.asarray(self.problem.pool[self._here(rows)])
 
-    def described(self, rows: IntArray) -> tuple[IntArray, FloatArray | None, FloatArray | None]:
-        """Those of some rows of the whole pool that are here, their doubt and their costs."""
+    def doubt_and_costs(self, rows: IntArray) -> tuple[IntArray, FloatArray | None, FloatArray | None]:
+        """Those of the rows of the whole pool that lie in this shard, with their doubt and costs."""
         local, doubt, costs = self._here(rows), self.problem.doubt, self.problem.costs
         doubt, costs = (None if values is None else values[local] for values in (doubt, costs))
         return local + self.first_row, doubt, costs
 
     def nearest(self, rows: IntArray, references: AnyArray, largest: float) -> FloatArray:
-        """Exact squared distances to the references, of those of some rows of the whole pool that are here."""
+        """Exact squared distances to the nearest reference, of those of the rows that lie in this shard."""
         local = self._here(rows)
         if len(local) == 0:
             return np.empty(0)
         if self.hardware.device is not None:
-            points, metric = self.problem.pool[local], self.problem.metric
-            found: FloatArray = self.hardware.covering().nearest(points, references, metric, largest, self.hardware)
-            return found
+            from dubito.engines.cluster.coverage.device import nearest
+
+            return nearest(self.problem.pool[local], references, self.problem.metric, largest, self.hardware)
         space = Space(replace(self.problem, references=references, largest=largest))
         d = references.shape[1]
         probes = Probes(None, d)
@@ -197,37 +285,37 @@ class Holder:
             probes = widest.narrow(min(FIRST_WIDTH, widest.width))
         return Nearest(space, None).of(local, probes)
 
-    def start(self, start: CoverStart, grown: Grown) -> None:
-        """Bound what every candidate adds to the cover that there is."""
-        self.bounds, self.last = None, NONE
+    def start(self, start: CoverageStart, update: CoverUpdate) -> None:
+        """Compute the first bounds of all candidates."""
+        self.bounds, self.last_answer = None, NO_ROWS
         if len(self.problem.candidates):
-            cover = np.zeros(len(start.ground))
-            cover[grown.places] = grown.cover
-            self.bounds = self._bounded(self._local(start), cover)
-            self._drop(grown.picks)
+            cover = np.zeros(len(start.targets))
+            cover[update.positions] = update.cover
+            self.bounds = self._bounds(self._local(start), cover)
+            self._drop(update.picks)
 
-    def _bounded(self, local: CoverageProblem, cover: FloatArray) -> Bounded:
+    def _bounds(self, local: CoverageProblem, cover: FloatArray) -> GainBounds:
         if self.hardware.device is not None:
+            from dubito.engines.cluster.coverage.device import device_bounds
+
             try:
-                found: Bounded = self.hardware.covering().bounded(local, cover, self.hardware)
+                return device_bounds(local, cover, self.hardware)
             except MemoryLimit:
-                # All of a shard must lie on a device to be covered there.
+                # Coverage on a device needs the whole shard in its memory.
                 self.hardware = HOST
-            else:
-                return found
         return CoverBounds(local, cover)
 
-    def _local(self, start: CoverStart) -> CoverageProblem:
-        """The ground, and the shard's own rows behind it, which count for nothing: those that do stand in both."""
-        problem, ground = self.problem, start.ground
-        n_own, k = len_of(problem.pool), len(ground)
-        known = Known(np.append(start.squared, np.full(n_own, np.inf)), np.zeros(k + n_own, np.int32), NONE)
+    def _local(self, start: CoverageStart) -> CoverageProblem:
+        """The problem of the targets followed by the shard's own rows, which get weight 0."""
+        problem, targets = self.problem, start.targets
+        n_own, k = len_of(problem.pool), len(targets)
+        known = Known(np.append(start.squared, np.full(n_own, np.inf)), np.zeros(k + n_own, np.int32), NO_ROWS)
         return replace(
             problem,
-            pool=Stack([ground.features, problem.pool]),
-            references=ground.features[:0],
+            pool=Stack([targets.features, problem.pool]),
+            references=targets.features[:0],
             candidates=problem.candidates + k,
-            weights=np.append(ground.weights, np.zeros(n_own)),
+            weights=np.append(targets.weights, np.zeros(n_own)),
             sample=sample_rows(np.arange(k)),
             radius=start.radius,
             largest=start.largest,
@@ -238,41 +326,36 @@ class Holder:
 
     # A round
 
-    def advance(self, grown: Grown, size: int) -> CoverAnswer:
-        """Hear what was picked, bring the first candidates up to date, and tell them."""
+    def advance(self, update: CoverUpdate, size: int) -> CoverageAnswer:
+        """Apply the update and return the first ``size`` candidates."""
         if self.bounds is None:
-            none = np.empty(0)
-            return CoverAnswer(NONE, none > 0, NONE, NONE.astype(np.int32), none, None, NOTHING, NONE, none)
-        self.bounds.hear(grown.places, grown.cover)
-        self._drop(grown.picks)
+            none, positions = np.empty(0), np.empty(0, np.int32)
+            return CoverageAnswer(NO_ROWS, none > 0, NO_ROWS, positions, none, None, NO_THRESHOLD, NO_ROWS, none)
+        self.bounds.update(update.positions, update.cover)
+        self._drop(update.picks)
         front, threshold = self.bounds.fresh(size)
-        is_new = ~np.isin(front, self.last)
-        self.last = front
+        is_new = ~np.isin(front, self.last_answer)
+        self.last_answer = front
         costs = self.bounds.costs
-        return CoverAnswer(
-            self._rows(front),
+        return CoverageAnswer(
+            self.candidate_rows(front),
             is_new,
             *self.bounds.pairs(front[is_new]),
             None if costs is None else costs[front[is_new]],
-            threshold if threshold.row < 0 else Threshold(threshold.value, int(self._rows(threshold.row))),
-            *self.bounds.levels(size),
+            threshold if threshold.row < 0 else Threshold(threshold.value, int(self.candidate_rows(threshold.row))),
+            *self.bounds.ranked_bounds(size),
         )
 
     def lowest(self, n_wanted: int, picks: IntArray) -> IntArray:
-        """The first candidates that are left."""
+        """The first remaining candidates, as rows of the whole pool."""
         rows = self.problem.candidates + self.first_row
         return rows[~np.isin(rows, picks)][:n_wanted]
 
-    def _rows(self, numbers: IntArray | int) -> IntArray:
-        """Rows of the whole pool."""
-        return np.asarray(self.problem.candidates[numbers] + self.first_row)
-
     def _here(self, rows: IntArray) -> IntArray:
-        """Those of some rows of the whole pool that are here, as the shard numbers them."""
+        """The local numbers of those of the rows of the whole pool that lie in this shard."""
         local = rows - self.first_row
         return local[(local >= 0) & (local < len_of(self.problem.pool))]
 
     def _drop(self, picks: IntArray) -> None:
-        """Candidates of this shard that are picked."""
         if self.bounds is not None:
             self.bounds.drop(np.searchsorted(self.problem.candidates, self._here(picks)))

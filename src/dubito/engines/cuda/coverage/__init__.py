@@ -1,6 +1,6 @@
-"""The engine `cuda` for coverage: all pairs that can matter, found by tensor cores, settled, and picked in rounds.
+"""The engine `cuda` for coverage: tensor cores find the pairs that can matter; their exact kernels decide, in rounds.
 
-As on the CPU (`dubito.engines.cpu.coverage`) a pick adds something only within a row's limit, its distance to what is
-labeled. Here every candidate's pairs are settled at once, and so every gain is exact from the start; where there are
-too many for the memory, those of a front of candidates, in the order of upper bounds.
+A pick adds cover only to rows that are nearer to it than to the labeled points, as on the CPU
+(`dubito.engines.cpu.coverage`). Here all pairs are computed exactly at the start, so that all gains are exact. If the
+pairs do not fit into memory, only those of a front of candidates are, in the order of upper bounds.
 """

@@ -1,6 +1,6 @@
-"""The engine `cuda` for coverage: what it refuses, and when ``"auto"`` should take it.
+"""The engine `cuda` for coverage.
 
-Nothing of torch is imported until a problem is solved there, or asked about whose features are on a GPU already.
+Torch is imported only when a problem is solved, or if its features are on a GPU.
 """
 
 from dataclasses import dataclass
@@ -17,38 +17,38 @@ from dubito.matrix import len_of
 
 @dataclass(frozen=True, slots=True)
 class CudaCoverage:
-    """Exact picks on a GPU; see `dubito.engines.cuda.coverage`."""
+    """Coverage on a GPU; see `dubito.engines.cuda.coverage`."""
 
     name: ClassVar[str] = "cuda"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
     device: str = "cuda"
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
-        """What is missing on this machine, or does not fit on its GPU."""
+        """What is missing on this machine, or does not fit into the GPU's memory."""
         if problem.costs is not None:
-            return ["it takes no costs, as the engine 'cpu' does"]
+            return ["it does not support costs; the engine 'cpu' does"]
         reasons = missing(self.device, problem.pool.shape[1])
         if not reasons:
             try:
-                import_module("dubito.engines.cuda.coverage.memory").plan_for(problem, self.device)
+                import_module("dubito.engines.cuda.coverage.planning").plan_for(problem, self.device)
             except MemoryLimit as error:
                 return [error.problem]
         return reasons
 
     def pays(self, problem: CoverageProblem) -> bool:
-        """For features on the GPU, or enough pairs to bring them there."""
+        """If the features are on a GPU, or if there is enough work to copy them there."""
         n_products = len(problem.candidates) * len_of(problem.pool) * problem.pool.shape[1]
         return is_on_device(problem.pool) or n_products >= WORTHWHILE
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
-        """See `dubito.engines.cuda.coverage.cost`."""
-        found: Estimate = import_module("dubito.engines.cuda.coverage.cost").cost_of(problem, self.device, self.name)
+        found: Estimate = import_module("dubito.engines.cuda.coverage.planning").cost_of(
+            problem, self.device, self.name
+        )
         return found
 
     def catch_up(self, problem: CoverageProblem) -> None:
-        """Nothing: the distances it finds are not kept, since it finds them again sooner than they could be sent."""
+        """Known distances are not used: computing them again is faster than copying them."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
-        """All on the device."""
         solution: Solution = import_module("dubito.engines.cuda.coverage.solver").solve(problem, self.device)
         return solution

@@ -8,27 +8,27 @@ import torch
 
 from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach, finished, warm_reach
 from dubito.core.problem import Problem, Solution
-from dubito.engines.cuda.bounds import DeviceBounds, first_in_order, first_of
-from dubito.engines.cuda.coverage.memory import DeviceCoverPlan, plan_for
+from dubito.engines.cuda.bounds import DeviceBounds, first_in_order, first_threshold
+from dubito.engines.cuda.coverage.planning import DeviceCoverPlan, plan_for
 from dubito.engines.cuda.points import DevicePoints, DeviceReferences, DeviceSource, Slot, Tensor, to_device
-from dubito.engines.cuda.programs.cover import Marks, add_terms, cover_rounds
-from dubito.engines.cuda.programs.settling import settle
-from dubito.engines.cuda.programs.within import most_covered, pairs_within
+from dubito.engines.cuda.programs.exact import settle
+from dubito.engines.cuda.programs.pairs import most_covered, pairs_within
+from dubito.engines.cuda.programs.rounds import RoundState, add_terms, cover_rounds
 from dubito.engines.lazy.bounds import SMALLEST
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
 from dubito.matrix import FloatArray, IntArray, OnDevice, blocks, len_of
 
-# What there is to cover, on a device: points, weights, the cover so far, and how near a pick must come.
+# The state of a run: points, weights, the cover so far, and how near a pick must be to add cover.
 
 LARGEST_LIMIT = 1e37
 
 
-class Ground:
-    """The pool as coverage sees it. Rows are those of the pool."""
+class CoverState:
+    """The pool with its cover."""
 
     def __init__(self, problem: CoverageProblem, device: str, plan: DeviceCoverPlan) -> None:
-        self.problem, self.room = problem, plan.n_pairs
+        self.problem, self.max_pairs = problem, plan.n_pairs
         n_pool = len_of(problem.pool)
         points = DevicePoints(DeviceSource(problem.pool, device, is_resident=True), problem.metric)
         references = DeviceReferences(problem.references, points, 0, problem.largest, device)
@@ -44,7 +44,7 @@ class Ground:
             self.cover = torch.where(self.is_wanted, self.kernel(self.nearest), 0.0)
 
     def _nearest(self, points: DevicePoints, references: DeviceReferences, plan: DeviceCoverPlan) -> Tensor:
-        """(n,) exact squared distances to what is labeled, of the rows that want covering and of the sample."""
+        """(n,) exact squared distances to the nearest labeled point, for rows with a weight and for the sample."""
         problem, n_pool = self.problem, len_of(self.problem.pool)
         nearest = torch.full((n_pool,), torch.inf, dtype=torch.float64, device=self.exact.device)
         rows = np.union1d(np.flatnonzero(problem.weights > 0.0), problem.sample)
@@ -52,11 +52,11 @@ class Ground:
             return nearest
         plain = Problem(problem.pool, problem.references, rows, 1, metric=problem.metric, largest=problem.largest)
         bounds = DeviceBounds(plain, points, references, plan.sizes)
-        nearest[to_device(rows, nearest.device)] = settled(bounds)
+        nearest[to_device(rows, nearest.device)] = exact_squared(bounds)
         return nearest
 
     def _reach(self) -> float:
-        """R², as `dubito.core.coverage_reference.squared_reach` has it."""
+        """The squared reach, as in `dubito.core.coverage_reference.squared_reach`."""
         problem = self.problem
         if problem.radius is not None:
             return problem.radius * problem.radius
@@ -66,28 +66,27 @@ class Ground:
         return warm_reach(sample, problem.factor)
 
     def kernel(self, squared: Tensor) -> Tensor:
-        """How far a point covers another; the quotient is the reference's, so not by a number, which torch inverts."""
+        """The kernel of squared distances. Divides by a tensor, since torch multiplies by the inverse of a number."""
         near = (1.0 - squared / torch.full_like(squared[:1], self.reach)).clamp(min=0.0)
         return near * near
 
     def limits_now(self) -> Tensor:
-        """(n,) float32: squared distances, as products see them, within which a pick adds something; -1 for none."""
+        """(n,) float32: squared distances of prepared points up to which a pick adds cover to a row; -1 for none."""
         now = self.reach * ((1.0 - self.cover.sqrt()) * (1.0 + 1e-9) + 1e-12)
         scaled = (now.clamp(max=self.reach) * float(self.constants[Slot.TO_PRODUCTS])).clamp(max=LARGEST_LIMIT)
         limits = scaled.float() * (1.0 + 2.0**-20)
         return torch.where(self.is_live(), limits, -1.0)
 
     def is_live(self) -> Tensor:
-        """(n,) rows where a pick may still add something."""
+        """(n,) whether a pick may still add cover to a row."""
         return self.is_wanted & (self.cover < 1.0)
 
     def live_rows(self) -> Tensor:
-        """Their numbers."""
         return torch.nonzero(self.is_live())[:, 0]
 
 
-def settled(bounds: DeviceBounds) -> Tensor:
-    """(n,) exact squared distances of all candidates to what is labeled."""
+def exact_squared(bounds: DeviceBounds) -> Tensor:
+    """(n,) exact squared distances of all candidates to the nearest labeled point."""
     bounds.start(np.empty(0, dtype=np.int64))
     bounds.tighten_all()
     for span in blocks(len(bounds.value), bounds.sizes.rows):
@@ -95,14 +94,14 @@ def settled(bounds: DeviceBounds) -> Tensor:
     return bounds.value
 
 
-# The pairs of candidates on a device, settled: rows, kernels, and what each would add.
+# The pairs of candidates with the rows that they cover, with exact kernels.
 
-SETTLE_PAIRS = 1 << 24
-"""Pairs that are settled at a time."""
+EXACT_PAIRS = 1 << 24
+"""Number of pairs whose distances are computed at a time."""
 
 
 class TooManyPairs(Exception):
-    """There is no room for the pairs of so many candidates; the number says how many there are, at least."""
+    """The pairs of the candidates do not fit into memory; ``n_pairs`` is a lower bound on their number."""
 
     def __init__(self, n_pairs: int) -> None:
         super().__init__(n_pairs)
@@ -111,7 +110,7 @@ class TooManyPairs(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeviceLists:
-    """Pairs sorted by owner, a place among the candidates that were opened, and then by row of the pool."""
+    """Pairs sorted by owner (a position among the opened candidates) and then by row of the pool."""
 
     starts: Tensor
     owners: Tensor
@@ -119,137 +118,137 @@ class DeviceLists:
     kernels: Tensor
     terms: Tensor
     gains: Tensor
-    """(c,) what each owner adds."""
+    """(c,) the gain of each owner."""
 
 
-def open_lists(ground: Ground, numbers: Tensor, guess: int) -> DeviceLists:
-    """The pairs of candidates (c,), given by their rows in the pool; room is made for ``guess`` pairs at first."""
-    place = torch.full((len(ground.cover),), -1, dtype=torch.int32, device=numbers.device)
-    place[numbers] = torch.arange(len(numbers), dtype=torch.int32, device=numbers.device)
-    live = ground.live_rows()
-    everyone = torch.nonzero((place >= 0) | ground.is_live())[:, 0]
+def open_lists(state: CoverState, numbers: Tensor, guess: int) -> DeviceLists:
+    """The pairs of candidates (c,), given by their rows in the pool; ``guess`` is their expected number."""
+    position = torch.full((len(state.cover),), -1, dtype=torch.int32, device=numbers.device)
+    position[numbers] = torch.arange(len(numbers), dtype=torch.int32, device=numbers.device)
+    live = state.live_rows()
+    everyone = torch.nonzero((position >= 0) | state.is_live())[:, 0]
     if len(everyone) ** 2 <= 2 * len(live) * len(numbers):
-        lefts, rights = _search(ground, everyone, everyone, guess)
-        squared = _settled(ground, lefts, rights)
-        parts = [_entries(ground, place, lefts, rights, squared), _entries(ground, place, rights, lefts, squared)]
+        lefts, rights = _search(state, everyone, everyone, guess)
+        squared = _exact_pairs(state, lefts, rights)
+        parts = [_entries(state, position, lefts, rights, squared), _entries(state, position, rights, lefts, squared)]
     else:
-        lefts, rights = _search(ground, live, numbers, guess)
+        lefts, rights = _search(state, live, numbers, guess)
         is_other = lefts != rights
         lefts, rights = lefts[is_other], rights[is_other]
-        parts = [_entries(ground, place, lefts, rights, _settled(ground, lefts, rights))]
-    own = live[place[live] >= 0]
-    parts.append((place[own], own.int(), torch.ones(len(own), dtype=torch.float64, device=own.device)))
-    return _sorted(ground, parts, len(numbers))
+        parts = [_entries(state, position, lefts, rights, _exact_pairs(state, lefts, rights))]
+    own = live[position[live] >= 0]
+    parts.append((position[own], own.int(), torch.ones(len(own), dtype=torch.float64, device=own.device)))
+    return _sorted(state, parts, len(numbers))
 
 
-def _search(ground: Ground, rows: Tensor, others: Tensor, guess: int) -> tuple[Tensor, Tensor]:
-    """Pairs of rows of the pool, the other of which may be within the row's limit; either way about with themselves."""
-    limits = ground.limits_now()
-    near = ground.shaped if len(rows) == len(limits) else ground.shaped[rows]
-    far = near if others is rows else ground.shaped[others]
-    capacity = max(1, min(guess, ground.room))
+def _search(state: CoverState, rows: Tensor, others: Tensor, guess: int) -> tuple[Tensor, Tensor]:
+    """Pairs of rows whose distance may be within the limit of the first; of either if ``others`` is ``rows``."""
+    limits = state.limits_now()
+    near = state.shaped if len(rows) == len(limits) else state.shaped[rows]
+    far = near if others is rows else state.shaped[others]
+    capacity = max(1, min(guess, state.max_pairs))
     while True:
-        found = pairs_within(near, far, limits[rows], limits[others], ground.constants, capacity)
+        found = pairs_within(near, far, limits[rows], limits[others], state.constants, capacity)
         if found.n_found <= capacity:
             return rows[found.lefts.long()].int(), others[found.rights.long()].int()
-        if found.n_found > ground.room:
+        if found.n_found > state.max_pairs:
             raise TooManyPairs(found.n_found)
         capacity = found.n_found
 
 
-def _settled(ground: Ground, lefts: Tensor, rights: Tensor) -> Tensor:
-    spans = blocks(len(lefts), SETTLE_PAIRS)
-    parts = [settle(ground.exact, ground.exact, (lefts[span], rights[span])) for span in spans]
+def _exact_pairs(state: CoverState, lefts: Tensor, rights: Tensor) -> Tensor:
+    spans = blocks(len(lefts), EXACT_PAIRS)
+    parts = [settle(state.exact, state.exact, (lefts[span], rights[span])) for span in spans]
     return torch.cat([torch.empty(0, dtype=torch.float64, device=lefts.device), *parts])
 
 
 def _entries(
-    ground: Ground, place: Tensor, rows: Tensor, candidates: Tensor, squared: Tensor
+    state: CoverState, position: Tensor, rows: Tensor, candidates: Tensor, squared: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Owners, rows and kernels of the pairs at whose rows a candidate adds something."""
-    kernels, owners = ground.kernel(squared), place[candidates.long()]
-    is_kept = (kernels > ground.cover[rows.long()]) & (owners >= 0) & ground.is_wanted[rows.long()]
+    """Owners, rows and kernels of the pairs in which a candidate adds cover to a row."""
+    kernels, owners = state.kernel(squared), position[candidates.long()]
+    is_kept = (kernels > state.cover[rows.long()]) & (owners >= 0) & state.is_wanted[rows.long()]
     return owners[is_kept], rows[is_kept], kernels[is_kept]
 
 
-def _sorted(ground: Ground, parts: list[tuple[Tensor, Tensor, Tensor]], n_owners: int) -> DeviceLists:
+def _sorted(state: CoverState, parts: list[tuple[Tensor, Tensor, Tensor]], n_owners: int) -> DeviceLists:
     owners, rows, kernels = (torch.cat(part) for part in zip(*parts, strict=True))
-    order = (owners.long() * len(ground.cover) + rows).sort().indices
+    order = (owners.long() * len(state.cover) + rows).sort().indices
     owners, rows, kernels = owners[order], rows[order], kernels[order]
     starts = torch.zeros(n_owners + 1, dtype=torch.int64, device=rows.device)
     starts[1:] = torch.bincount(owners, minlength=n_owners).cumsum(0)
-    terms = (kernels - ground.cover[rows.long()]).clamp(min=0.0) * ground.weights[rows.long()]
+    terms = (kernels - state.cover[rows.long()]).clamp(min=0.0) * state.weights[rows.long()]
     return DeviceLists(starts, owners, rows, kernels, terms, add_terms(starts, terms))
 
 
-# Greedy picks on a device: those of the candidates that are open, in rounds, down to a level at a time.
+# Greedy picks among the opened candidates, in rounds.
 
 AHEAD = 3
-"""Candidates looked at in a stage, for each pick that is still wanted: many of them will fall."""
+"""Number of candidates considered in a stage, per remaining pick: the gains of many will decrease."""
 FIRST_PAIRS = 1 << 20
-ROOM = 2
-"""How many times the pairs that there should be are made room for."""
+SPARE = 2
+"""Memory is reserved for this multiple of the expected number of pairs."""
 
 
 class DeviceCover:
-    """A run: what is open, upper bounds on the others, and the picks so far. Candidates are numbered from 0."""
+    """A run: upper bounds on the gains and the picks so far. Candidates are numbered from 0."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground, problem = ground, ground.problem
-        self.numbers = to_device(problem.candidates, ground.cover.device)
-        self.bound = torch.full((len(self.numbers),), torch.inf, dtype=torch.float64, device=ground.cover.device)
-        """(n,) upper bounds on what candidates add; -1 once picked."""
-        self.together = len(self.numbers)
-        """Candidates that are opened together."""
+    def __init__(self, state: CoverState) -> None:
+        self.state, problem = state, state.problem
+        self.numbers = to_device(problem.candidates, state.cover.device)
+        self.bound = torch.full((len(self.numbers),), torch.inf, dtype=torch.float64, device=state.cover.device)
+        """(n,) upper bounds on the gains; -1 once picked."""
+        self.front_rows = len(self.numbers)
+        """Number of candidates that are opened together."""
         n_pool, m = len_of(problem.pool), len_of(problem.references)
-        self.guess = max(FIRST_PAIRS, ROOM * n_pool * n_pool // (m + 1)) if m else FIRST_PAIRS
+        self.guess = max(FIRST_PAIRS, SPARE * n_pool * n_pool // (m + 1)) if m else FIRST_PAIRS
         self.picks: list[Tensor] = []
         self.gains: list[Tensor] = []
         self.n_picks = 0
 
     def step(self) -> None:
-        """One front: open it, and pick from it all that comes before what is outside."""
-        n_left = self.ground.problem.budget - self.n_picks
-        front = first_in_order(self.bound, self.together)
+        """Open a front, and pick the candidates that come before all others."""
+        n_left = self.state.problem.budget - self.n_picks
+        front = first_in_order(self.bound, self.front_rows)
         if not len(front.rows):
-            # Nothing adds anything any more: the lowest numbers meet the budget.
+            # No candidate adds anything: fill the budget with the lowest numbers.
             zeros = torch.nonzero(self.bound == 0.0)[:n_left, 0]
             self._take(zeros, self.bound[zeros])
             return
         try:
-            lists = open_lists(self.ground, self.numbers[front.rows], self.guess)
+            lists = open_lists(self.state, self.numbers[front.rows], self.guess)
         except TooManyPairs as error:
-            self._make_fronts(len(front.rows), error.n_pairs)
+            self._shrink_front(len(front.rows), error.n_pairs)
             return
-        self.guess = max(FIRST_PAIRS, ROOM * len(lists.rows))
+        self.guess = max(FIRST_PAIRS, SPARE * len(lists.rows))
         self._pick(front.rows, lists, front.threshold, n_left)
 
-    def _make_fronts(self, n_tried: int, n_pairs: int) -> None:
-        """Open fewer at a time from now on, in the order of bounds, which there must be then."""
-        fewer = int(n_tried * self.ground.room / (ROOM * n_pairs))
-        self.together = max(1, min(fewer, n_tried // 2))
+    def _shrink_front(self, n_tried: int, n_pairs: int) -> None:
+        """Open fewer candidates at a time, in the order of their bounds."""
+        fewer = int(n_tried * self.state.max_pairs / (SPARE * n_pairs))
+        self.front_rows = max(1, min(fewer, n_tried // 2))
         if bool(torch.isinf(self.bound).any()):
-            self.bound = upper_bounds(self.ground, self.numbers)
+            self.bound = upper_bounds(self.state, self.numbers)
 
     def _pick(self, front: Tensor, lists: DeviceLists, outside: Threshold, n_left: int) -> None:
-        """Stage after stage, each down to a lower level, until the front has nothing more before what is outside."""
-        ground, gains = self.ground, lists.gains
-        marks = Marks(len(front), len(ground.cover), ground.cover.device)
-        # What is outside has a number among all candidates; those of the front ascend, too.
+        """Pick in stages, each down to a lower gain, until no more candidates come before those outside."""
+        state, gains = self.state, lists.gains
+        rounds = RoundState(len(front), len(state.cover), state.cover.device)
+        # The threshold with a position in the front instead of a number among all candidates.
         edge = Threshold(outside.value, int((front < outside.row).sum()) if outside.row >= 0 else -1)
         while True:
-            free = torch.where(marks.picked == 0, gains, -1.0)
-            level = first_of(edge, first_in_order(free, AHEAD * n_left).threshold)
+            free = torch.where(rounds.picked == 0, gains, -1.0)
+            level = first_threshold(edge, first_in_order(free, AHEAD * n_left).threshold)
             cover_rounds(
-                lists.starts, lists.owners, lists.rows, lists.kernels, lists.terms, ground.weights, ground.cover,
-                gains, marks, level,
+                lists.starts, lists.owners, lists.rows, lists.kernels, lists.terms, state.weights, state.cover,
+                gains, rounds, level,
             )  # fmt: skip
-            places = torch.nonzero(marks.picked)[:, 0]
-            if len(places) >= n_left or level == edge:
+            positions = torch.nonzero(rounds.picked)[:, 0]
+            if len(positions) >= n_left or level == edge:
                 break
-        added, order = torch.sort(gains[places], descending=True, stable=True)
+        added, order = torch.sort(gains[positions], descending=True, stable=True)
         self.bound[front] = gains
-        self._take(front[places[order[:n_left]]], added[:n_left])
+        self._take(front[positions[order[:n_left]]], added[:n_left])
 
     def _take(self, candidates: Tensor, added: Tensor) -> None:
         self.bound[candidates] = -1.0
@@ -258,7 +257,7 @@ class DeviceCover:
         self.n_picks += len(candidates)
 
     def found(self) -> tuple[IntArray, FloatArray]:
-        """Picks in order, and what each added."""
+        """The picks in order, and their gains."""
         nothing = np.empty(0, dtype=np.int64), np.empty(0)
         if not self.picks:
             return nothing
@@ -267,51 +266,51 @@ class DeviceCover:
         return picks, added
 
 
-def upper_bounds(ground: Ground, numbers: Tensor) -> Tensor:
-    """(c,) from products alone, of candidates given by their rows in the pool."""
-    live, bound = ground.live_rows(), torch.zeros(len(numbers), dtype=torch.float64, device=numbers.device)
+def upper_bounds(state: CoverState, numbers: Tensor) -> Tensor:
+    """(c,) upper bounds on the gains of candidates, given by their rows in the pool, from products."""
+    live, bound = state.live_rows(), torch.zeros(len(numbers), dtype=torch.float64, device=numbers.device)
     if len(live) == 0:
         return bound
-    largest = ground.weights.max()
-    # Weights over the largest, and no smaller than float32 has digits for.
-    weights = (ground.weights[live] / largest).clamp(min=1e-30).float() * (1.0 + 2.0**-20)
-    cover = (ground.cover[live] * (1.0 - 2.0**-20)).float()
-    reach = ground.reach * ground.shape.scale**2
-    most_covered(ground.shaped[live], ground.shaped[numbers], weights, cover, reach, ground.constants, bound)
+    largest = state.weights.max()
+    # Weights relative to the largest, and large enough for float32.
+    weights = (state.weights[live] / largest).clamp(min=1e-30).float() * (1.0 + 2.0**-20)
+    cover = (state.cover[live] * (1.0 - 2.0**-20)).float()
+    reach = state.reach * state.shape.scale**2
+    most_covered(state.shaped[live], state.shaped[numbers], weights, cover, reach, state.constants, bound)
     return torch.where(bound > 0.0, bound * (largest * (1.0 + 2.0**-20)) + SMALLEST, 0.0)
 
 
 def solve(problem: CoverageProblem, device: str) -> Solution:
-    """The reference's picks; after Ctrl-C a prefix of them.
+    """The picks of the reference; after Ctrl-C, a prefix of them.
 
-    Features that are on a GPU are solved on that one, others on the current one; on the current stream.
+    Runs on the GPU that holds the features, or else on the current one, in the current stream.
     """
     if isinstance(problem.pool, OnDevice):
         device = str(problem.pool.tensor.device)
     plan = plan_for(problem, device)
     with torch.no_grad(), torch.cuda.device(device) if device.startswith("cuda") else nullcontext():
-        ground = Ground(problem, device, plan)
-        if ground.reach == 0.0:
+        state = CoverState(problem, device, plan)
+        if state.reach == 0.0:
             return by_weight(problem)
-        cover: FloatArray = ground.cover.cpu().numpy()
+        cover: FloatArray = state.cover.cpu().numpy()
         before = float(add_rows(problem.weights * cover))
-        return _pick(ground, before)
+        return _pick(state, before)
 
 
-def _pick(ground: Ground, before: float) -> Solution:
-    problem, reporter = ground.problem, Reporter(ground.problem)
-    run, complete = DeviceCover(ground), True
+def _pick(state: CoverState, before: float) -> Solution:
+    problem, reporter = state.problem, Reporter(state.problem)
+    run, complete = DeviceCover(state), True
     try:
         while run.n_picks < problem.budget:
             run.step()
             reporter.report(run.n_picks, None)
     except KeyboardInterrupt:
         complete = False
-    return Solution((finished(problem, ground.reach, before, *run.found()),), complete)
+    return Solution((finished(problem, state.reach, before, *run.found()),), complete)
 
 
 def by_weight(problem: CoverageProblem) -> Solution:
-    """Without reach a candidate covers itself alone."""
+    """With reach 0, a candidate covers only itself."""
     weights = problem.weights[problem.candidates]
     picks = np.argsort(-weights, kind="stable")[: problem.budget]
     return Solution((finished(problem, 0.0, 0.0, picks, weights[picks]),))

@@ -1,1 +1,1 @@
-"""Triton programs of the engine `cuda`; its interpreter also runs them on a CPU."""
+"""The kernels of the engine `cuda`: Triton, which its interpreter can also run on a CPU, and CUDA C in `block/`."""

@@ -1,9 +1,11 @@
-"""Triton programs over pairs of points: what the nearest reference leaves, and the pairs near enough to matter.
+"""Triton kernels over pairs of points: bounds by the nearest reference, and the pairs that are near enough to matter.
 
-Each has a plain function around it that takes tensors. Numbers that differ from call to call are not compiled into a
-program, nor where the lengths of some references begin. Products run on tensor cores and only rule pairs out; what
-decides is `dubito.engines.cuda.programs.settling`.
+Each kernel has a function that takes tensors. Kernels are not specialized on numbers that differ from call to call, nor
+on the alignment of the references. Products run on tensor cores and only rule pairs out; decisions are made with the
+distances of `dubito.engines.cuda.programs.exact`.
 """
+
+from typing import NamedTuple
 
 import torch
 import triton
@@ -14,19 +16,19 @@ from dubito.engines.cuda.points import Shaped, Slot, Tensor
 ROWS = 128
 REFERENCES = 128
 WIDTH_BYTES = 128
-"""Of features multiplied at a time."""
+"""Bytes of features per row that are multiplied at a time."""
 FIRST_CAPACITY = 1 << 19
 PIECE = 1024
-"""Room for pairs comes in whole pieces: a kernel is compiled anew for an address that is not aligned."""
+"""Arrays of pairs have a multiple of this length: a kernel is compiled again for an address that is not aligned."""
 FULL_GRID = 264
-"""Programs that keep a large GPU busy: two on each multiprocessor."""
+"""Number of programs that uses a large GPU fully: two per multiprocessor."""
 
-# Triton lets programs see whole numbers of this kind alone.
+# Kernels can access global integers only as constexpr.
 LOOSE, SLACK, FLOOR = tl.constexpr(int(Slot.LOOSE)), tl.constexpr(int(Slot.SLACK)), tl.constexpr(int(Slot.FLOOR))
 TO_FEATURES, TO_PRODUCTS = tl.constexpr(int(Slot.TO_FEATURES)), tl.constexpr(int(Slot.TO_PRODUCTS))
 SMALLEST = tl.constexpr(int(Slot.SMALLEST))
 NO_REFERENCE = tl.constexpr(2**31 - 1)
-"""Beyond every count of references: what a row that is not there has seen."""
+"""Larger than every number of references: the ``seen`` of a row outside the block."""
 
 
 @triton.jit
@@ -78,10 +80,10 @@ def tighten(
     x: Shaped, y: Shaped, bound: Tensor, weights: Tensor, constants: Tensor, rows: Tensor | None = None,
     starts: Tensor | None = None,
 ) -> None:  # fmt: skip
-    """Lower upper bounds on squared priorities to what the nearest of some references leaves.
+    """Lower upper bounds on squared priorities by the nearest of the references y.
 
-    ``rows`` says which bounds the points x belong to, and ``starts`` (n,) how many references each of them may pass
-    over; by default bounds, weights and points go together. Rows that start alike should stand together.
+    ``rows`` are the numbers of the points x in the bounds and weights, by default in the same order; ``starts`` (n,) is
+    the number of references that each may skip. Rows with similar starts should be adjacent.
     """
     n_blocks = triton.cdiv(len(x.points), ROWS)
     n_parts = max(1, min(triton.cdiv(len(y.points), REFERENCES), FULL_GRID // n_blocks))
@@ -101,7 +103,7 @@ def _lower_size(lengths, constants):
 
 @triton.jit
 def _limit(height, weight, constants, WEIGHTED: tl.constexpr):
-    """What a lower bound may reach: as such, or times the weight of a pick."""
+    """The largest lower bound of a pair that matters; with WEIGHTED, of the bound times the weight of the pick."""
     if WEIGHTED:
         limit = height * tl.load(constants + TO_PRODUCTS) + tl.load(constants + SMALLEST)
     else:
@@ -151,22 +153,22 @@ def _near_pairs(
         is_near = is_near & (rows[:, None] < columns[None, :])
     is_near = is_near & is_row[:, None] & is_column[None, :]
     if tl.sum(is_near.to(tl.int32)) > 0:
-        nowhere = tl.zeros((ROWS, COLUMNS), tl.int32)
-        places = tl.atomic_add(count + nowhere, nowhere + 1, mask=is_near)
-        is_kept = is_near & (places < capacity)
-        tl.store(out_rows + places, rows[:, None] + nowhere, mask=is_kept)
-        tl.store(out_columns + places, columns[None, :] + nowhere, mask=is_kept)
+        zeros = tl.zeros((ROWS, COLUMNS), tl.int32)
+        positions = tl.atomic_add(count + zeros, zeros + 1, mask=is_near)
+        is_kept = is_near & (positions < capacity)
+        tl.store(out_rows + positions, rows[:, None] + zeros, mask=is_kept)
+        tl.store(out_columns + positions, columns[None, :] + zeros, mask=is_kept)
 
 
 def near_pairs(
     x: Shaped, y: Shaped, rows: Tensor, priorities: Tensor, weights: Tensor, constants: Tensor, precision: str,
     y_weights: Tensor | None = None, seen: Tensor | None = None, offset: int = 0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Pairs (of x, of y), in any order, near enough that the y may lower the squared priority of the x.
+    """Pairs (of x, of y), in any order, that are so near that y may lower the squared priority of x.
 
-    ``rows`` says which priorities and weights (n,) the points x have. A priority is scaled by its own weight, or by
-    that of the y where ``y_weights`` are given. Where x is y, each pair counts once, if it counts either way about;
-    otherwise an x may pass over the first ``seen`` (n,) references, of which y starts at ``offset``.
+    ``rows`` are the numbers of the points x in the priorities and weights (n,). Distances are scaled by the weight of
+    x, or by that of y if ``y_weights`` are given. If x is y, each pair is returned once, if either may lower the other;
+    otherwise each x skips its first ``seen`` (n,) references, where y starts at reference ``offset``.
     """
     capacity, is_symmetric, is_weighted = FIRST_CAPACITY, x is y, y_weights is not None
     n_rows, n_columns, d = len(x.points), len(y.points), x.points.shape[1]
@@ -187,3 +189,129 @@ def near_pairs(
 
 def _width(x: Tensor) -> int:
     return int(WIDTH_BYTES // x.element_size())
+
+
+# Coverage: all pairs of points within a limit, and upper bounds on what each point covers. A block of rows is compared
+# with a group of blocks of columns before the next one is, so that both are found in the cache.
+
+WITHIN_ROWS = 128
+WITHIN_COLUMNS = 128
+GROUP = 16
+"""Number of blocks of rows that are compared with a block of columns in succession."""
+MAX_INVERSE = 2.0**100
+SUM_MARGIN = tl.constexpr(1.0 + 2.0**-12)
+"""Covers the rounding of a kernel and of a sum over a block in float32."""
+NEAR_MARGIN = tl.constexpr(1.0 + 2.0**-21)
+"""Covers the rounding of a distance relative to the reach."""
+
+
+@triton.jit
+def _block_of(n_rows, n_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr, GROUP: tl.constexpr):
+    """The block of rows and the block of columns of a program."""
+    n_down, n_across = tl.cdiv(n_rows, ROWS), tl.cdiv(n_columns, COLUMNS)
+    first = tl.program_id(0) // (GROUP * n_across) * GROUP
+    size = tl.minimum(n_down - first, GROUP)
+    rest = tl.program_id(0) % (GROUP * n_across)
+    return first + rest % size, rest // size
+
+
+@triton.jit
+def _sizes(lengths, rows, n_rows, constants):
+    """Squared lengths minus the error bound of products."""
+    found = tl.load(lengths + rows, mask=rows < n_rows, other=0.0).to(tl.float64)
+    return (found * found * (1.0 - tl.load(constants + LOOSE)) - tl.load(constants + FLOOR)).to(tl.float32)
+
+
+@triton.jit(do_not_specialize=["capacity", "n_rows", "n_columns"])
+def _within(
+    x, y, x_lengths, y_lengths, x_limits, y_limits, constants, count, out_rows, out_columns, capacity, n_rows,
+    n_columns, d: tl.constexpr, SYMMETRIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    GROUP: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    down, across = _block_of(n_rows, n_columns, ROWS, COLUMNS, GROUP)
+    first = 0
+    if SYMMETRIC:
+        first = down * ROWS
+    if (across + 1) * COLUMNS <= first:
+        return
+    rows, columns = down * ROWS + tl.arange(0, ROWS), across * COLUMNS + tl.arange(0, COLUMNS)
+    is_row, is_column = rows < n_rows, columns < n_columns
+    products = _products(x, y, rows, columns, n_rows, n_columns, d, WIDTH, PRECISION)
+    x_sizes, y_sizes = _sizes(x_lengths, rows, n_rows, constants), _sizes(y_lengths, columns, n_columns, constants)
+    lowest = x_sizes[:, None] + y_sizes[None, :] - 2.0 * products
+    is_near = lowest <= tl.load(x_limits + rows, mask=is_row, other=-1.0)[:, None]
+    if SYMMETRIC:
+        is_near = is_near | (lowest <= tl.load(y_limits + columns, mask=is_column, other=-1.0)[None, :])
+        is_near = is_near & (rows[:, None] < columns[None, :])
+    is_near = is_near & is_row[:, None] & is_column[None, :]
+    if tl.sum(is_near.to(tl.int32)) > 0:
+        zeros = tl.zeros((ROWS, COLUMNS), tl.int32)
+        positions = tl.atomic_add(count + zeros, zeros.to(tl.int64) + 1, mask=is_near)
+        is_kept = is_near & (positions < capacity)
+        tl.store(out_rows + positions, rows[:, None] + zeros, mask=is_kept)
+        tl.store(out_columns + positions, columns[None, :] + zeros, mask=is_kept)
+
+
+class FoundPairs(NamedTuple):
+    """Pairs up to the capacity, and their total number."""
+
+    lefts: Tensor
+    rights: Tensor
+    n_found: int
+
+
+def pairs_within(
+    x: Shaped, y: Shaped, x_limits: Tensor, y_limits: Tensor, constants: Tensor, capacity: int
+) -> FoundPairs:
+    """Pairs of an x and a y whose squared distance may be within the limit of x.
+
+    If x is y, each pair is returned once, if it is within the limit of either. Pairs beyond ``capacity`` are only
+    counted. Limits are float32, in the units of prepared points.
+    """
+    count = torch.zeros(1, dtype=torch.int64, device=x_limits.device)
+    lefts, rights = torch.empty((2, capacity), dtype=torch.int32, device=x_limits.device)
+    n_rows, n_columns = len(x.points), len(y.points)
+    n_programs = triton.cdiv(n_rows, WITHIN_ROWS) * triton.cdiv(n_columns, WITHIN_COLUMNS)
+    _within[(n_programs,)](
+        x.points, y.points, x.lengths, y.lengths, x_limits, y_limits, constants, count, lefts, rights, capacity,
+        n_rows, n_columns, x.points.shape[1], x is y, WITHIN_ROWS, WITHIN_COLUMNS, GROUP, _width(x.points), "tf32",
+        num_warps=8,
+    )  # fmt: skip
+    found = int(count)
+    return FoundPairs(lefts[:found], rights[:found], found)
+
+
+@triton.jit(do_not_specialize=["n_rows", "n_columns"])
+def _most_covered(
+    x, y, x_lengths, y_lengths, weights, cover, reach, constants, out, n_rows, n_columns, d: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    down, across = _block_of(n_rows, n_columns, ROWS, COLUMNS, GROUP)
+    rows, columns = down * ROWS + tl.arange(0, ROWS), across * COLUMNS + tl.arange(0, COLUMNS)
+    is_row, is_column = rows < n_rows, columns < n_columns
+    products = _products(x, y, rows, columns, n_rows, n_columns, d, WIDTH, PRECISION)
+    x_sizes, y_sizes = _sizes(x_lengths, rows, n_rows, constants), _sizes(y_lengths, columns, n_columns, constants)
+    lowest = x_sizes[:, None] + y_sizes[None, :] - 2.0 * products
+    near = tl.minimum(tl.maximum(lowest * -tl.load(reach) + NEAR_MARGIN, 0.0), 1.0)
+    current = tl.load(cover + rows, mask=is_row, other=1.0)
+    more = tl.maximum(near * near * SUM_MARGIN - current[:, None], 0.0)
+    added = tl.sum(more * tl.load(weights + rows, mask=is_row, other=0.0)[:, None], axis=0)
+    tl.atomic_add(out + columns, added.to(tl.float64) * SUM_MARGIN, mask=is_column & (added > 0.0))
+
+
+def most_covered(
+    x: Shaped, y: Shaped, weights: Tensor, cover: Tensor, reach: float, constants: Tensor, out: Tensor
+) -> None:
+    """Add to ``out`` (y,) upper bounds on the cover that each y adds to the rows x.
+
+    ``weights`` (x,) are float32, rounded up, without underflow; ``cover`` (x,) is float32, rounded down. ``reach``
+    is the squared reach in the units of prepared points.
+    """
+    n_rows, n_columns = len(x.points), len(y.points)
+    n_programs = triton.cdiv(n_rows, WITHIN_ROWS) * triton.cdiv(n_columns, WITHIN_COLUMNS)
+    # The inverse of a tiny reach is limited to float32. A smaller inverse only raises the bounds.
+    inverse = torch.full((1,), min(1.0 / reach, MAX_INVERSE), dtype=torch.float32, device=out.device)
+    _most_covered[(n_programs,)](
+        x.points, y.points, x.lengths, y.lengths, weights, cover, inverse, constants, out, n_rows, n_columns,
+        x.points.shape[1], WITHIN_ROWS, WITHIN_COLUMNS, GROUP, _width(x.points), "tf32", num_warps=8,
+    )  # fmt: skip

@@ -1,25 +1,55 @@
-"""The Triton kernel that decides a front in rounds: all picks that are certain at once, then what they lower.
+"""Triton kernels that make greedy picks in rounds: all picks that are certain at once, then their effects.
 
-Its programs wait for each other, so that one launch goes through all rounds of a front.
+Greedy picks are ordered by priority (for coverage: by gain), largest first, ties by number, and priorities only
+decrease. So a candidate is certain to be picked, at its current priority, once it comes before every candidate that
+could lower it. A round picks all certain candidates and then updates the others.
+
+All programs of a launch synchronize between the phases of a round, so that one launch makes all rounds. They must run
+at the same time, so there are at most as many programs as multiprocessors.
 """
+
+from functools import cache
 
 import torch
 import triton
 import triton.language as tl
 
 from dubito.engines.cuda.points import Tensor
-from dubito.engines.cuda.programs.grid import meet, multiprocessors
 from dubito.engines.lazy.front import Threshold
 
-PAIRS = 1024
+ARRIVED = tl.constexpr(0)
+"""``control[0]``: the number of arrivals at synchronization points."""
+
+
+@triton.jit
+def synchronize(control, goal):
+    """Wait until all programs have arrived; ``goal`` is the total number of arrivals by then."""
+    tl.debug_barrier()
+    tl.atomic_add(control + ARRIVED, 1, sem="release")
+    while tl.atomic_add(control + ARRIVED, 0, sem="acquire") < goal:
+        pass
+    tl.debug_barrier()
+
+
+@cache
+def multiprocessors(device: torch.device) -> int:
+    """The number of multiprocessors; 1 on a CPU, where programs run one after another."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
 FLAGS = tl.constexpr(1)
-"""Where in ``control`` it stands whether a round got on: in turn one of three numbers, as the next is being cleared."""
-CONTROLS = 4
+"""``control[1:4]``: whether a round changed anything. Rounds use the three flags in turn; the next one is cleared."""
+CONTROLS = 5
+
+
+# Core-sets: a front of candidates, of which a pick lowers the priorities of its near neighbors.
+
+PAIRS = 1024
 
 
 @triton.jit
 def _effects(pairs, lefts, rights, squared, weights, priorities, picked, n_pairs, BY_PICK: tl.constexpr):
-    """Of each pair: places, priorities, whether picked, and what picking the one leaves to the other, now."""
+    """Of each pair: positions, the priorities after picking the other, whether these are lower, and who was picked."""
     is_pair = pairs < n_pairs
     left = tl.load(lefts + pairs, mask=is_pair, other=0)
     right = tl.load(rights + pairs, mask=is_pair, other=0)
@@ -60,7 +90,7 @@ def _rounds(
             tl.atomic_min(priorities + left, to_left, mask=lowers_left & right_picked)
             start += step
         goal += n_programs
-        meet(control, goal)
+        synchronize(control, goal)
         start = first
         while start < n_pairs:
             left, right, to_left, to_right, lowers_left, lowers_right, left_picked, right_picked = _effects(
@@ -73,23 +103,23 @@ def _rounds(
                 tl.store(flag, 1)
             start += step
         goal += n_programs
-        meet(control, goal)
+        synchronize(control, goal)
         start = first
         while start < n_rows:
-            places = start + tl.arange(0, BLOCK)
-            is_row = places < n_rows
-            height = tl.load(priorities + places, mask=is_row, other=-1.0, volatile=True)
-            number = tl.load(rows + places, mask=is_row, other=0)
-            is_free = tl.load(picked + places, mask=is_row, other=1, volatile=True) == 0
-            is_free = is_free & (tl.load(blocked + places, mask=is_row, other=turn, volatile=True) != turn)
+            positions = start + tl.arange(0, BLOCK)
+            is_row = positions < n_rows
+            height = tl.load(priorities + positions, mask=is_row, other=-1.0, volatile=True)
+            number = tl.load(rows + positions, mask=is_row, other=0)
+            is_free = tl.load(picked + positions, mask=is_row, other=1, volatile=True) == 0
+            is_free = is_free & (tl.load(blocked + positions, mask=is_row, other=turn, volatile=True) != turn)
             is_first = (height > level) | ((height == level) & (number < threshold_row))
             is_certain = is_free & is_first & (height > 0.0)
-            tl.store(picked + places, 1, mask=is_certain)
+            tl.store(picked + positions, 1, mask=is_certain)
             if tl.sum(is_certain.to(tl.int32)) > 0:
                 tl.store(flag, 1)
             start += step
         goal += n_programs
-        meet(control, goal)
+        synchronize(control, goal)
         going = tl.load(flag, volatile=True)
 
 
@@ -99,8 +129,7 @@ def decide(
 ) -> Tensor:  # fmt: skip
     """(K,) which candidates of a front are picked before the threshold; lowers ``priorities`` (K,) by the picks.
 
-    ``pairs`` are places in the front, ``squared`` their squared distances. All programs must run at once, so there are
-    no more of them than multiprocessors.
+    ``pairs`` are positions in the front, ``squared`` their squared distances.
     """
     lefts, rights = pairs
     n_programs = min(multiprocessors(rows.device), triton.cdiv(max(len(lefts), len(rows)), PAIRS))
@@ -112,3 +141,220 @@ def decide(
         len(lefts), len(rows), by_pick, PAIRS, enable_fp_fusion=False, num_warps=8,
     )  # fmt: skip
     return picked > 0
+
+
+# Coverage: a pick lowers the gains of the candidates that cover the same rows. Sums are added in the reference's order.
+
+COVER_PAIRS = 1024
+COVER_SUMS = 128
+"""Number of candidates whose terms one program adds at a time."""
+LAST_TURN = tl.constexpr(4)
+"""``control[4]``: the number of the last round."""
+NO_OWNER = tl.constexpr(2**31 - 1)
+N_TERMS = tl.constexpr(8)
+"""Number of terms of a candidate that are read at a time."""
+
+
+@triton.jit
+def _pair(pairs, owners, rows, kernels, cover, gains, picked, level, level_owner, n_pairs):
+    """Of each pair: owner, row, kernel, the owner's gain, and whether the owner may be picked and adds cover here."""
+    is_pair = pairs < n_pairs
+    owner = tl.load(owners + pairs, mask=is_pair, other=0)
+    row = tl.load(rows + pairs, mask=is_pair, other=0)
+    kernel = tl.load(kernels + pairs, mask=is_pair, other=0.0)
+    current = tl.load(cover + row, mask=is_pair, other=2.0, volatile=True)
+    gain = tl.load(gains + owner, mask=is_pair, other=-1.0, volatile=True)
+    is_free = tl.load(picked + owner, mask=is_pair, other=1, volatile=True) == 0
+    is_first = (gain > level) | ((gain == level) & (owner < level_owner))
+    return owner, row, kernel, gain, is_pair & is_free & is_first & (kernel > current)
+
+
+@triton.jit
+def _columns(tile, LANES: tl.constexpr):
+    """The eight columns of a tile."""
+    even, odd = tl.split(tl.reshape(tile, (LANES, 4, 2)))
+    even_0, even_2 = tl.split(tl.reshape(even, (LANES, 2, 2)))
+    odd_1, odd_3 = tl.split(tl.reshape(odd, (LANES, 2, 2)))
+    c0, c4 = tl.split(even_0)
+    c2, c6 = tl.split(even_2)
+    c1, c5 = tl.split(odd_1)
+    c3, c7 = tl.split(odd_3)
+    return c0, c1, c2, c3, c4, c5, c6, c7
+
+
+@triton.jit
+def _sums(owner, is_wanted, starts, terms, LANES: tl.constexpr):
+    """The sums of the terms of each owner, added one after another."""
+    begin = tl.load(starts + owner, mask=is_wanted, other=0)
+    n_terms = tl.load(starts + owner + 1, mask=is_wanted, other=0) - begin
+    total = tl.zeros((LANES,), tl.float64)
+    most, done = tl.max(n_terms), 0
+    while done < most:
+        position = done + tl.arange(0, N_TERMS)
+        is_term = position[None, :] < n_terms[:, None]
+        tile = tl.load(terms + begin[:, None] + position[None, :], mask=is_term, other=0.0, volatile=True)
+        c0, c1, c2, c3, c4, c5, c6, c7 = _columns(tile, LANES)
+        total = total + c0
+        total = total + c1
+        total = total + c2
+        total = total + c3
+        total = total + c4
+        total = total + c5
+        total = total + c6
+        total = total + c7
+        done += N_TERMS
+    return total
+
+
+@triton.jit(do_not_specialize=["level_owner", "n_pairs", "n_owners", "n_rows", "turn"])
+def _cover(
+    starts, owners, rows, kernels, terms, weights, cover, gains, picked, best, first, blocked, touched, dirty,
+    level_at, level_owner, control, turn, n_pairs, n_owners, n_rows, BLOCK: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    n_programs, here = tl.num_programs(0), tl.program_id(0)
+    goal, going = 0, 1
+    level = tl.load(level_at)
+    while going > 0:
+        turn += 1
+        flag = control + FLAGS + turn % 3
+        tl.store(control + FLAGS + (turn + 1) % 3, 0)
+        start = here * BLOCK
+        while start < n_pairs:
+            _, row, _, gain, is_live = _pair(
+                start + tl.arange(0, BLOCK), owners, rows, kernels, cover, gains, picked, level, level_owner, n_pairs
+            )
+            tl.atomic_max(best + row, gain, mask=is_live)
+            start += n_programs * BLOCK
+        goal += n_programs
+        synchronize(control, goal)
+        start = here * BLOCK
+        while start < n_pairs:
+            owner, row, _, gain, is_live = _pair(
+                start + tl.arange(0, BLOCK), owners, rows, kernels, cover, gains, picked, level, level_owner, n_pairs
+            )
+            is_best = is_live & (tl.load(best + row, mask=is_live, other=-1.0, volatile=True) == gain)
+            tl.atomic_min(first + row, owner, mask=is_best)
+            start += n_programs * BLOCK
+        goal += n_programs
+        synchronize(control, goal)
+        start = here * BLOCK
+        while start < n_pairs:
+            owner, row, _, gain, is_live = _pair(
+                start + tl.arange(0, BLOCK), owners, rows, kernels, cover, gains, picked, level, level_owner, n_pairs
+            )
+            is_late = is_live & (tl.load(first + row, mask=is_live, other=0, volatile=True) != owner)
+            tl.store(blocked + owner, turn, mask=is_late)
+            start += n_programs * BLOCK
+        goal += n_programs
+        synchronize(control, goal)
+        start = here * BLOCK
+        while start < n_owners:
+            owner = start + tl.arange(0, BLOCK)
+            is_owner = owner < n_owners
+            gain = tl.load(gains + owner, mask=is_owner, other=-1.0, volatile=True)
+            is_free = tl.load(picked + owner, mask=is_owner, other=1, volatile=True) == 0
+            is_free = is_free & (tl.load(blocked + owner, mask=is_owner, other=turn, volatile=True) != turn)
+            is_first = (gain > level) | ((gain == level) & (owner < level_owner))
+            is_certain = is_free & is_first & (gain > 0.0)
+            tl.store(picked + owner, turn, mask=is_certain)
+            if tl.sum(is_certain.to(tl.int32)) > 0:
+                tl.store(flag, 1)
+            start += n_programs * BLOCK
+        start = here * BLOCK
+        while start < n_rows:
+            row = start + tl.arange(0, BLOCK)
+            tl.store(best + row, -1.0, mask=row < n_rows)
+            tl.store(first + row, NO_OWNER, mask=row < n_rows)
+            start += n_programs * BLOCK
+        goal += n_programs
+        synchronize(control, goal)
+        going = tl.load(flag, volatile=True)
+        start = here * BLOCK
+        while start < n_pairs:
+            pairs = start + tl.arange(0, BLOCK)
+            is_pair = pairs < n_pairs
+            owner = tl.load(owners + pairs, mask=is_pair, other=0)
+            is_new = is_pair & (tl.load(picked + owner, mask=is_pair, other=0, volatile=True) == turn)
+            row = tl.load(rows + pairs, mask=is_new, other=0)
+            kernel = tl.load(kernels + pairs, mask=is_new, other=0.0)
+            is_more = is_new & (kernel > tl.load(cover + row, mask=is_new, other=2.0, volatile=True))
+            tl.atomic_max(cover + row, kernel, mask=is_more)
+            tl.store(touched + row, turn, mask=is_more)
+            start += n_programs * BLOCK
+        goal += n_programs
+        synchronize(control, goal)
+        start = here * BLOCK
+        while start < n_pairs:
+            pairs = start + tl.arange(0, BLOCK)
+            is_pair = pairs < n_pairs
+            row = tl.load(rows + pairs, mask=is_pair, other=0)
+            is_due = is_pair & (tl.load(touched + row, mask=is_pair, other=0, volatile=True) == turn)
+            owner = tl.load(owners + pairs, mask=is_due, other=0)
+            kernel = tl.load(kernels + pairs, mask=is_due, other=0.0)
+            above = tl.maximum(kernel - tl.load(cover + row, mask=is_due, other=2.0, volatile=True), 0.0)
+            term = above * tl.load(weights + row, mask=is_due, other=0.0)
+            tl.store(terms + pairs, term, mask=is_due)
+            tl.store(dirty + owner, turn, mask=is_due)
+            start += n_programs * BLOCK
+        goal += n_programs
+        synchronize(control, goal)
+        start = here * LANES
+        while start < n_owners:
+            owner = start + tl.arange(0, LANES)
+            is_owner = owner < n_owners
+            is_due = is_owner & (tl.load(dirty + owner, mask=is_owner, other=0, volatile=True) == turn)
+            is_due = is_due & (tl.load(picked + owner, mask=is_owner, other=1, volatile=True) == 0)
+            if tl.sum(is_due.to(tl.int32)) > 0:
+                tl.store(gains + owner, _sums(owner, is_due, starts, terms, LANES), mask=is_due)
+            start += n_programs * LANES
+        goal += n_programs
+        synchronize(control, goal)
+    tl.store(control + LAST_TURN, turn)
+
+
+@triton.jit(do_not_specialize=["n_owners"])
+def _add_terms(starts, terms, gains, n_owners, LANES: tl.constexpr):
+    owner = tl.program_id(0) * LANES + tl.arange(0, LANES)
+    is_owner = owner < n_owners
+    tl.store(gains + owner, _sums(owner, is_owner, starts, terms, LANES), mask=is_owner)
+
+
+def add_terms(starts: Tensor, terms: Tensor) -> Tensor:
+    """(c,) sums of the terms of each owner, which start at ``starts[c]``, added one after another."""
+    gains = torch.zeros(len(starts) - 1, dtype=torch.float64, device=terms.device)
+    if len(gains):
+        _add_terms[(triton.cdiv(len(gains), COVER_SUMS),)](
+            starts, terms, gains, len(gains), COVER_SUMS, enable_fp_fusion=False
+        )
+    return gains
+
+
+class RoundState:
+    """The state of candidates and rows of the pool between calls of `cover_rounds`."""
+
+    def __init__(self, n_owners: int, n_rows: int, device: Tensor) -> None:
+        self.picked, self.blocked, self.dirty = torch.zeros((3, n_owners), dtype=torch.int32, device=device)
+        """The last round in which a candidate was picked, was blocked, or had its gain changed; 0 if none."""
+        self.touched = torch.zeros(n_rows, dtype=torch.int32, device=device)
+        self.first = torch.full((n_rows,), NO_OWNER.value, dtype=torch.int32, device=device)
+        self.best = torch.full((n_rows,), -1.0, dtype=torch.float64, device=device)
+        self.turn = 0
+
+
+def cover_rounds(
+    starts: Tensor, owners: Tensor, rows: Tensor, kernels: Tensor, terms: Tensor, weights: Tensor, cover: Tensor,
+    gains: Tensor, state: RoundState, threshold: Threshold,
+) -> None:  # fmt: skip
+    """Pick all candidates that come before the threshold. The gain of a picked candidate stays in ``gains``.
+
+    Pairs are sorted by owner and then by row. ``cover`` and ``terms`` are updated.
+    """
+    n_programs = min(multiprocessors(cover.device), triton.cdiv(max(len(owners), len(gains), 1), COVER_PAIRS))
+    control = torch.zeros(CONTROLS, dtype=torch.int32, device=cover.device)
+    level = torch.full((1,), threshold.value, dtype=torch.float64, device=cover.device)
+    _cover[(n_programs,)](
+        starts, owners, rows, kernels, terms, weights, cover, gains, state.picked, state.best, state.first,
+        state.blocked, state.touched, state.dirty, level, threshold.row, control, state.turn, len(owners), len(gains),
+        len(cover), COVER_PAIRS, COVER_SUMS, enable_fp_fusion=False, num_warps=8,
+    )  # fmt: skip
+    state.turn = int(control[LAST_TURN.value])

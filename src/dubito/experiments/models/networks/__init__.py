@@ -1,1 +1,1 @@
-"""Networks of torch: how they are trained, which are refused, and VGG16."""
+"""Networks of torch: how they are trained, and which are refused."""

@@ -1,6 +1,6 @@
 """One network in training: weights of its own, Adam, and a step that finds all it needs on the device.
 
-Every network is trained by this class, alone (`fitting.train`) or in a lane of a GPU (`dubito.experiments.lanes`): what
+Every network is trained by this class, alone (`train`) or beside others on a GPU: what
 a step means is written here once.
 """
 

@@ -1,7 +1,7 @@
 """What networks by name have in common: how they are trained, and what the runner asks of them. Extra ``torch``.
 
-Distances are measured between what goes into the last layer, the head. On a GPU the cells of an experiment are trained
-side by side (`dubito.experiments.lanes`); on a CPU each is trained by itself (`fitting.train`), by the same steps.
+Distances are measured between what goes into the last layer, the head. On a GPU the runs of an experiment are trained
+side by side (the runner of that name); on a CPU each is trained by itself (`learner.train`), by the same steps.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Trainable(Model, Protocol):
-    """A model whose cells can be trained side by side: a network, its head, and how it is trained."""
+    """A model whose runs can be trained side by side: a network, its head, and how it is trained."""
 
     @property
     def head(self) -> str:
@@ -65,7 +65,7 @@ class Slow(Trainable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Network(OnHost):
-    """How VGG16 and modules of one's own are trained: as the paper does by default."""
+    """How modules of one's own are trained: as the paper does by default."""
 
     epochs: int = 30
     """Passes over the labels in the first turn."""
@@ -110,9 +110,9 @@ class Network(OnHost):
         return self.training.is_on_gpu
 
     @property
-    def side_by_side(self) -> bool:
-        """On a GPU."""
-        return self.on_gpu
+    def runner(self) -> str:
+        """On a GPU all networks of an experiment train together."""
+        return "side-by-side" if self.on_gpu else "one-by-one"
 
     def facts(self) -> dict[str, str]:
         """The device that was found, the precision, and how minibatches follow one another."""

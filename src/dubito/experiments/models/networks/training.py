@@ -66,7 +66,7 @@ class Training:
 
 # The steps of a turn: which rows are in each minibatch, and at which learning rate it is learned from.
 #
-# One meaning for every network, trained alone on a CPU or side by side in the lanes of a GPU.
+# One meaning for every network, trained alone on a CPU or side by side on a GPU.
 
 
 class Steps:
@@ -103,6 +103,18 @@ class Steps:
 def n_steps(labels: int, epochs: int, batch: int) -> int:
     """Minibatches of a turn, at least one an epoch."""
     return max(epochs, epochs * labels // batch)
+
+
+def rows_trained(labels: IntArray, training: Training, *, from_scratch: bool) -> int:
+    """Rows that a run with these labels (rounds + 1,) trains on in all turns, counted once per epoch.
+
+    Examples
+    --------
+    >>> rows_trained(np.array([20, 30]), Training(3, 2, 0.1, False, 8, "cpu"), from_scratch=False)
+    120
+    """
+    later_epochs = training.epochs if from_scratch else training.later_epochs
+    return int(training.epochs * labels[0] + later_epochs * labels[1:].sum())
 
 
 def minibatches(rows: IntArray, epochs: int, batch: int, seed: int) -> "torch.Tensor":

@@ -1,30 +1,30 @@
-// Which children live on: by score, then by the parent's rank, then by priority; of those that are one set, the first.
+// The children that remain: by score, then by the parent's rank, then by priority; of equal sets, the first.
 
 constexpr unsigned NEAREST = 0, FARTHEST = ALL - 1, NONE = ALL;
 
-// How far a child stays behind another, in order, as a number from NEAREST to FARTHEST; exact between these.
+// How much worse a child is than another, as a number from NEAREST to FARTHEST; exact between these.
 __device__ inline unsigned distance(Score worth, Score behind) {
     const Score apart = worth - behind, half = 1LL << 31;
     return apart < -half ? NEAREST : apart > half - 2 ? FARTHEST : (unsigned)(apart + half);
 }
 
-// A configuration at hand.
+// A configuration, in the registers of a warp.
 struct Mine {
-    int keys[PER_LANE];  // In a lane's slots.
-    int lowest;  // Keys from here on are proposed.
+    int keys[PER_LANE];  // Of the lane's slots.
+    int lowest;  // Keys of at least this value are proposed.
     uint4 picked, proposed;
-    Score total, ahead;  // Its score, and how far the last configuration's stays behind.
-    bool is_short;  // Whether something that is not on the list may come before what it proposes.
+    Score total, ahead;  // Its score, and its lead over the last configuration.
+    bool is_short;  // Whether a candidate that is not on the list may come before its proposals.
 };
 
-// The slots whose keys reach a key.
+// The slots with at least this key.
 __device__ inline uint4 reaching(const Mine &mine, int key) {
     return make_uint4(__ballot_sync(ALL, mine.keys[0] >= key), __ballot_sync(ALL, mine.keys[1] >= key),
                       __ballot_sync(ALL, mine.keys[2] >= key), __ballot_sync(ALL, mine.keys[3] >= key));
 }
 
-// Let a configuration not propose what would make it what an earlier one becomes: where the two are one pick apart, the
-// other's odd pick, if the other may take its own.
+// Remove proposals that would create the same set as an earlier configuration: if the two differ in one pick, the
+// other's pick, provided that the other may propose this configuration's.
 __device__ inline void leave_out_twins(Block &block, Mine &mine) {
     Shared &shared = block.shared;
     bool is_twin = false;
@@ -48,7 +48,7 @@ __device__ inline void leave_out_twins(Block &block, Mine &mine) {
     }
 }
 
-// Which slot a configuration proposes in each lane, in order; -1 in lanes beyond.
+// The slot that a configuration proposes in each lane, in order; -1 in the remaining lanes.
 __device__ inline int spread_out(Block &block, const Mine &mine) {
     const unsigned before = (1u << block.lane) - 1u;
     unsigned char *proposed = block.shared.proposed[block.rank];
@@ -63,10 +63,10 @@ __device__ inline int spread_out(Block &block, const Mine &mine) {
     return block.lane < n_before ? proposed[block.lane] : -1;
 }
 
-// Keep the children of a configuration that may live on, of all that it proposes: one to a lane.
+// Keep those proposed children of a configuration that may remain: one per lane.
 //
-// If each of the first width / m configurations has m children no farther behind than some distance, then no child
-// farther behind lives on. ``reach`` has that distance for every m, and the least of them leaves few children.
+// If each of the first width / m configurations has m children within some distance of the best, then no child beyond
+// that distance remains. ``reach`` has this distance for every m; the smallest leaves few children.
 __device__ inline void keep_children(Block &block, Mine &mine, int n_live) {
     Shared &shared = block.shared;
     const int width = block.task.width, lane = block.lane, rank = block.rank;
@@ -84,7 +84,7 @@ __device__ inline void keep_children(Block &block, Mine &mine, int n_live) {
     const unsigned reach = lane < width ? shared.reach[lane] : NONE;
     const unsigned farthest = ~(unsigned)warp_max((int)(~reach ^ 1u << 31)) ^ 1u << 31;
     const int many = 32 - __clz(__ballot_sync(ALL, reach == farthest));
-    // Of children as far behind as that, those of the first configurations come first, if it is so exactly.
+    // Of children at exactly this distance, those of the first configurations come first.
     const bool is_early = rank * many < width || farthest == NEAREST || farthest == FARTHEST;
     const bool is_kept = slot >= 0 && (behind < farthest || (behind == farthest && is_early));
     const unsigned kept = __ballot_sync(ALL, is_kept);
@@ -99,7 +99,7 @@ __device__ inline void keep_children(Block &block, Mine &mine, int n_live) {
     __syncthreads();
 }
 
-// Rank the children that may live on, by counting; how many do. All warps come here, configurations being published.
+// Rank the children that may remain, by counting; returns their number. All warps call this after publishing.
 __device__ inline int rank_children(Block &block, Mine &mine, int n_live) {
     Shared &shared = block.shared;
     const int width = block.task.width, lane = block.lane;

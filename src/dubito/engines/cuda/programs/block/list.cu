@@ -1,6 +1,6 @@
-// The short list: drawn from the front, and drawn again when a configuration may need others.
+// The short list: built from the front, and built again when a configuration may need other candidates.
 
-// Note who holds a pick: all configurations, or some. One thread for each pick.
+// Record whether all configurations have a pick, or which of them. One thread per pick.
 __device__ void note_holders(Block &block, const Pick &pick, unsigned holders, int n_live) {
     Shared &shared = block.shared;
     if (holders == ALL >> (32 - n_live)) {
@@ -12,13 +12,13 @@ __device__ void note_holders(Block &block, const Pick &pick, unsigned holders, i
     }
 }
 
-// Lower keys (n,) by a pick; a warp together.
+// Lower keys (n,) by a pick; executed by a warp.
 __device__ inline void lower_by(const Task &task, int *keys, const Pick &pick, int lane) {
     if (lane == 0) atomicMin(keys + pick.place, -1);
     for (int at = pick.begin + lane; at < pick.end; at += 32) atomicMin(keys + task.others[at], task.left[at]);
 }
 
-// Lower the base by picks that all configurations hold.
+// Lower the base by picks that all configurations have in common.
 __device__ void lower_base(Block &block) {
     __syncthreads();
     for (int number = block.rank; number < block.shared.n_common; number += block.n_warps)
@@ -30,7 +30,7 @@ __device__ inline Pick pick_at(const Task &task, int place) {
     return {place, task.starts[place], task.starts[place + 1]};
 }
 
-// What configurations bring along from before this front.
+// The picks of configurations from before this front.
 __device__ void bring_own(Block &block) {
     const Task &task = block.task;
     for (int at = threadIdx.x; at < task.n; at += blockDim.x) task.base[at] = task.start[at];
@@ -45,7 +45,7 @@ __device__ void bring_own(Block &block) {
     lower_base(block);
 }
 
-// Leave a list: its picks are common by now, or some configurations' own.
+// Close a list: its picks are now common, or belong to some configurations.
 __device__ void leave_list(Block &block, int n_live) {
     Shared &shared = block.shared;
     if (threadIdx.x == 0) shared.n_own = shared.n_common = 0;
@@ -60,7 +60,7 @@ __device__ void leave_list(Block &block, int n_live) {
     lower_base(block);
 }
 
-// What configurations hold beyond common picks, as rows of keys over the whole front.
+// The configurations as rows of keys of the whole front.
 __device__ void tell_rows(Block &block, int n_live) {
     const Task &task = block.task;
     for (int at = threadIdx.x; at < task.n; at += blockDim.x) {
@@ -74,7 +74,7 @@ __device__ void tell_rows(Block &block, int n_live) {
     __syncthreads();
 }
 
-// Of counts of keys in buckets, and of those above all: from which bucket on there are no more than ``room``. A warp.
+// The first bucket such that it and all later ones hold at most ``room`` keys. Executed by a warp.
 __device__ inline void find_bucket(Block &block, int under, int shift, int room) {
     constexpr int MINE = BUCKETS / 32;
     const int *count = block.drawing.count + MINE * block.lane;
@@ -95,7 +95,7 @@ __device__ inline void find_bucket(Block &block, int under, int shift, int room)
     if (block.lane == 0) block.shared.level = under + (lowest << shift);
 }
 
-// A key, not under the bar, that no more than ``room`` candidates reach, and nearly so many. ``highest`` is shared.
+// A key, not below the threshold, that at most ``room`` candidates reach, and nearly as many. ``highest`` is shared.
 __device__ int find_level(Block &block, const int *highest, int room) {
     Shared &shared = block.shared;
     int under = max(*block.task.bar, 0), top = block.task.n_keys;
@@ -113,15 +113,15 @@ __device__ int find_level(Block &block, const int *highest, int room) {
         __syncthreads();
         const int level = shared.level;
         if (level == under || shift == 0 || 4 * shared.n_above >= 3 * room) return level;
-        // One bucket has too many: look into it alone.
+        // One bucket has too many keys: divide it.
         top = level;
         under = level - (1 << shift);
         __syncthreads();
     }
 }
 
-// Collect the candidates from a level on, and the configurations' own; returns the level. Candidates go by what common
-// picks leave to them; or by what they have in the configuration where they have most, which ``task.keys`` must tell.
+// Collect the candidates from a level on and the configurations' own picks; returns the level. Candidates are compared
+// by their key after the common picks, or by their highest key over the configurations in ``task.keys``.
 __device__ int collect(Block &block, bool by_rows, int n_live) {
     const Task &task = block.task;
     Shared &shared = block.shared;
@@ -146,7 +146,7 @@ __device__ int collect(Block &block, bool by_rows, int n_live) {
     return level;
 }
 
-// Give the candidates slots, those of the highest score first.
+// Assign slots to the candidates by score, highest first.
 __device__ void give_slots(Block &block) {
     Shared &shared = block.shared;
     Drawing &drawing = block.drawing;
@@ -179,7 +179,7 @@ __device__ void give_slots(Block &block) {
     __syncthreads();
 }
 
-// What picks to come would leave to the others on the list. Two loads are under way before the first is used.
+// The keys of all candidates on the list after each further pick. Two loads are started before the first is used.
 __device__ void fill_low(Block &block) {
     const Task &task = block.task;
     for (int slot = block.rank; slot < block.shared.n_drawn; slot += 2 * block.n_warps) {
@@ -199,7 +199,7 @@ __device__ void fill_low(Block &block) {
     }
 }
 
-// Fill in what the base, own picks and picks to come leave to the candidates on the list.
+// Compute the keys of candidates on the list after common picks, own picks and further picks.
 __device__ void fill_list(Block &block, int n_live) {
     const Task &task = block.task;
     Shared &shared = block.shared;

@@ -1,9 +1,9 @@
-// What one block of threads keeps of a beam. `dubito.engines.cuda.block` has the other side of `Task`, as `BlockTask`,
-// and defines what is written in capitals and not here.
+// The state of a beam in a thread block. `BlockTask` in `dubito.engines.cuda.beam` mirrors `Task`, and that module
+// defines the constants in capitals that are not defined here.
 //
-// A warp is a configuration, by rank. Of the front only a short list is looked at, candidates with the highest keys:
-// each has a slot, and slots are in the order of scores, highest first. Of every 32 slots a lane has one. Sets of slots
-// are bits, which all lanes have alike.
+// Each warp processes one configuration; its number is the rank. Only a short list of the front, the candidates with the
+// highest keys, is processed: each has a slot, in the order of scores, highest first. A lane has one of every 32 slots.
+// Sets of slots are bit masks, which are equal in all lanes.
 
 typedef long long Score;
 
@@ -15,18 +15,18 @@ constexpr Score NO_CHILD = -(1LL << 62);
 enum Outcome { RAN_OUT, DONE, STUCK };
 
 struct Task {
-    // The board: keys (n,); of each pick from starts[pick] on, whom it lowers and to which keys; scores (n,).
+    // The front: keys (n,); for each pick, from starts[pick] on, the candidates it lowers and their keys; scores (n,).
     const int *start, *starts, *others, *left, *bar;
     const Score *gains;
-    // Places that some configurations hold (n_own,), who does (n_live, n_own), and their scores (n_live,).
+    // Positions that only some configurations picked (n_own,), which (n_live, n_own), and their scores (n_live,).
     const long long *own;
     const unsigned char *is_held;
     const Score *totals;
-    int *base;  // (n,) keys that common picks leave.
-    int *keys;  // (width, n) of the configurations in the end, and their scores.
+    int *base;  // (n,) keys after the common picks.
+    int *keys;  // (width, n) keys of the configurations at the end, and their scores.
     Score *last_totals;
-    int4 *past;  // (limit, width) of each step the parent's rank, the pick's place and its key; and nothing.
-    int *control;  // Steps made, configurations, and the outcome.
+    int4 *past;  // (limit, width) for each step: the parent's rank, the pick's position, its key, and 0.
+    int *control;  // Number of steps, number of configurations, outcome.
     int n, n_keys, n_own, n_live, width, limit;
 };
 
@@ -36,22 +36,22 @@ struct Child {
     unsigned number;  // The parent's rank times SLOTS, and the slot.
 };
 
-// A pick, and where those that it lowers begin and end.
+// A pick, and the range of the candidates that it lowers.
 struct Pick {
     int place, begin, end;
 };
 
 struct Shared {
     Score gain[SLOTS];
-    Pick listed[SLOTS];  // By slot; nowhere, -1, in slots that are not used.
-    Pick own[SLOTS];  // What some configurations hold,
-    unsigned holders[SLOTS];  // and which: bits of ranks.
-    // Configurations, as of when they were last published.
+    Pick listed[SLOTS];  // By slot; position -1 in unused slots.
+    Pick own[SLOTS];  // Picks of some configurations,
+    unsigned holders[SLOTS];  // and which ones: a bit mask of ranks.
+    // The configurations when they were last published.
     Score total[WIDEST];
     uint4 picked[WIDEST];
     int lowest[WIDEST];
-    int best[2][WIDEST];  // In this step and in the last one: the slot that all others must agree on, or why not.
-    // Of a step whose children are ranked.
+    int best[2][WIDEST];  // In this step and in the last one: the slot that all configurations must pick, or an outcome.
+    // For steps in which the children are ranked.
     Score worth[WIDEST];
     uint4 out[WIDEST];
     int order[WIDEST];
@@ -61,7 +61,7 @@ struct Shared {
     int short_at, n_drawn, n_own, n_common, n_children, level, n_above;
 };
 
-// What is needed while a list is drawn, where the keys of configurations lie in between.
+// Used only while a list is built; the memory holds the keys of configurations at other times.
 struct Drawing {
     Score gain[SLOTS];
     Pick drawn[SLOTS], common[SLOTS];
@@ -74,10 +74,10 @@ struct Block {
     const Task &task;
     Shared &shared;
     Drawing &drawing;
-    int *low;  // (SLOTS, SLOTS) keys that a pick leaves to the others on the list; NEVER where it leaves them alone.
-    int *rows;  // (width, PITCH) keys of the configurations on the list, as of when they were last published.
+    int *low;  // (SLOTS, SLOTS) keys of the other candidates after a pick; NEVER if it does not lower them.
+    int *rows;  // (width, PITCH) keys of the configurations on the list when they were last published.
     Child *children;  // (width * width)
-    unsigned char *slot_of;  // (n,) of places, while a list is drawn; children lie there in between.
+    unsigned char *slot_of;  // (n,) slots of positions while a list is built; the memory holds children at other times.
     int rank, lane, n_warps;
 
     __device__ int *row(int of) const { return rows + of * PITCH; }
@@ -96,7 +96,7 @@ __device__ inline unsigned word_of(const uint4 &bits, int word) {
     return word < 2 ? (word == 0 ? bits.x : bits.y) : (word == 2 ? bits.z : bits.w);
 }
 
-// The slots of the one that are not the other's.
+// Set difference.
 __device__ inline uint4 without(const uint4 &one, const uint4 &other) {
     return make_uint4(one.x & ~other.x, one.y & ~other.y, one.z & ~other.z, one.w & ~other.w);
 }
@@ -105,13 +105,13 @@ __device__ inline int count_slots(const uint4 &bits) {
     return __popc(bits.x) + __popc(bits.y) + __popc(bits.z) + __popc(bits.w);
 }
 
-// Of bits of which one is set: its slot.
+// The slot of the only bit that is set.
 __device__ inline int only_slot(const uint4 &bits) {
     const int word = bits.x ? 0 : bits.y ? 1 : bits.z ? 2 : 3;
     return 32 * word + __ffs(bits.x | bits.y | bits.z | bits.w) - 1;
 }
 
-// Take the first slot out of some; -1 where there is none.
+// Remove and return the first slot of a set; -1 if it is empty.
 __device__ inline int take_first(uint4 &bits) {
     int slot;
     if (bits.x) {
@@ -126,7 +126,7 @@ __device__ inline int take_first(uint4 &bits) {
     return slot;
 }
 
-// Over a warp.
+// Reductions over a warp.
 __device__ inline int warp_max(int value) {
 #pragma unroll
     for (int apart = 16; apart > 0; apart /= 2) value = max(value, __shfl_xor_sync(ALL, value, apart));

@@ -1,15 +1,14 @@
-// The kernel that steps all configurations of a beam inside a front, in one block.
+// The kernel that steps all configurations of a beam inside a front, in one thread block.
 //
-// It does what `dubito.engines.cuda.programs.steps` does, whose keys it takes and whose order it keeps.
-//
-// Most steps are plain: all configurations have the same best candidate, and for none its second best would be worth as
-// much as the best is for the last of them. Then each takes it, they keep their order, and no two become one set; they
-// need know nothing of each other but that they agree. Otherwise the children are ranked, and each rank makes its own.
+// Most steps are plain: all configurations have the same best candidate, and no configuration's second-best child
+// reaches the score of the last configuration's best child. Then every configuration picks that candidate, their order
+// stays the same, and no two become equal; the warps only have to agree. Otherwise the children are ranked, and each
+// rank computes its own.
 
 constexpr int SOON = 32;  // Steps after which a list is drawn again that did not last.
 constexpr int NOT_PLAIN = -1, TOO_SHORT = -2;
 
-// Put a configuration where the others will find it.
+// Publish a configuration in shared memory.
 __device__ inline void publish(Block &block, const Mine &mine) {
     Shared &shared = block.shared;
 #pragma unroll
@@ -21,7 +20,7 @@ __device__ inline void publish(Block &block, const Mine &mine) {
     }
 }
 
-// Take what configuration a rank has.
+// Load the published configuration of a rank.
 __device__ inline void resume(Block &block, Mine &mine, int rank) {
 #pragma unroll
     for (int at = 0; at < PER_LANE; ++at) mine.keys[at] = block.row(rank)[32 * at + block.lane];
@@ -30,7 +29,7 @@ __device__ inline void resume(Block &block, Mine &mine, int rank) {
     mine.total = block.shared.total[rank];
 }
 
-// The lowest key to be proposed, from scratch; it is short where that is under the list's bar.
+// Recompute the lowest proposed key; the list is too short if it is below the list's threshold.
 __device__ inline void find_lowest(Mine &mine, int width, int list_bar, int n_keys) {
     int under = max(list_bar, 0), over = n_keys, middle = under;
     mine.lowest = under;
@@ -54,14 +53,14 @@ __device__ inline void find_lowest(Mine &mine, int width, int list_bar, int n_ke
     }
 }
 
-// Propose one more: of each lane's highest key that is not proposed, the highest.
+// Propose one more candidate: the one with the highest key that is not proposed yet.
 __device__ inline void propose_more(Mine &mine, int next, int list_bar) {
     next = warp_max(next);
     mine.is_short = next < list_bar;
     mine.lowest = max(next, 0);
 }
 
-// Let a configuration, which a parent was, make a pick: on record, and in its keys.
+// Turn a parent into its child: record the pick, and lower the keys.
 __device__ inline void extend(Block &block, Mine &mine, int step, int parent, int slot, int list_bar) {
     const Task &task = block.task;
     const Shared &shared = block.shared;
@@ -94,7 +93,7 @@ __device__ inline void extend(Block &block, Mine &mine, int step, int parent, in
     }
 }
 
-// Draw a list for the configurations as they are published; its bar. It is too short if not all they propose is on it.
+// Build a list for the published configurations; returns its threshold. It is too short if proposals are missing.
 __device__ inline int draw_list(Block &block, Mine &mine, int n_live, int step, bool by_rows) {
     Shared &shared = block.shared;
     if (threadIdx.x == 0) shared.short_at = -1;
@@ -111,7 +110,7 @@ __device__ inline int draw_list(Block &block, Mine &mine, int n_live, int step, 
     return list_bar;
 }
 
-// Which slot all configurations take in a plain step; or that it is none, or that they need another list first.
+// The slot that all configurations pick in a plain step; or that the step is not plain, or needs another list.
 __device__ inline int agree(Block &block, Mine &mine, int n_live, int step) {
     Shared &shared = block.shared;
     const int width = block.task.width;
@@ -130,7 +129,7 @@ __device__ inline int agree(Block &block, Mine &mine, int n_live, int step) {
     return __any_sync(ALL, theirs == TOO_SHORT) ? TOO_SHORT : NOT_PLAIN;
 }
 
-// A step whose children are ranked; how many configurations it leaves.
+// A step in which the children are ranked; returns the number of configurations.
 __device__ inline int make_step(Block &block, Mine &mine, int n_live, int step, int list_bar) {
     const Shared &shared = block.shared;
     const int n_next = rank_children(block, mine, n_live);
@@ -173,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(1024) make_block_steps(const __grid
         }
         if (has_list) leave_list(block, n_live);
         has_list = shared.n_own <= MOST_OWN;
-        // A list by what common picks leave is sooner drawn, and often good enough.
+        // A list by the keys after common picks is faster to build, and often good enough.
         by_rows = by_rows && step - drawn_at < SOON;
         for (bool is_short = has_list; is_short;) {
             __syncthreads();

@@ -1,0 +1,298 @@
+"""Figures 2 to 4: core-sets of small pools."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from dubito.api import select
+from dubito.core.problem import Configuration
+from dubito.matrix import FloatArray, IntArray
+from dubito.paper.study import Verdict
+from dubito.paper.toys import quadrant_probabilities, quadrants
+from dubito.request.arrays import check_integer, check_real
+from dubito.strategies import DoubtCoreset
+from dubito.theory import covering_radius
+
+# Figure 2: what an optimal, a greedy and a closest-K-means core-set of K points leave uncovered.
+
+COVERS = ("optimal-coreset", "coreset", "closest-kmeans")
+SHARES = (0.4, 0.25, 0.2, 0.15)
+"""Uneven clusters: K-means follows the crowd, a core-set the corners."""
+
+
+@dataclass(frozen=True, slots=True)
+class RadiiStudy:
+    """A pool of uneven clusters, covered with ``k`` picks by three methods, and by them again on other pools."""
+
+    n: int = 120
+    k: int = 4
+    pools: int = 20
+    """Pools in all, on which the order of the radii is counted; the first is drawn."""
+
+    def __post_init__(self) -> None:
+        for name in ("n", "k", "pools"):
+            check_integer(name, getattr(self, name), least=1)
+
+    def measure(self, seed: int) -> "Radii":
+        """Nothing is labeled; every method covers the pool alone."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.pools)
+        pools = [uneven_pool(int(each), self.n) for each in seeds]
+        covers = [{name: cover(pool, self.k, name, seed) for name in COVERS} for pool in pools]
+        radii = np.array([[covered[name].radius for name in COVERS] for covered in covers])
+        return Radii(pools[0], covers[0], radii)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodCover:
+    """The picks of one method, and the largest distance they leave."""
+
+    picks: IntArray
+    radius: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Radii:
+    """Covers of the pool drawn, and the radii on every pool."""
+
+    pool: FloatArray
+    covers: dict[str, MethodCover]
+    radii: FloatArray
+    """(pools, 3) in the order of `COVERS`."""
+
+    def verdict(self) -> Verdict:
+        """The optimum is least, greedy at most twice that, and on most pools K-means leaves more than greedy."""
+        optimal, greedy, kmeans = self.radii.T
+        is_ordered = bool((optimal <= greedy + 1e-12).all() and (optimal <= kmeans + 1e-12).all())
+        is_bounded = bool((greedy <= 2.0 * optimal + 1e-12).all())
+        differ = int(((greedy > optimal) & (kmeans > optimal)).sum())
+        numbers = {
+            "optimal δ": float(optimal[0]),
+            "greedy δ": float(greedy[0]),
+            "closest-K-means δ": float(kmeans[0]),
+            "largest greedy/optimal": float((greedy / optimal).max()),
+            "mean greedy/optimal": float((greedy / optimal).mean()),
+            "mean K-means/optimal": float((kmeans / optimal).mean()),
+        }
+        sentence = (
+            f"on {len(optimal)} pools the optimal radius is the least, greedy's {numbers['mean greedy/optimal']:.2f} "
+            f"times it (never over {numbers['largest greedy/optimal']:.2f}), closest-K-means' "
+            f"{numbers['mean K-means/optimal']:.2f} times; all three differ on {differ} of {len(optimal)}"
+        )
+        return Verdict(is_ordered and is_bounded and differ > len(optimal) / 2, numbers, sentence)
+
+
+def uneven_pool(seed: int, n: int) -> FloatArray:
+    """(n, 2): four clusters of unequal size around random centers."""
+    rng = np.random.default_rng(seed)
+    centers, spreads = rng.uniform(-1.0, 1.0, (4, 2)), rng.uniform(0.12, 0.35, 4)
+    which = rng.choice(4, size=n, p=SHARES)
+    return np.asarray(centers[which] + rng.normal(size=(n, 2)) * spreads[which, None])
+
+
+def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> MethodCover:
+    """``k`` picks by a strategy on a pool without labels, and their covering radius."""
+    picked = select(pool, k, strategy=strategy, seed=seed)
+    return MethodCover(picked.indices, covering_radius(pool, pool[picked.indices]))
+
+
+# Figure 3: on the quadrants a core-set covers evenly, and along the class boundaries once distances are scaled.
+
+VIEWS = {"origin": (0.0, 0.0), "corner": (-1.0, 1.0)}
+"""Where the warped space is looked at from: a point in doubt and a sure one."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuadrantsStudy:
+    """Steps of ``batch`` acquisitions by the core-set, plain and scaled, with a model that is sure off the axes."""
+
+    n: int = 2000
+    initial: int = 12
+    batch: int = 20
+    steps: int = 4
+    near: float = 0.2
+    """Within this distance of an axis counts as near it."""
+    seeds: int = 10
+    """Pools over which the shares are averaged; the first is drawn."""
+    steepness: float = 7.0
+
+    def __post_init__(self) -> None:
+        for name in ("n", "initial", "batch", "steps", "seeds"):
+            check_integer(name, getattr(self, name), least=1)
+        for name in ("near", "steepness"):
+            check_real(name, getattr(self, name), least=0.0)
+
+    def measure(self, seed: int) -> "Quadrants":
+        """The model does not learn: what changes from step to step is only what is labeled."""
+        seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(self.seeds)]
+        rows = [self._acquire(each) for each in seeds]
+        pool = quadrants(seeds[0], n=self.n, n_test=1).features
+        shares = {name: np.array([row[name][1] for row in rows]) for name in ("coreset", "doubt-coreset")}
+        return Quadrants(
+            pool=pool,
+            doubt=1.0 - quadrant_probabilities(pool, self.steepness).max(axis=1),
+            initial=np.arange(self.initial),
+            acquired={name: rows[0][name][0] for name in rows[0]},
+            shares=shares,
+            uniform=share_near_axes(pool, self.near),
+            views={name: warped_from(place, self.steepness) for name, place in VIEWS.items()},
+            near=self.near,
+        )
+
+    def _acquire(self, seed: int) -> dict[str, tuple[IntArray, float]]:
+        """Acquisitions (steps, batch) of each strategy, and the share of them near an axis."""
+        pool = quadrants(seed, n=self.n, n_test=1).features
+        likely = quadrant_probabilities(pool, self.steepness)
+        found = {}
+        for name in ("coreset", "doubt-coreset"):
+            labeled, steps = np.arange(self.initial), []
+            for _ in range(self.steps):
+                steps.append(select(pool, self.batch, labeled=labeled, probabilities=likely, strategy=name).indices)
+                labeled = np.concatenate([labeled, steps[-1]])
+            found[name] = np.array(steps), share_near_axes(pool[labeled[self.initial :]], self.near)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quadrants:
+    """Acquisitions on the pool drawn, shares near an axis on all, and the warped space from two places."""
+
+    pool: FloatArray
+    doubt: FloatArray
+    initial: IntArray
+    acquired: dict[str, IntArray]
+    """(steps, batch) rows of the pool for each strategy."""
+    shares: dict[str, FloatArray]
+    """(seeds,) share of the acquisitions near an axis, for each strategy."""
+    uniform: float
+    """Share of the pool near an axis: what even coverage would give."""
+    views: dict[str, FloatArray]
+    """(side, side) distance times doubt over the square, from each place."""
+    near: float
+
+    def verdict(self) -> Verdict:
+        """Scaled acquisitions gather near the axes, plain ones do not; from either place the farthest lie there."""
+        plain, scaled = (float(self.shares[name].mean()) for name in ("coreset", "doubt-coreset"))
+        always = bool((self.shares["doubt-coreset"] > self.shares["coreset"]).all())
+        farthest = {name: float(np.abs(farthest_in(view)).min()) for name, view in self.views.items()}
+        numbers = {
+            "share near an axis, core-set": plain,
+            "share near an axis, scaled": scaled,
+            "share near an axis, pool": self.uniform,
+            "farthest from the origin, distance to an axis": farthest["origin"],
+            "farthest from (-1, 1), distance to an axis": farthest["corner"],
+        }
+        holds = always and scaled > 1.5 * self.uniform and plain < 1.2 * self.uniform and max(farthest.values()) < 0.2
+        sentence = (
+            f"{scaled:.0%} of the scaled core-set's acquisitions lie within {self.near:g} of an axis, {plain:.0%} of "
+            f"the plain one's and {self.uniform:.0%} of the pool (mean of {len(self.shares['coreset'])} pools); seen "
+            f"from the origin and from (-1, 1) the farthest points are {farthest['origin']:.2f} and "
+            f"{farthest['corner']:.2f} from an axis"
+        )
+        return Verdict(holds, numbers, sentence)
+
+
+def share_near_axes(points: FloatArray, near: float) -> float:
+    """Share of points (n, 2) within ``near`` of an axis.
+
+    Examples
+    --------
+    >>> share_near_axes(np.array([[0.1, 0.9], [0.5, 0.5]]), near=0.2)
+    0.5
+    """
+    return float((np.abs(points).min(axis=1) < near).mean())
+
+
+def warped_from(place: tuple[float, float], steepness: float, side: int = 201) -> FloatArray:
+    """(side, side) how far each point of the square looks from a pick: its distance times its own doubt."""
+    grid = square_grid(side)
+    doubt = 1.0 - quadrant_probabilities(grid, steepness).max(axis=1)
+    return np.asarray(np.linalg.norm(grid - np.array(place), axis=1) * doubt).reshape(side, side)
+
+
+def farthest_in(view: FloatArray) -> FloatArray:
+    """(2,) the point of the square that looks farthest in a view."""
+    return np.asarray(square_grid(len(view))[int(view.argmax())])
+
+
+def square_grid(side: int) -> FloatArray:
+    """(side², 2) points of [-1, 1]², row by row from below."""
+    line = np.linspace(-1.0, 1.0, side)
+    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
+# Figure 4: the configurations a beam keeps on the quadrants, ranked by how little the model is sure of them.
+
+
+@dataclass(frozen=True, slots=True)
+class BeamsStudy:
+    """One acquisition of ``budget`` points with a beam of ``width``, scaled by doubt."""
+
+    n: int = 2000
+    initial: int = 12
+    budget: int = 20
+    width: int = 4
+    pools: int = 20
+    """Pools on which the beam is held against the greedy choice; the first is drawn."""
+
+    def __post_init__(self) -> None:
+        for name in ("n", "initial", "budget", "width", "pools"):
+            check_integer(name, getattr(self, name), least=1)
+
+    def measure(self, seed: int) -> "Beams":
+        """Every pool gets a beam and the greedy choice beside it."""
+        seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(self.pools)]
+        pairs = []
+        for each in seeds:
+            ranked, greedy = (self._select(each, width) for width in (self.width, 1))
+            pairs.append((ranked[0], greedy[0]))
+        pool = quadrants(seeds[0], n=self.n, n_test=1).features
+        return Beams(
+            pool=pool,
+            doubt=1.0 - quadrant_probabilities(pool).max(axis=1),
+            initial=np.arange(self.initial),
+            ranked=self._select(seeds[0], self.width),
+            uncertainty=np.array([[_number(each.uncertainty) for each in pair] for pair in pairs]),
+            radius=np.array([[_number(each.radius) for each in pair] for pair in pairs]),
+        )
+
+    def _select(self, seed: int, width: int) -> tuple[Configuration, ...]:
+        pool = quadrants(seed, n=self.n, n_test=1).features
+        likely, seen = quadrant_probabilities(pool), np.arange(self.initial)
+        method = DoubtCoreset(beam_width=width)
+        return select(pool, self.budget, labeled=seen, probabilities=likely, strategy=method).configurations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beams:
+    """The ranked configurations on the pool drawn, and the beam against greedy on every pool."""
+
+    pool: FloatArray
+    doubt: FloatArray
+    initial: IntArray
+    ranked: tuple[Configuration, ...]
+    uncertainty: FloatArray
+    """(pools, 2) U(s) of the beam's first configuration and of the greedy one."""
+    radius: FloatArray
+    """(pools, 2) the scaled radius each leaves."""
+
+    def verdict(self) -> Verdict:
+        """U falls with the rank, and the first of a beam is less sure than greedy's, at about the same radius."""
+        ranked = [_number(each.uncertainty) for each in self.ranked]
+        falls = all(left >= right for left, right in pairwise(ranked))
+        gain = float((self.uncertainty[:, 0] / self.uncertainty[:, 1]).mean())
+        ahead = int((self.uncertainty[:, 0] > self.uncertainty[:, 1]).sum())
+        wider = float((self.radius[:, 0] / self.radius[:, 1]).mean())
+        pools = len(self.uncertainty)
+        numbers = {f"U of rank {rank}": value for rank, value in enumerate(ranked, start=1)}
+        numbers |= {"U, beam over greedy": gain, "scaled radius, beam over greedy": wider}
+        sentence = (
+            f"ranks 1 to {len(ranked)} have U = {', '.join(f'{value:.3f}' for value in ranked)}; against the greedy "
+            f"choice the first has {gain:.2f} times the U (more on {ahead} of {pools} pools) and leaves {wider:.2f} "
+            "times the scaled radius"
+        )
+        return Verdict(falls and ahead > pools / 2 and wider < 1.5, numbers, sentence)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,207 @@
+"""Files from their official addresses: resumed where they broke off, used only with the published checksum.
+
+pooch, which downloads with checksums, starts a download that broke off anew; these files have up to 553 MB.
+"""
+
+import hashlib
+import http.client
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, by_interface, in_python
+from dubito.experiments.images import DownloadProgress
+from dubito.io.durable import explain_disk_full
+
+PAUSES = (1.0, 3.0, 10.0)
+"""Seconds between tries that bring nothing; after the last the download fails."""
+
+SILENCE = 30.0
+"""Seconds without an answer after which a connection counts as broken."""
+
+CHUNK = 1 << 16
+PASSING = (408, 429)
+"""Refusals below 500 that another try may overcome."""
+
+
+HOW_TO_GET = (
+    f"pass {by_interface('data_dir=', command='--data-dir', toml='--data-dir')} with a folder that does"
+    f"{in_python(' (or set DUBITO_DATA in the environment)')}, or "
+    f"{by_interface('download=True', command='--download', toml='--download')}."
+)
+"""What to do where published files are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
+    """A file on the web whose content is known beforehand."""
+
+    name: str
+    address: str
+    checksum: str
+    """The algorithm and the digits, as ``md5:c32a...``."""
+    n_bytes: int
+
+    @property
+    def source(self) -> str:
+        """Where it is and how large, for messages."""
+        return f"{self.address}, {self.n_bytes / 1e6:,.0f} MB"
+
+
+def download_file(
+    file: PublishedFile, folder: Path, *, progress: DownloadProgress | None = None, pauses: Sequence[float] = PAUSES
+) -> Path:
+    """Bring a file into a folder, unless it is there.
+
+    The bytes gather in ``NAME.part``, from where a later call goes on. The file takes its own name once its checksum
+    is right; else it is kept as ``NAME.bad``.
+
+    Parameters
+    ----------
+    file : PublishedFile
+        What is wanted.
+    folder : Path
+        Made where it is missing.
+    progress : callable, optional
+        Called with the name, the bytes here and the bytes in all.
+    pauses : sequence of float
+        Seconds to wait after each try in a row that brings nothing.
+    """
+    target, part = folder / file.name, folder / f"{file.name}.part"
+    if target.exists():
+        return target
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    waits = iter(pauses)
+    while True:
+        before = _size(part)
+        try:
+            _fetch(file, part, progress)
+            return _accept(file, part, target)
+        except DubitoError:
+            raise
+        except (OSError, http.client.HTTPException) as error:
+            if _size(part) > before:
+                waits = iter(pauses)
+                continue
+            _wait_or_give_up(next(waits, None), file, part, error)
+
+
+def _wait_or_give_up(seconds: float | None, file: PublishedFile, part: Path, error: Exception) -> None:
+    if seconds is not None:
+        return time.sleep(seconds)
+    kept = f" What came is kept in {part}: another try goes on from there." if _size(part) else ""
+    cause = error.reason if type(error) is URLError else error
+    raise DubitoError(
+        f"{file.address} cannot be downloaded ({' '.join(str(cause).split()) or type(cause).__name__})",
+        hint=f"check the connection, or put {file.name} into {part.parent} yourself.{kept}",
+    ) from error
+
+
+def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -> None:
+    """One connection: all that is missing, or an error after what could be had."""
+    response = _connect(file, part)
+    if response is None:
+        return
+    with response:
+        done = _first_byte(response, _size(part))
+        length = response.headers["Content-Length"]
+        total = done + int(length) if length else file.n_bytes
+        with _writing(part):
+            out = part.open("r+b" if done else "wb")
+        with out:
+            out.seek(done)
+            while chunk := response.read1(CHUNK):
+                with _writing(part):
+                    out.write(chunk)
+                    out.flush()
+                done += len(chunk)
+                if progress is not None:
+                    progress(file.name, done, total)
+    if length and done < total:
+        raise ConnectionError(f"broke off after {done:,} of {total:,} bytes")
+
+
+def _connect(file: PublishedFile, part: Path) -> http.client.HTTPResponse | None:
+    """The server's answer for what is missing; None where it has nothing beyond what is here."""
+    done = _size(part)
+    try:
+        response: http.client.HTTPResponse = urlopen(_request(file.address, done), timeout=SILENCE)
+        return response
+    except HTTPError as error:
+        error.close()
+        if error.code == 416 and done:
+            return None  # The checksum tells whether it is right.
+        if error.code >= 500 or error.code in PASSING:
+            raise
+        raise DubitoError(
+            f"{file.address} answers {error.code} {error.reason}",
+            hint=f"get {file.name} elsewhere and put it into {part.parent}.",
+        ) from error
+
+
+def _request(address: str, done: int) -> Request:
+    headers = {"User-Agent": "dubito"} | ({"Range": f"bytes={done}-"} if done else {})
+    return Request(address, headers=headers)
+
+
+def _first_byte(response: http.client.HTTPResponse, done: int) -> int:
+    """Where the answer's first byte belongs: some servers send the whole file whatever was asked for."""
+    if response.status != 206:
+        return 0
+    found = re.match(r"bytes (\d+)-", response.headers["Content-Range"] or "")
+    return min(int(found[1]), done) if found else done
+
+
+def _accept(file: PublishedFile, part: Path, target: Path) -> Path:
+    """Give a complete download its name, or set it aside."""
+    algorithm, _, expected = file.checksum.partition(":")
+    found = digest(part, algorithm)
+    if found != expected:
+        bad = target.with_name(f"{file.name}.bad")
+        os.replace(part, bad)
+        raise InvalidData(
+            f"{file.name} from {file.address} has the {algorithm} {found}, and {expected} is published",
+            hint=f"it is kept as {bad} and not used. Try again, or get the file elsewhere.",
+        )
+    os.replace(part, target)
+    return target
+
+
+def digest(path: Path, algorithm: str) -> str:
+    """The checksum of a file in hexadecimal digits.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "empty").write_bytes(b"")
+    ...     digest(Path(folder, "empty"), "md5")
+    'd41d8cd98f00b204e9800998ecf8427e'
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Tell a disk that refuses from a network that does: only the second is tried again."""
+    try:
+        with explain_disk_full(path):
+            yield
+    except DubitoError:
+        raise
+    except OSError as error:
+        raise InvalidArgument(
+            f"{path} cannot be written: {str(error.strerror).lower()}", hint="choose another folder."
+        ) from error

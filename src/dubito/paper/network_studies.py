@@ -1,0 +1,264 @@
+"""Figures 5 and 6 and table 1: networks trained on images."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from dubito.errors import DubitoError, MissingFile
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.models.base import NeedsFiles
+from dubito.experiments.models.networks.training import found_device
+from dubito.experiments.plan import Experiment, read_shipped
+from dubito.experiments.records import Curve, Round, curves
+from dubito.experiments.runner import RunProgress, run_experiment
+from dubito.experiments.statistics import FEWEST_FOR_VARIANCE, LEVEL, Steady, area, holm, paired_test, shown_p
+from dubito.paper.study import Finding, Verdict
+from dubito.request.arrays import check_choice, check_integer
+
+# The claims, checked on the rounds that the experiments recorded.
+
+RANDOM, PLAIN, SCALED = "random", "coreset", "doubt-coreset"
+PLAIN_BEAM, BOTH = "coreset:beam_width=20", "doubt-coreset:beam_width=20"
+"""Of the ablation."""
+BEAM = "doubt-coreset:beam_width=10"
+"""The method as the main experiments have it."""
+PASSED = 0.99
+"""Training accuracy that the paper's epochs are to reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A strategy's mean accuracy over the curve less another's, paired by seed, as one of several."""
+
+    name: str
+    over: str
+    estimate: float
+    p: float
+    """After Holm's correction over the comparisons of the claim."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Above, beyond chance."""
+        return self.estimate > 0.0 and self.p < 1.0 - LEVEL
+
+    def __str__(self) -> str:
+        p = shown_p(self.p)
+        return f"{Steady(100 * self.estimate):+.2f} points (p {p if p.startswith('<') else f'= {p}'})"
+
+
+def gains(found: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain]:
+    """Each first strategy's area under the curve against the second's, with Holm's correction over all pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> slow = Curve("random", np.array([10, 20]), np.array([[0.5, 0.6], [0.5, 0.7], [0.4, 0.6]]))
+    >>> fast = Curve("coreset", np.array([10, 20]), np.array([[0.5, 0.8], [0.5, 0.9], [0.4, 0.82]]))
+    >>> [str(each) for each in gains([slow, fast], [("coreset", "random")])]
+    ['+10.33 points (p = 0.0010)']
+    """
+    areas = {curve.name: area(curve) for curve in found}
+    tests = [paired_test(areas[name] - areas[over]) for name, over in pairs]
+    corrected = holm([p for _, p in tests])
+    return [
+        Gain(name, over, gain.estimate, float(p))
+        for (name, over), (gain, _), p in zip(pairs, tests, corrected, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ablation:
+    """Figure 5: scaling, a beam of 20, both and neither."""
+
+    curves: tuple[Curve, ...]
+
+    def verdict(self) -> Verdict:
+        """Both parts above the plain core-set beyond chance, a beam alone not, and both the highest in the end."""
+        pairs = [(BOTH, PLAIN), (PLAIN_BEAM, PLAIN), (SCALED, PLAIN), (BOTH, SCALED)]
+        both, beam, scaled, added = gains(self.curves, pairs)
+        last = {curve.name: float(curve.mean[-1]) for curve in self.curves}
+        shown = {name: last[name] for name in (RANDOM, PLAIN, PLAIN_BEAM, SCALED, BOTH)}
+        best = max(shown, key=lambda name: shown[name])
+        numbers = {f"last accuracy, {name}": value for name, value in last.items()}
+        differences = (both, beam, scaled, added)
+        numbers |= {f"{each.name} less {each.over}, mean over the curve": each.estimate for each in differences}
+        highest = (
+            f"highest in the end is {best} ({Steady(shown[best]):.1%}; scaled with a beam {Steady(shown[BOTH]):.1%})"
+        )
+        parts = [
+            (both.is_sure, f"scaled with a beam is {_above(both)}"),
+            (not beam.is_sure, f"a beam alone is {_above(beam)}"),
+            (best == BOTH, f"both together end highest ({Steady(shown[BOTH]):.1%})" if best == BOTH else highest),
+        ]
+        said = [words for _, words in sorted(parts, key=lambda part: part[0])]
+        said += [
+            f"scaled alone is {_above(scaled)}; the beam adds {added} to scaling",
+            "points are of the mean over the curve",
+        ]
+        seeds = len(self.curves[0].accuracy)
+        said += [f"{seeds} seeds say nothing of variance"] if seeds < FEWEST_FOR_VARIANCE else []
+        return Verdict(all(holds for holds, _ in parts), numbers, "; ".join(said))
+
+
+def _above(gain: Gain) -> str:
+    return f"{'' if gain.is_sure else 'not '}above the plain core-set beyond chance, {gain}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MainExperiments:
+    """Figure 6: the method as it is meant, on one or more collections of images."""
+
+    curves: Mapping[str, tuple[Curve, ...]]
+    """By collection; those without a copy of their images are missing."""
+    missing: tuple[str, ...] = ()
+
+    def verdict(self) -> Verdict:
+        """On every collection measured: above random and above the plain core-set, beyond chance."""
+        pairs = {name: gains(found, [(BEAM, PLAIN), (BEAM, RANDOM)]) for name, found in self.curves.items()}
+        numbers = {
+            f"{each.name} less {each.over}, {name}": each.estimate for name, pair in pairs.items() for each in pair
+        }
+        parts = [f"{name}: {pair[0]} over the plain core-set, {pair[1]} over random" for name, pair in pairs.items()]
+        parts += [f"{name}: not measured" for name in self.missing]
+        holds = all(each.is_sure for pair in pairs.values() for each in pair)
+        sentence = f"scaled with a beam of 10, by the mean over the curve; {'; '.join(parts)}"
+        return Verdict(holds, numbers, sentence, _scope(self.curves, self.missing))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Epochs:
+    """Table 1: training accuracy after the paper's epochs."""
+
+    accuracy: Mapping[str, tuple[float, ...]]
+    """By collection: the mean over strategies and seeds after each training."""
+    passed: Mapping[str, float]
+    """By collection: the share of trainings above 99%."""
+    missing: tuple[str, ...] = ()
+
+    def verdict(self) -> Verdict:
+        """On every collection measured, after each training, the mean is above 99%."""
+        numbers = {f"first training, {name}": means[0] for name, means in self.accuracy.items()}
+        numbers |= {f"lowest of all trainings, {name}": min(means) for name, means in self.accuracy.items()}
+        numbers |= {f"trainings above 99%, {name}": share for name, share in self.passed.items()}
+        parts = [
+            f"{name}: {Steady(means[0]):.2%} after the first training, {Steady(min(means)):.2%} at the lowest of all "
+            f"{len(means)}; {Steady(self.passed[name]):.0%} of single trainings are above 99%"
+            for name, means in self.accuracy.items()
+        ]
+        parts += [f"{name}: not measured" for name in self.missing]
+        holds = all(min(means) > PASSED for means in self.accuracy.values())
+        sentence = f"mean training accuracy, {'; '.join(parts)}"
+        return Verdict(holds, numbers, sentence, _scope(self.accuracy, self.missing))
+
+
+def _scope(measured: Iterable[str], missing: Sequence[str]) -> str | None:
+    """The collections that a verdict is about, where others that the claim names were not measured."""
+    return f"{' and '.join(measured)} alone" if missing else None
+
+
+def ablation_of(rounds: Sequence[Round]) -> Ablation:
+    """Figure 5 out of what its experiment recorded."""
+    return Ablation(curves(rounds))
+
+
+def main_of(played: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> MainExperiments:
+    """Figure 6 out of what the experiments recorded, by collection."""
+    return MainExperiments({name: curves(rounds) for name, rounds in played.items()}, tuple(missing))
+
+
+def epochs_of(played: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> Epochs:
+    """Table 1 out of what the experiments recorded, by collection."""
+    means, passed = {}, {}
+    for name, rounds in played.items():
+        by_turn: dict[int, list[float]] = {}
+        for each in rounds:
+            by_turn.setdefault(each.turn, []).append(each.train_accuracy)
+        means[name] = tuple(sum(by_turn[turn]) / len(by_turn[turn]) for turn in sorted(by_turn))
+        # The first training of a seed, which its strategies share, counts once.
+        single = {(each.strategy if each.turn else "", each.seed, each.turn): each.train_accuracy for each in rounds}
+        passed[name] = sum(share > PASSED for share in single.values()) / len(single)
+    return Epochs(means, passed, tuple(missing))
+
+
+# What measures figures 5 and 6 and table 1: experiments that come with the package, run or gone on with.
+
+Check = Literal["ablation", "main", "epochs"]
+COLLECTIONS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "svhn": "SVHN"}
+RUNS = "dubito-runs"
+
+Gather = Callable[[Experiment, Path], DataSource]
+"""Called before an experiment is played in a folder, to bring what it needs; where its data then comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkStudy:
+    """Experiments on images by the names they come under, and which claim is checked on their rounds."""
+
+    check: Check = "main"
+    experiments: tuple[str, ...] = ("cifar10-main",)
+    seeds: int = 5
+    rounds: int | None = None
+    """As the experiment has it, unless it is to be shorter."""
+    runs_dir: str = RUNS
+    """Where runs are kept: one that is there goes on, and one that is done is only read."""
+    workers: int = 1
+    gather: Gather | None = field(default=None, compare=False)
+    progress: RunProgress | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        check_choice("check", self.check, get_args(Check))
+        check_integer("seeds", self.seeds, least=1)
+        if self.rounds is not None:
+            check_integer("rounds", self.rounds, least=1)
+
+    def plans(self, seed: int) -> dict[str, Experiment]:
+        """The experiments by their names, from that seed on."""
+        found = {name: read_shipped(name) for name in self.experiments}
+        seeds = tuple(range(seed, seed + self.seeds))
+        return {
+            name: replace(
+                plan, seeds=seeds, schedule=replace(plan.schedule, rounds=self.rounds or plan.schedule.rounds)
+            )
+            for name, plan in found.items()
+        }
+
+    def measure(self, seed: int) -> Finding:
+        """Play what is left of the experiments whose images are at hand; the first error where none is."""
+        played: dict[str, list[Round]] = {}
+        missed: dict[str, MissingFile] = {}
+        for plan in self.plans(seed).values():
+            title = COLLECTIONS[str(plan.data.images)]
+            try:
+                played[title] = self.play(plan)
+            except MissingFile as error:
+                missed[title] = error
+        if not played:
+            raise next(iter(missed.values()))
+        if self.check == "ablation":
+            return ablation_of(next(iter(played.values())))
+        return (main_of if self.check == "main" else epochs_of)(played, tuple(missed))
+
+    def play(self, plan: Experiment) -> list[Round]:
+        """The rounds of one experiment."""
+        folder = Path(self.runs_dir) / plan.folder_name
+        source = None if self.gather is None else self.gather(plan, folder)
+        return run_experiment(plan, folder, workers=self.workers, progress=self.progress, source=source)
+
+    def is_at_hand(self) -> bool:
+        """Whether there is a GPU, and the weights and the images of at least one experiment."""
+        try:
+            return found_device("auto") != "cpu" and any(map(has_images, self.plans(0).values()))
+        except (DubitoError, ImportError):
+            return False
+
+
+def has_images(plan: Experiment) -> bool:
+    """Whether the images of an experiment, and the weights its network starts from, are where they are looked for."""
+    try:
+        if isinstance(plan.model, NeedsFiles):
+            plan.model.fetch(download=False, progress=None)
+        DataSource(plan).whole()
+    except DubitoError:
+        return False
+    return True

@@ -1,0 +1,468 @@
+"""Pictures of the paper's figures as measured here: a finding of a study in, a Figure out."""
+
+from functools import singledispatch
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator, PercentFormatter
+
+from dubito.errors import InvalidArgument
+from dubito.experiments.plots.learning import draw_learning, learning_figure, learning_size
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, strategy_color, title
+from dubito.matrix import FloatArray, IntArray
+from dubito.paper.coreset_studies import Beams, Quadrants, Radii
+from dubito.paper.mixture_studies import LINE, Heatmap, MixtureFit, Tail
+from dubito.paper.network_studies import PASSED, Ablation, Epochs, MainExperiments
+from dubito.paper.pool_plots import (
+    acquisitions_figure,
+    beams_figure,
+    concentration_figure,
+    headline_of,
+    negative_figure,
+    quadrants_figure,
+    radii_figure,
+    toy_figure,
+)
+from dubito.paper.statement_studies import PAPER_SECONDS, PAPER_SIZES, Beta, Discussion, Timing
+from dubito.paper.toy_studies import Acquisitions, Concentration, Negative, Toy
+from dubito.paper.toys import line_density
+
+# Pictures of the signed line: the mixture (figure 8), three batches (9), the distribution of scores (10).
+
+TRUE, FITTED = OKABE_ITO["black"], OKABE_ITO["vermilion"]
+SIDES = (OKABE_ITO["blue"], OKABE_ITO["orange"])
+HEIGHTS = 20_211
+"""Seed of the heights in the first panel, which mean nothing."""
+BATCH = OKABE_ITO["vermilion"]
+LEFT_TO_RIGHT = LinearSegmentedColormap.from_list("skew", [OKABE_ITO["blue"], "#FFFFFF", OKABE_ITO["vermilion"]])
+
+
+def mixture_figure(finding: MixtureFit) -> Figure:
+    """The points by sign, the density they come from, the mixture fitted to them."""
+    figure = Figure(figsize=(10.0, 3.5), facecolor="white")
+    panels = figure.subplots(1, 3, sharex=True)
+    figure.subplots_adjust(left=0.05, right=0.988, top=0.72, bottom=0.14, wspace=0.16)
+    astray = finding.verdict().numbers["total variation distance"]
+    headline_of(
+        figure,
+        f"{finding.components} Gaussians follow the density of two peaks to {astray:.0%} of its mass, and overfit it",
+        f"{len(finding.points):,} numbers, to be told apart by their sign",
+    )
+    _draw_points(panels[0], finding)
+    for axes, values, color, name in (
+        (panels[1], finding.true, TRUE, "the true density"),
+        (panels[2], finding.fitted, FITTED, f"a mixture of {finding.components}"),
+    ):
+        axes.fill_between(LINE, values, color=color, alpha=0.12, linewidth=0)
+        axes.plot(LINE, values, color=color, linewidth=1.8)
+        axes.set_ylim(0, 1.12 * max(finding.fitted.max(), finding.true.max()))
+        _name(axes, name, color)
+    panels[2].plot(LINE, finding.true, color=TRUE, linewidth=1.0, linestyle=(0, (4, 3)))
+    return figure
+
+
+def _name(axes: Axes, name: str, color: str = INK, note: str = "") -> None:
+    calm(axes)
+    axes.set_title(name, loc="left", color=color, fontsize=10, fontweight="bold")
+    if note:
+        axes.set_title(note, loc="right", color=QUIET, fontsize=9)
+
+
+def _draw_points(axes: Axes, finding: MixtureFit) -> None:
+    heights = np.random.default_rng(HEIGHTS).uniform(0.0, 1.0, len(finding.points))
+    colors = np.array(SIDES)[finding.labels]
+    axes.scatter(finding.points, heights, s=8, c=colors.tolist(), alpha=0.55, linewidths=0, rasterized=True)
+    axes.axvline(0.0, color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.set_yticks([])
+    axes.set_ylim(-0.05, 1.05)
+    _name(axes, "the points", note="height is chance")
+    axes.spines["left"].set_visible(False)
+
+
+def heatmap_figure(finding: Heatmap) -> Figure:
+    """Three batches on the density above, the responsibilities of the components for their points below."""
+    figure = Figure(figsize=(10.0, 5.0), facecolor="white")
+    panels = figure.subplots(2, 3, gridspec_kw={"height_ratios": (1.0, 1.15)})
+    figure.subplots_adjust(left=0.06, right=0.988, top=0.81, bottom=0.1, wspace=0.12, hspace=0.3)
+    numbers = finding.verdict().numbers
+    headline_of(
+        figure,
+        f"high scores: points {numbers['distance between points, top 1% over all']:.2f} times as far apart, and "
+        f"{numbers['least gap, top 1% over all']:.1f} times the least gap",
+        f"the worst, the middle and the best of {len(finding.scores):,} random batches of {finding.shown.shape[1]}",
+    )
+    ordered = np.sort(finding.scores)
+    values = (ordered[0], ordered[len(ordered) // 2], ordered[-1])
+    for column, (name, rows, score) in enumerate(
+        zip(("lowest", "middle", "highest"), finding.shown, values, strict=True)
+    ):
+        placed = rows[np.argsort(finding.points[rows], kind="stable")]
+        _draw_batch(panels[0][column], finding, placed)
+        _name(panels[0][column], f"{name} score", note=f"{score:.2f} nats")
+        _draw_components(panels[1][column], finding, placed)
+    panels[1][0].set_ylabel("point of the batch", color=INK, fontsize=9)
+    panels[1][1].set_xlabel("component of the mixture, from left to right", color=INK, fontsize=9)
+    return figure
+
+
+def _draw_batch(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
+    axes.fill_between(LINE, line_density(LINE), color=FAINT, linewidth=0)
+    axes.vlines(finding.points[rows], 0.0, 0.33, color=BATCH, linewidth=1.3, linestyle=(0, (3, 1.5)))
+    axes.set(ylim=(0, 0.34), xlim=(LINE[0], LINE[-1]), yticks=[])
+
+
+def _draw_components(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
+    axes.imshow(finding.likely[rows], cmap="YlOrBr", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest")
+    calm(axes)
+    axes.set_yticks(range(len(rows)), [str(place) for place in range(1, len(rows) + 1)])
+    axes.spines[:].set_visible(False)
+
+
+def tail_figure(finding: Tail) -> Figure:
+    """The histogram of scores, and the skewness for other sizes of mixture and batch."""
+    figure = Figure(figsize=(10.0, 3.9), facecolor="white")
+    grid = figure.add_gridspec(
+        1, 2, width_ratios=(1.75, 1.0), left=0.03, right=0.975, top=0.74, bottom=0.15, wspace=0.2
+    )
+    skew = finding.verdict().numbers["skewness"]
+    side = "right" if skew > 0 else "left"
+    headline_of(
+        figure,
+        f"with {finding.components} components and batches of {finding.batch} the longer tail is on the {side}: "
+        f"skewness {skew:+.2f}",
+        f"M-bBALD of {len(finding.scores):,} random batches on the signed line; the paper shows a long right tail",
+    )
+    _draw_histogram(figure.add_subplot(grid[0]), finding)
+    _draw_skews(figure.add_subplot(grid[1]), finding)
+    return figure
+
+
+def _draw_histogram(axes: Axes, finding: Tail) -> None:
+    calm(axes)
+    axes.hist(finding.scores, bins=60, color=OKABE_ITO["sky"], edgecolor="white", linewidth=0.4)
+    for value, name, ink in (
+        (np.median(finding.scores), "median", INK),
+        (finding.scores.max(), "the batch kept", BATCH),
+    ):
+        axes.axvline(float(value), color=ink, linewidth=1.3, linestyle=(0, (4, 3)))
+        axes.annotate(
+            name,
+            (float(value), 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(-4, -2),
+            textcoords="offset points",
+            color=ink,
+            fontsize=9,
+            ha="right",
+            va="top",
+        )
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(f"score in nats (at most ln {finding.components} = {np.log(finding.components):.2f})", color=INK)
+
+
+def _draw_skews(axes: Axes, finding: Tail) -> None:
+    reach = max(1.0, float(np.abs(finding.skews).max()))
+    axes.imshow(finding.skews, cmap=LEFT_TO_RIGHT, norm=TwoSlopeNorm(0.0, -reach, reach), aspect="auto")
+    calm(axes)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks(range(len(finding.other_batches)), [str(each) for each in finding.other_batches])
+    axes.set_yticks(range(len(finding.other_components)), [str(each) for each in finding.other_components])
+    for (row, column), value in np.ndenumerate(finding.skews):
+        axes.text(column, row, f"{value:+.2f}", ha="center", va="center", color=INK, fontsize=9.5)
+    axes.set_xlabel("points in a batch", color=INK, fontsize=9)
+    axes.set_ylabel("components", color=INK, fontsize=9)
+    axes.set_title("skewness for other sizes", loc="left", color=INK, fontsize=10, fontweight="bold")
+
+
+# Pictures of the bound on β (figure 7), of the timing statement, and of the discussion's claim.
+
+QUADRATIC, CERTAIN, UNKNOWN = OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["sky"]
+COLUMNS = 3
+
+
+def beta_figure(finding: Beta) -> Figure:
+    """A panel for each doubt; colored are the values β may have, at or above the bound."""
+    rows = -(-len(finding.z) // COLUMNS)
+    figure = Figure(figsize=(10.0, 2.35 * rows + 0.85), facecolor="white")
+    panels = figure.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
+    figure.subplots_adjust(
+        left=0.062, right=0.988, top=1 - 1.03 / (2.35 * rows + 0.85), bottom=0.11, wspace=0.07, hspace=0.24
+    )
+    headline_of(
+        figure,
+        "surer points have the higher bound on β, and keep it farther out",
+        f"colored: what β may be (λ_c = {finding.lambda_c:g}, λ_ε = {finding.lambda_epsilon:g}); orange: quadratic "
+        "convergence; blue: at least as good as the core-set; pale: past δ*, nothing can be said",
+    )
+    for place, axes in enumerate(panels[: len(finding.z)]):
+        _draw_slice(axes, finding, place)
+    for axes in panels[len(finding.z) :]:
+        axes.set_visible(False)
+    figure.supxlabel("δ, distance to the nearest label", color=INK, fontsize=10, y=0.012)
+    figure.supylabel("β", color=INK, fontsize=10, x=0.008)
+    return figure
+
+
+def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
+    calm(axes)
+    deltas, bound, star = finding.deltas, finding.slices[place], float(finding.stars[place])
+    turn = min(1.0 / finding.lambda_c, star)
+    for low, high, color, alpha in (
+        (0.0, turn, QUADRATIC, 0.5),
+        (turn, star, CERTAIN, 0.45),
+        (star, deltas[-1], UNKNOWN, 0.16),
+    ):
+        # The edges themselves, so that neighbors meet.
+        inside = np.unique(np.clip(deltas, low, high))
+        axes.fill_between(inside, np.interp(inside, deltas, bound), 1.0, color=color, alpha=alpha, linewidth=0)
+    axes.plot(deltas, bound, color=INK, linewidth=1.6, clip_on=False)
+    axes.axvline(star, color=INK, linewidth=0.9, linestyle=(0, (3, 2)))
+    is_far = star > 0.8 * deltas[-1]
+    side, shift = ("right", -0.14) if is_far else ("left", 0.05)
+    axes.text(star + shift, 0.05, f"δ* = {star:.2f}", color=INK, fontsize=8.5, va="bottom", ha=side)
+    axes.set(xlim=(0, deltas[-1]), ylim=(0, 1), yticks=(0, 0.5, 1))
+    axes.xaxis.set_major_locator(MultipleLocator(1.0))
+    axes.set_title(f"doubt z = {finding.z[place]:g}", loc="left", color=INK, fontsize=10, fontweight="bold", pad=4)
+    axes.set_title(f"peak {bound.max():.2f}", loc="right", color=QUIET, fontsize=9, pad=4)
+
+
+def timing_figure(finding: Timing) -> Figure:
+    """Every run as a point, the least of each size joined, beside the paper's two numbers; a panel more for picks."""
+    panels = [("points labeled", finding.sizes, finding.seconds)]
+    if len(finding.budgets):
+        panels.append((f"picks, {finding.sizes[0]:,} labeled", finding.budgets, finding.picking))
+    figure = Figure(figsize=(8.0, 4.4) if len(panels) == 1 else (11.0, 4.6), layout="constrained", facecolor="white")
+    drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (asked, sizes, seconds) in zip(drawn, panels, strict=True):
+        _draw_seconds(axes, sizes, seconds)
+        axes.set_xlabel(asked, color=INK)
+    _seconds_axis(drawn[0], finding)
+    drawn[0].set_ylabel("seconds for a selection", color=INK)
+    slowest = max(float(taken.min(axis=1).max()) for taken in finding.seconds.values())
+    title(
+        drawn[0],
+        f"a core-set of {finding.budget:,} takes {slowest:.2g} s at most on this {finding.device}",
+        f"a generated pool of {finding.n:,} × {finding.d}, the labeled among them; dots: runs, line: the least",
+    )
+    return figure
+
+
+def _draw_seconds(axes: Axes, sizes: IntArray, seconds: dict[str, FloatArray]) -> None:
+    calm(axes)
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.plot(PAPER_SIZES, PAPER_SECONDS, color=QUIET, linewidth=2.0, linestyle=(0, (4, 2)), marker="D", markersize=6)
+    axes.annotate(
+        "the paper, a Titan GPU",
+        (PAPER_SIZES[1], PAPER_SECONDS[1]),
+        xytext=(-10, 9),
+        textcoords="offset points",
+        color=QUIET,
+        fontweight="bold",
+        ha="right",
+    )
+    for name, shown, side in (("coreset", "core-set", "bottom"), ("doubt-coreset", "scaled core-set", "top")):
+        taken, color = seconds[name], strategy_color(name)
+        axes.plot(np.repeat(sizes, taken.shape[1]), taken.ravel(), "o", color=color, alpha=0.3, markersize=4.5)
+        axes.plot(sizes, taken.min(axis=1), color=color, linewidth=2.2)
+        axes.annotate(
+            f"{shown}  {taken[-1].min():.2g} s",
+            (float(sizes[-1]), float(taken[-1].min())),
+            xytext=(0, 6 if side == "bottom" else -6),
+            textcoords="offset points",
+            color=color,
+            fontweight="bold",
+            ha="right",
+            va=side,
+        )
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def _seconds_axis(axes: Axes, finding: Timing) -> None:
+    """Logarithmic, with room for names above and below."""
+    runs = [*finding.seconds.values(), *finding.picking.values()]
+    every = np.concatenate([*(taken.ravel() for taken in runs), PAPER_SECONDS])
+    axes.set_yscale("log")
+    axes.set_ylim(float(every.min()) / 2.0, float(every.max()) * 1.6)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def discussion_figure(finding: Discussion) -> Figure:
+    """The gain of scaling against labels above, δ·λ_c between its bounds below."""
+    figure = Figure(figsize=(8.4, 5.6), facecolor="white")
+    upper, lower = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": (1.15, 1.0)})
+    figure.subplots_adjust(left=0.09, right=0.975, top=0.865, bottom=0.095, hspace=0.14)
+    numbers = finding.verdict().numbers
+    headline_of(
+        figure,
+        f"scaling gains most at {numbers['labels at the largest gain']:,.0f} labels, where δ·λ_c is "
+        f"{numbers['δ·λ_c there, at least']:.2g} or more",
+        f"scikit-learn's digits, a linear probe, {len(finding.gains)} seeds; quadratic regime: δ·λ_c < 1",
+    )
+    _draw_gain(upper, finding)
+    _draw_regime(lower, finding)
+    return figure
+
+
+def _draw_gain(axes: Axes, finding: Discussion) -> None:
+    calm(axes)
+    gains = 100.0 * finding.gains
+    mean, error = gains.mean(axis=0), _standard_error(gains)
+    color = strategy_color("doubt-coreset")
+    axes.axhline(0.0, color=QUIET, linewidth=0.9)
+    axes.fill_between(finding.labels, mean - error, mean + error, color=color, alpha=0.15, linewidth=0)
+    axes.plot(finding.labels, mean, color=color, linewidth=2.2)
+    peak = int(mean.argmax())
+    axes.plot(finding.labels[peak], mean[peak], "o", color=color, markersize=7, markeredgecolor="white")
+    axes.set_ylabel("points over the core-set", color=INK)
+    axes.text(
+        1.0, 0.97, "mean ± standard error", transform=axes.transAxes, color=QUIET, fontsize=9, ha="right", va="top"
+    )
+
+
+def _standard_error(gains: FloatArray) -> FloatArray:
+    seeds = len(gains)
+    return np.asarray(gains.std(axis=0, ddof=1 if seeds > 1 else 0) / np.sqrt(seeds))
+
+
+def _draw_regime(axes: Axes, finding: Discussion) -> None:
+    calm(axes)
+    least, most = ((finding.delta * slope).mean(axis=0) for slope in (finding.by_data, finding.by_head))
+    axes.fill_between(finding.labels, least, most, color=CERTAIN, alpha=0.2, linewidth=0)
+    for values, name, side in ((most, "at most, by the head", "bottom"), (least, "at least, by the data", "top")):
+        axes.plot(finding.labels, values, color=CERTAIN, linewidth=1.6)
+        axes.annotate(
+            name,
+            (float(finding.labels[-1]), float(values[-1])),
+            xytext=(0, 11 if side == "bottom" else -5),
+            textcoords="offset points",
+            color=CERTAIN,
+            fontsize=9,
+            ha="right",
+            va=side,
+        )
+    axes.axhspan(0.0, 1.0, color=QUADRATIC, alpha=0.25, linewidth=0)
+    axes.text(finding.labels[0], 0.5, " quadratic regime", color=INK, fontsize=9, va="center")
+    axes.set_ylim(0.0, 1.15 * float(most.max()))
+    axes.set_xlabel("labels", color=INK)
+    axes.set_ylabel("δ·λ_c", color=INK)
+
+
+# Pictures of figures 5 and 6 and of table 1: networks trained on images.
+
+COLORS = {
+    "CIFAR-10": OKABE_ITO["blue"],
+    "CIFAR-100": OKABE_ITO["orange"],
+    "SVHN": OKABE_ITO["green"],
+}
+HEAD = 0.75
+"""Inches above the first of several panels."""
+
+
+def ablation_figure(finding: Ablation) -> Figure:
+    """The learning curves of the ablation."""
+    holds = finding.verdict().holds
+    headline = (
+        "a beam helps where distances are scaled, and both together end highest"
+        if holds
+        else "scaling and a beam do not come out as in the paper"
+    )
+    seeds = len(finding.curves[0].accuracy)
+    return learning_figure(finding.curves, headline, f"VGG16 on CIFAR-10, mean and one deviation of {seeds} seeds")
+
+
+def main_figure(finding: MainExperiments) -> Figure:
+    """A panel of learning curves for each collection, one below another."""
+    sizes = {name: learning_size(found) for name, found in finding.curves.items()}
+    height = sum(tall for _, tall in sizes.values()) + HEAD
+    below_headline = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - HEAD / height))
+    width = max(wide for wide, _ in sizes.values())
+    figure = Figure(figsize=(width, height), layout=below_headline, facecolor="white")
+    panels = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=[tall for _, tall in sizes.values()]).ravel()
+    for axes, (name, found) in zip(panels, finding.curves.items(), strict=True):
+        calm(axes)
+        draw_learning(axes, found, sizes[name][1])
+        axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold")
+    headline = (
+        "scaled distances with a beam of 10 are above the plain core-set and random"
+        if finding.verdict().holds
+        else "scaled distances with a beam of 10 are not everywhere above the plain core-set and random"
+    )
+    seeds = len(next(iter(finding.curves.values()))[0].accuracy)
+    headline_of(figure, headline, f"VGG16, mean and one standard deviation of {seeds} seeds{only(finding)}")
+    return figure
+
+
+def epochs_figure(finding: Epochs) -> Figure:
+    """Mean training accuracy after each training, and the 99% it is to pass."""
+    figure, axes = new_figure(7.2, 4.2)
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
+    axes.axhline(PASSED, color=QUIET, linewidth=1.0, linestyle=(0, (4, 2)))
+    for name, means in finding.accuracy.items():
+        color = COLORS.get(name, INK)
+        axes.plot(range(1, len(means) + 1), means, color=color, linewidth=2.2, marker="o", markeredgecolor="white")
+        axes.annotate(
+            f"{name}  {means[-1]:.1%}",
+            xy=(len(means), means[-1]),
+            xytext=(8, 0),
+            textcoords="offset points",
+            color=color,
+            fontweight="bold",
+            va="center",
+            annotation_clip=False,
+        )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+    axes.set_xlabel("training", color=INK)
+    axes.set_ylabel("training accuracy", color=INK)
+    passes = "pass" if finding.verdict().holds else "do not all pass"
+    headline = f"trainings of the paper's length {passes} 99% training accuracy"
+    title(axes, headline, f"mean over strategies and seeds{only(finding)}")
+    return figure
+
+
+def only(finding: MainExperiments | Epochs) -> str:
+    """What a headline is about, where that is a part of the claim."""
+    scope = finding.verdict().scope
+    return f"; {scope}" if scope else ""
+
+
+__all__ = ["paper_figure"]
+
+
+@singledispatch
+def paper_figure(finding: object) -> Figure:
+    """The picture of a finding; its headline says what was measured, whichever way it went.
+
+    Examples
+    --------
+    >>> from dubito.paper.exhibits import exhibits
+    >>> paper_figure(exhibits()["figure-7"].build().measure(0)).texts[0].get_text()
+    'surer points have the higher bound on β, and keep it farther out'
+    """
+    hint = "pass what Exhibit.build().measure() gives."
+    raise InvalidArgument("has no picture", argument="finding", value=finding, hint=hint)
+
+
+paper_figure.register(Concentration, concentration_figure)
+paper_figure.register(Radii, radii_figure)
+paper_figure.register(Quadrants, quadrants_figure)
+paper_figure.register(Beams, beams_figure)
+paper_figure.register(Beta, beta_figure)
+paper_figure.register(MixtureFit, mixture_figure)
+paper_figure.register(Heatmap, heatmap_figure)
+paper_figure.register(Tail, tail_figure)
+paper_figure.register(Toy, toy_figure)
+paper_figure.register(Acquisitions, acquisitions_figure)
+paper_figure.register(Negative, negative_figure)
+paper_figure.register(Timing, timing_figure)
+paper_figure.register(Discussion, discussion_figure)
+paper_figure.register(Ablation, ablation_figure)
+paper_figure.register(MainExperiments, main_figure)
+paper_figure.register(Epochs, epochs_figure)

@@ -1,0 +1,242 @@
+"""``dubito reproduce``: the paper's figures, tables and claims, measured again on this machine."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dubito.cli import options
+from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, gather, read_workers
+from dubito.cli.output import Board, Stopped, plain, put, say, show
+from dubito.errors import OutputExists
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.plan import Experiment
+from dubito.paper.exhibits import (
+    Exhibit,
+    Measured,
+    choose_exhibits,
+    exhibits,
+    measure,
+    read_measured,
+    shipped,
+    write_measured,
+)
+from dubito.paper.network_studies import NetworkStudy
+from dubito.paper.study import Study
+from dubito.request.arrays import check_integer, read_number
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+WIDEST_CLAIM = 62
+"""Characters of a claim in one line of the list."""
+
+
+def exhibit_names(incomplete: str) -> list[str]:
+    """Completions of ``FIGURE``."""
+    return [name for name in (*exhibits(), "all") if name.startswith(incomplete)]
+
+
+Figures = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FIGURE]...",
+        show_default=False,
+        autocompletion=exhibit_names,
+        help="Such as figure-3 or timing, or all. Without any they are listed.",
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", metavar="", rich_help_panel=options.METHOD, help="Fewer seeds, smaller sizes.")
+]
+Folder = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        rich_help_panel=options.OUTPUT,
+        help="Where pictures and records go, and where the list looks for them.",
+    ),
+]
+
+
+def reproduce(
+    figure: Figures = None,
+    quick: Quick = False,
+    seed: options.Seed = "0",
+    data_dir: DataDir = None,
+    download: Download = False,
+    runs_dir: RunsDir = "dubito-runs",
+    output: Folder = "dubito-runs/paper",
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito reproduce figure-3[/bold]
+
+    Measure a figure of the paper again, check its claim and draw it. A claim
+    that does not hold here is reported as not holding. Alone it lists every
+    figure with its claim, its cost and what was last measured;
+    [bold]all --quick[/bold] makes all that a CPU can, in a few minutes. Figures
+    5 and 6 and table 1 train networks on images: they go on where they were
+    stopped, and want a GPU.
+    """
+    check_folder(output)
+    if not figure:
+        print(json.dumps(listing(Path(output)), indent=2, ensure_ascii=False)) if as_json else show_list(Path(output))
+        return
+    drawn_from = check_integer("seed", read_number(seed), least=0)
+    with data_folder(data_dir, download):
+        records = [
+            measure_one(
+                each, prepared(each, quick, runs_dir, download, quiet), Path(output), quick, drawn_from, quiet, as_json
+            )
+            for each in choose_exhibits(figure)
+        ]
+    if as_json:
+        print(json.dumps({"schema": 1, "measured": records}, indent=2, ensure_ascii=False))
+    elif len(records) > 1:
+        put([f"{tally(records)}; pictures in {output}"])
+
+
+def tally(records: Sequence[Mapping[str, object]]) -> str:
+    """How many claims held, and how many of these only on a part of what they name."""
+    holding = [each for each in records if each["holds"]]
+    partly = sum(each["scope"] is not None for each in holding)
+    return f"{len(holding)} of {len(records)} claims hold here{f', {partly} of them in part' if partly else ''}"
+
+
+def check_folder(folder: str) -> None:
+    """Refuse what is no folder; in one that exists, files of the figures' names are replaced."""
+    if os.path.isfile(folder):
+        raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
+
+
+@contextmanager
+def working(note: str, quiet: bool) -> Iterator[None]:
+    """A note on stderr, which on a terminal moves while it lasts and then goes away."""
+    if quiet or not sys.stderr.isatty():
+        say(note, quiet=quiet)
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(note):
+        yield
+
+
+def prepared(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, quiet: bool) -> Study:
+    """What measures an exhibit; networks are trained in the folder of runs, with what they need brought if allowed."""
+    study = exhibit.build(quick=quick)
+    if not isinstance(study, NetworkStudy):
+        return study
+    first = next(iter(study.plans(0).values()))
+
+    def bring(experiment: Experiment, folder: Path) -> DataSource:
+        return gather(experiment, folder, DataSource(experiment, folder), download, quiet)
+
+    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=bring)
+
+
+def measure_one(
+    exhibit: Exhibit, study: Study, folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
+) -> dict[str, object]:
+    """Measure, draw and write down one exhibit; its record with the files written."""
+    from dubito.experiments.plots import save_figure
+    from dubito.paper.plots import paper_figure
+
+    cost = exhibit.quick_cost if quick else exhibit.cost
+    note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
+    with training(note, study, quiet) if exhibit.core_hours else working(note, quiet) as ready:
+        finding, measured = measure(exhibit, quick=quick, seed=seed, study=ready or study)
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
+    record = write_measured(measured, folder)
+    if not as_json:
+        put(report(exhibit, measured, [str(path) for path in (*pictures, record)]))
+    return {**measured.as_dict(), "claim": exhibit.claim, "files": [str(path) for path in (*pictures, record)]}
+
+
+def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterator[str]:
+    """What a person reads after one measurement."""
+    yield f"{exhibit.id} ({exhibit.place}): {measured.outcome}{', in a quick run' if measured.quick else ''}"
+    yield f"  claim     {exhibit.claim}"
+    yield f"  measured  {measured.sentence}."
+    yield f"  in        {measured.seconds:.1f} s"
+    yield from (f"  {'files' if not place else '':<10}{path}" for place, path in enumerate(files))
+    yield ""
+
+
+@contextmanager
+def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
+    """The study with a live display of its trainings; after Ctrl-C it is said how to go on."""
+    say(note, quiet=quiet)
+    with Board(quiet=quiet) as board:
+        try:
+            yield replace(study, progress=board) if isinstance(study, NetworkStudy) else study
+        except KeyboardInterrupt:
+            raise Stopped("interrupted; trainings that were done are kept. The same command goes on.") from None
+
+
+def latest(folder: Path) -> dict[str, tuple[Measured, str]]:
+    """Of every exhibit the last measurement, and whose it is."""
+    found = {name: (measured, "shipped") for name, measured in shipped().items()}
+    return found | {name: (measured, "here") for name, measured in read_measured(folder).items()}
+
+
+def listing(folder: Path) -> dict[str, object]:
+    """The list as JSON holds it."""
+    known = latest(folder)
+    rows = [
+        {
+            "id": each.id,
+            "place": each.place,
+            "title": each.title,
+            "claim": each.claim,
+            "seconds": each.seconds,
+            "quick_seconds": each.quick_seconds,
+            "core_hours": each.core_hours or None,
+            "needs": each.needs,
+            "measured": known[each.id][0].as_dict() if each.id in known else None,
+            "measured_by": known[each.id][1] if each.id in known else None,
+        }
+        for each in exhibits().values()
+    ]
+    return {"schema": 1, "figures": rows}
+
+
+def show_list(folder: Path) -> None:
+    """A row for each exhibit, and how to run one."""
+    from rich import box
+    from rich.table import Table
+
+    known = latest(folder)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("figure", no_wrap=True)
+    table.add_column("what it shows, and the claim", max_width=WIDEST_CLAIM)
+    table.add_column("cost")
+    table.add_column("last measured")
+    for each in exhibits().values():
+        shown = f"[bold]{each.title}[/bold]\n{each.claim}"
+        cost = f"{each.cost}\nquick {each.quick_cost}"
+        table.add_row(each.id, shown, cost, outcome_of(known.get(each.id)), end_section=True)
+    show(table)
+    put(["Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick"])
+
+
+def outcome_of(known: tuple[Measured, str] | None) -> "Text":
+    """The last column."""
+    from rich.text import Text
+
+    if known is None:
+        return Text("not yet", "dim")
+    measured, whose = known
+    when = f"{measured.when[:10]}, {'quick, ' if measured.quick else ''}{whose}"
+    return Text.assemble((plain(measured.outcome), "green" if measured.holds else "yellow"), "\n", (plain(when), "dim"))

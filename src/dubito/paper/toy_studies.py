@@ -1,0 +1,304 @@
+"""Figures 1 and 11 to 15: rounds of active learning on toys."""
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+import numpy as np
+
+from dubito.experiments.data import Dataset
+from dubito.experiments.plan import Arm, Schedule
+from dubito.experiments.records import Curve, Round, curves
+from dubito.experiments.statistics import area, compare
+from dubito.matrix import FloatArray, IntArray
+from dubito.paper.study import EXPLOITIVE, ITERATIONS, Verdict, learn, picks_of
+from dubito.paper.toys import cluster_noise, clusters
+from dubito.request.arrays import check_integer, check_real
+
+# Figure 1: on many noisy clusters least confidence spends its labels where nothing can be learned.
+
+COMPARED = ("random", "least-confidence", "coreset")
+HARD = 0.25
+"""Where more than a quarter of the points cannot be got right, a place counts as noisy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConcentrationStudy:
+    """Rounds of ``batch`` labels on clusters that overlap, learned by a small network."""
+
+    side: int = 9
+    n_classes: int = 3
+    deviation: float = 1.0
+    n: int = 3000
+    initial: int = 50
+    batch: int = 50
+    rounds: int = 5
+    seeds: int = 3
+    other_sides: tuple[int, ...] = (5, 7)
+    """Grids with fewer clusters, measured beside it: how much hangs on there being many."""
+    iterations: int = ITERATIONS
+    """Of the network's training, at most."""
+
+    def __post_init__(self) -> None:
+        for name in ("side", "n", "initial", "batch", "rounds", "seeds", "iterations"):
+            check_integer(name, getattr(self, name), least=1)
+        check_real("deviation", self.deviation, least=0.0)
+
+    def measure(self, seed: int) -> "Concentration":
+        """One pool; first labels and weights differ from seed to seed."""
+        data, rounds = self._pool(self.side, seed), self._play(self.side, seed)
+        points = np.asarray(data.features, dtype=np.float64)
+        return Concentration(
+            points=points,
+            labels=data.labels,
+            noise=cluster_noise(points, self.side, self.n_classes, self.deviation),
+            picked={name: np.array(picks_of(rounds, name, seed)) for name in COMPARED},
+            curves=curves(rounds),
+            others={side: curves(self._play(side, seed)) for side in self.other_sides},
+        )
+
+    def _pool(self, side: int, seed: int) -> Dataset:
+        return clusters(seed, n=self.n, side=side, n_classes=self.n_classes, deviation=self.deviation)
+
+    def _play(self, side: int, seed: int) -> list[Round]:
+        schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds)
+        arms, seeds = [Arm(name) for name in COMPARED], range(seed, seed + self.seeds)
+        return learn(self._pool(side, seed), arms, schedule, seeds, self.iterations)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Concentration:
+    """The pool, what each strategy asked for under the first seed, and how well it learned."""
+
+    points: FloatArray
+    labels: IntArray
+    noise: FloatArray
+    """(n,) share of points at each place that nobody can get right."""
+    picked: dict[str, IntArray]
+    """(rounds, batch) rows for each strategy."""
+    curves: tuple[Curve, ...]
+    others: dict[int, tuple[Curve, ...]]
+    """Curves on grids of other sides."""
+
+    def verdict(self) -> Verdict:
+        """By mean accuracy over the rounds: the core-set above random, least confidence below it."""
+        means = {curve.name: float(area(curve).mean()) for curve in self.curves}
+        ends = {curve.name: float(curve.mean[-1]) for curve in self.curves}
+        hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
+        numbers = {f"mean accuracy, {name}": value for name, value in means.items()}
+        numbers |= {f"last accuracy, {name}": value for name, value in ends.items()}
+        numbers |= {f"picks in noisy places, {name}": value for name, value in hard.items()}
+        numbers |= {
+            f"least confidence less random, {side} × {side} clusters": least_confidence_gain(found)
+            for side, found in self.others.items()
+        }
+        holds = means["coreset"] > means["random"] > means["least-confidence"]
+        sentence = (
+            f"mean accuracy over the rounds: core-set {means['coreset']:.1%}, random {means['random']:.1%}, least "
+            f"confidence {means['least-confidence']:.1%} (in the end {ends['coreset']:.1%}, {ends['random']:.1%}, "
+            f"{ends['least-confidence']:.1%}); {hard['least-confidence']:.0%} of least confidence's picks are in noisy "
+            f"places, {hard['random']:.0%} of random's, {hard['coreset']:.0%} of the core-set's{self._elsewhere()}"
+        )
+        return Verdict(holds and ends["coreset"] > ends["random"] > ends["least-confidence"], numbers, sentence)
+
+    def _elsewhere(self) -> str:
+        parts = [
+            f"{100 * least_confidence_gain(found):+.1f} points on {side**2}" for side, found in self.others.items()
+        ]
+        return f". On fewer clusters least confidence less random is {', '.join(parts)}" if parts else ""
+
+
+def least_confidence_gain(found: tuple[Curve, ...]) -> float:
+    """Mean accuracy over the rounds of least confidence, less random's."""
+    means = {curve.name: float(area(curve).mean()) for curve in found}
+    return means["least-confidence"] - means["random"]
+
+
+# The appendix's toys: do density and mutual information choose better than chance (figures 11 to 15)?
+
+VARIANTS = ("probabilistic-coreset", EXPLOITIVE)
+BASELINES = ("random", "entropy", "least-confidence")
+ALGORITHM_2 = "doubt-coreset"
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Rounds of the appendix's methods on 25 clusters in five classes."""
+
+    deviation: float = 0.5
+    n: int = 2000
+    initial: int = 50
+    batch: int = 50
+    rounds: int = 5
+    seeds: int = 10
+    batches: int = 1000
+    """Random batches the probabilistic core-set chooses from."""
+    iterations: int = ITERATIONS
+    """Of the network's training, at most."""
+
+    def __post_init__(self) -> None:
+        for name in ("n", "initial", "batch", "rounds", "seeds", "batches", "iterations"):
+            check_integer(name, getattr(self, name), least=1)
+        check_real("deviation", self.deviation, least=0.0)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The paper's five, and Algorithm 2, which they are held against for cost."""
+        options = {"batches": self.batches}
+        return (
+            *(Arm(name) for name in BASELINES),
+            Arm("probabilistic-coreset", options, label="probabilistic-coreset"),
+            Arm("probabilistic-coreset", {**options, "exploit": 0.1}, label=EXPLOITIVE),
+            Arm(ALGORITHM_2),
+        )
+
+
+@lru_cache(maxsize=4)
+def played(plan: Rounds, seed: int) -> tuple[Round, ...]:
+    """Every round of a plan; kept, as several figures look at the same."""
+    data = clusters(seed, n=plan.n, deviation=plan.deviation)
+    schedule = Schedule(initial=plan.initial, budget=plan.batch, rounds=plan.rounds)
+    return tuple(learn(data, plan.arms, schedule, range(seed, seed + plan.seeds), plan.iterations))
+
+
+@dataclass(frozen=True, slots=True)
+class ToyStudy(Rounds):
+    """Figures 11 and 12: accuracy against labels."""
+
+    def measure(self, seed: int) -> "Toy":
+        """Curves of the paper's five methods; Algorithm 2 is left to `NegativeStudy`."""
+        found = curves(played(_plan(self), seed))
+        return Toy(self.deviation, tuple(curve for curve in found if curve.name != ALGORITHM_2))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Toy:
+    """Curves of random, entropy, least confidence and the two probabilistic core-sets."""
+
+    deviation: float
+    curves: tuple[Curve, ...]
+
+    def verdict(self) -> Verdict:
+        """Both variants above random, entropy and least confidence, by mean accuracy over the rounds."""
+        means = {curve.name: float(area(curve).mean()) for curve in self.curves}
+        numbers = {f"mean accuracy, {name}": value for name, value in means.items()}
+        best = max(means[name] for name in BASELINES)
+        above = [name for name in VARIANTS if means[name] > best]
+        said = ", ".join(f"{name} {means[name]:.1%}" for name in sorted(means, key=lambda name: -means[name]))
+        sentence = f"mean accuracy over the rounds: {said}; {len(above)} of 2 variants are above every baseline"
+        return Verdict(len(above) == 2, numbers, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class AcquisitionsStudy(Rounds):
+    """Figures 13 to 15: where each method asks."""
+
+    def measure(self, seed: int) -> "Acquisitions":
+        """All rounds of the first seed."""
+        rounds, data = played(_plan(self), seed), clusters(seed, n=self.n, deviation=self.deviation)
+        points = np.asarray(data.features, dtype=np.float64)
+        names = [arm.name for arm in self.arms if arm.name != ALGORITHM_2]
+        return Acquisitions(
+            points,
+            data.labels,
+            cluster_noise(points, side=5, n_classes=5, deviation=self.deviation),
+            {name: np.concatenate(picks_of(rounds, name, seed)) for name in names},
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Acquisitions:
+    """What each method asked for, on the pool."""
+
+    points: FloatArray
+    labels: IntArray
+    noise: FloatArray
+    picked: dict[str, IntArray]
+
+    def verdict(self) -> Verdict:
+        """The probabilistic core-set leaves no larger hole than chance; entropy and doubt go where clusters overlap."""
+        hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
+        gaps = {name: typical_distance(self.points, rows) for name, rows in self.picked.items()}
+        numbers = {f"picks in noisy places, {name}": value for name, value in hard.items()}
+        numbers |= {f"mean distance to a pick, {name}": value for name, value in gaps.items()}
+        doubtful = min(hard["entropy"], hard["least-confidence"])
+        covers = all(gaps[name] < min(gaps["entropy"], gaps["least-confidence"]) for name in VARIANTS)
+        hits = ", ".join(f"{hard[name]:.0%} of {name}'s" for name in self.picked)
+        sentence = (
+            f"in noisy places lie {hits}; a point is {gaps['probabilistic-coreset']:.2f} from its nearest pick of the "
+            f"probabilistic core-set, {gaps['entropy']:.2f} from entropy's, {gaps['least-confidence']:.2f} from least "
+            f"confidence's, {gaps['random']:.2f} from random's"
+        )
+        return Verdict(covers and doubtful > max(hard[name] for name in VARIANTS), numbers, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeStudy(Rounds):
+    """The negative result: at 0.5 and 1 together, how much better than random, and at what cost."""
+
+    def measure(self, seed: int) -> "Negative":
+        """``deviation`` and twice that."""
+        both = [played(_plan(self, scale), seed) for scale in (1.0, 2.0)]
+        return Negative(
+            tuple(scale * self.deviation for scale in (1.0, 2.0)),
+            tuple(curves(rounds) for rounds in both),
+            tuple(mean_seconds(rounds) for rounds in both),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Negative:
+    """Curves and selection times at two standard deviations."""
+
+    deviations: tuple[float, ...]
+    curves: tuple[tuple[Curve, ...], ...]
+    seconds: tuple[dict[str, float], ...]
+    """Mean time of a selection by each method."""
+
+    def verdict(self) -> Verdict:
+        """The gain over random is not significant or under two points, and a selection costs more than Algorithm 2."""
+        numbers: dict[str, float] = {}
+        said, barely = [], []
+        for deviation, found in zip(self.deviations, self.curves, strict=True):
+            gain = next(each for each in compare(found, "random") if each.name == "probabilistic-coreset")
+            numbers[f"gain over random at {deviation:g}"] = gain.difference.estimate
+            numbers[f"p at {deviation:g}"] = gain.p
+            low, high = gain.difference.low, gain.difference.high
+            said.append(
+                f"{100 * gain.difference.estimate:+.1f} points at {deviation:g} ({100 * low:+.1f} to {100 * high:+.1f})"
+            )
+            barely.append(not gain.is_better or gain.difference.estimate < 0.02)
+        dearer = [each["probabilistic-coreset"] / max(each[ALGORITHM_2], 1e-9) for each in self.seconds]
+        numbers["times the cost of Algorithm 2"] = float(np.mean(dearer))
+        sentence = (
+            f"the probabilistic core-set is ahead of random by {' and '.join(said)}, and a selection takes "
+            f"{np.mean(dearer):,.0f} times as long as Algorithm 2's"
+        )
+        return Verdict(all(barely) and min(dearer) > 1.0, numbers, sentence)
+
+
+def _plan(study: Rounds, scale: float = 1.0) -> Rounds:
+    """The rounds of a study, so that studies of the same rounds share them."""
+    settings = {each.name: getattr(study, each.name) for each in fields(Rounds)}
+    return Rounds(**{**settings, "deviation": scale * study.deviation})
+
+
+def typical_distance(points: FloatArray, picked: IntArray) -> float:
+    """Mean distance of points to their nearest pick.
+
+    Examples
+    --------
+    >>> typical_distance(np.array([[0.0], [1.0], [4.0]]), np.array([1]))
+    1.3333333333333333
+    """
+    from dubito.core.distances import core_set_radii
+
+    return float(core_set_radii(points, points[picked]).mean())
+
+
+def mean_seconds(rounds: tuple[Round, ...]) -> dict[str, float]:
+    """Mean time of a selection by each strategy."""
+    names = dict.fromkeys(each.strategy for each in rounds)
+    return {
+        name: float(np.mean([each.select_seconds for each in rounds if each.strategy == name and each.picked]))
+        for name in names
+    }

@@ -1,0 +1,277 @@
+"""``vgg16``, VGG16 as the paper uses it: the convolutions of configuration D and one linear layer on what they leave.
+
+Layers go by torchvision's names and numbers, so that its weights fit. No batch norm, no hidden layers after the
+convolutions. A file with weights is read as safetensors, or by torch with ``weights_only=True``.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.experiments.images import DownloadProgress, data_folder
+from dubito.experiments.models.base import Facts, Fitted, Lesson
+from dubito.experiments.models.networks.network import Network, fit_network
+from dubito.experiments.models.networks.training import steady
+from dubito.experiments.seeds import draw
+from dubito.io import open_source
+from dubito.matrix import AnyArray, IntArray
+from dubito.paper.downloads import HOW_TO_GET, PublishedFile, digest, download_file
+from dubito.request.arrays import check_integer
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
+"""Channels of the convolutions between two poolings."""
+WIDTH = BLOCKS[-1][-1]
+SIDE = 32
+"""Images of this height and width are one place after the last pooling; larger ones several."""
+
+VGG16 = PublishedFile(
+    "vgg16-397923af.pth",
+    "https://download.pytorch.org/models/vgg16-397923af.pth",
+    "sha256:397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
+    553_433_881,
+)
+"""What torchvision calls ``VGG16_Weights.IMAGENET1K_V1``."""
+
+CONVOLUTIONS = "vgg16_features.safetensors"
+"""The same without the classifier, a tenth as large: what to call a file of one's own in the data folder."""
+
+IMAGENET, NONE = "imagenet", "none"
+SUFFIXES = (".safetensors", ".pth")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vgg16(Network):
+    """VGG16's convolutions and one linear layer on their 512 features, as in the paper."""
+
+    weights: str = IMAGENET
+    """What the convolutions start from: ``imagenet``, a ``.safetensors`` or ``.pth`` file, or ``none``."""
+    kind: ClassVar[str] = "vgg16"
+    rows_a_second: ClassVar[float] = 36.0
+    """That one core trains on, at 32x32."""
+    head: ClassVar[str] = "head"
+
+    def locate(self, folder: str) -> "Vgg16":
+        """The path of a file is taken from the folder; names of published weights stay as they are."""
+        is_name = self.weights in (IMAGENET, NONE) or not isinstance(self.weights, str)
+        return self if is_name else replace(self, weights=os.path.normpath(os.path.join(folder, self.weights)))
+
+    def fetch(self, *, download: bool, progress: DownloadProgress | None) -> None:
+        """Find the weights."""
+        find_weights(self.weights, download=download, progress=progress)
+
+    def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
+        """The network before any training; the seed draws its last layer."""
+        with steady(draw(seed, "weights"), self.training.device):
+            return vgg16(n_classes, self.weights)
+
+    def facts(self) -> dict[str, str]:
+        """And which weights."""
+        return {**Network.facts(self), "weights": describe_weights(self.weights)}
+
+    def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
+        """Also with other weights than it began with."""
+        if begun.get("weights", now["weights"]) != now["weights"]:
+            return (
+                f"the weights have changed since: {begun['weights']} then, {now['weights']} now. Bring the old file "
+                "back, or run the experiment in another folder."
+            )
+        return Network.refusal(self, begun, now, labels)
+
+    def fit(self, lesson: Lesson) -> Fitted:
+        """O(m) passes forward and back: days of a CPU for the paper's experiments, minutes of a GPU."""
+        return fit_network(self, lesson)
+
+
+def vgg16(n_classes: int, weights: str = IMAGENET) -> "torch.nn.Module":
+    """VGG16's 13 convolutions, ``features``, and a linear layer, ``head``, on the 512 numbers after the last pooling.
+
+    Parameters
+    ----------
+    n_classes : int
+        Logits that the head gives. It is drawn from torch's global generator: seed that before.
+    weights : str
+        ``"imagenet"`` for those of torchvision, as `find_weights` finds them; the path of a
+        ``.safetensors`` or ``.pth`` file with torchvision's names; or ``"none"``, drawn like torchvision does.
+
+    Returns
+    -------
+    torch.nn.Module
+        Takes (n, 3, h, w) float images, h and w at least 32. Where several places are left after the last pooling,
+        as there are from 64x64 on, the features are their mean.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = vgg16(10, weights="none")
+    >>> network(torch.zeros(2, 3, 32, 32)).shape, network.features[28].weight.shape
+    (torch.Size([2, 10]), torch.Size([512, 512, 3, 3]))
+    """
+    import torch
+
+    check_integer("n_classes", n_classes, least=2)
+    path = find_weights(weights)
+    features = convolutions()
+    if path is None:
+        _draw(features)
+    else:
+        held = read_convolutions(path)
+        features.load_state_dict({name: torch.from_numpy(array) for name, array in held.items()})
+    network = torch.nn.Sequential()
+    network.add_module("features", features)
+    network.add_module("pool", torch.nn.AdaptiveAvgPool2d(1))
+    network.add_module("flat", torch.nn.Flatten())
+    network.add_module("head", torch.nn.Linear(WIDTH, n_classes))
+    return network
+
+
+def convolutions() -> "torch.nn.Sequential":
+    """Convolutions, ReLUs and poolings in torchvision's order; the weights are not set."""
+    import torch
+
+    layers: list[torch.nn.Module] = []
+    n_channels = 3
+    for block in BLOCKS:
+        for width in block:
+            # Left as memory has it: drawing 15 million numbers that a file replaces would take most of the time.
+            layer = torch.nn.utils.skip_init(torch.nn.Conv2d, n_channels, width, kernel_size=3, padding=1)
+            layers += [layer, torch.nn.ReLU(inplace=True)]
+            n_channels = width
+        layers.append(torch.nn.MaxPool2d(2))
+    return torch.nn.Sequential(*layers)
+
+
+def _draw(features: "torch.nn.Sequential") -> None:
+    import torch
+
+    for layer in features:
+        if isinstance(layer, torch.nn.Conv2d):
+            torch.nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+            torch.nn.init.zeros_(layer.bias)
+
+
+def shapes() -> dict[str, tuple[int, ...]]:
+    """Every weight of the convolutions by its name, as in ``0.weight``, and its shape."""
+    import torch
+
+    with torch.device("meta"):
+        return {name: tuple(tensor.shape) for name, tensor in convolutions().state_dict().items()}
+
+
+def read_convolutions(path: Path) -> Mapping[str, AnyArray]:
+    """The convolutions' weights in a file, float32, by their names without ``features.``; others are passed over."""
+    status = os.stat(path)
+    return _read_once(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
+    """Kept in memory, as an experiment makes a network for every strategy and seed."""
+    held = _read(path)
+    found = {}
+    for name, shape in shapes().items():
+        array = held.get(f"features.{name}")
+        if array is None:
+            raise InvalidData(
+                f"{path} holds no features.{name}", hint="it must hold VGG16's convolutions under torchvision's names."
+            )
+        if array.shape != shape or array.dtype.kind != "f":
+            raise InvalidData(
+                f"features.{name} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has "
+                f"{shape} in floating point",
+                hint="it is of another network.",
+            )
+        found[name] = np.array(array, dtype=np.float32)
+    return found
+
+
+def _read(path: Path) -> dict[str, AnyArray]:
+    source = open_source(str(path))
+    return {name: np.asarray(source.entry(name).read()) for name in source.names if name.startswith("features.")}
+
+
+# Where the weights are: a file of one's own, torchvision's, or a download of that one.
+
+
+def find_weights(
+    weights: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    progress: DownloadProgress | None = None,
+) -> Path | None:
+    """The file that some weights are in; None for ``"none"``, which are drawn at random.
+
+    Parameters
+    ----------
+    weights : str
+        ``"imagenet"``, looked for in the data folder and in torch's own cache; the path of a ``.safetensors`` or
+        ``.pth`` file; or ``"none"``.
+    data_dir : str or path, optional
+        The data folder; without it, `dubito.experiments.images.default_folder`.
+    download : bool
+        Bring torchvision's file into the data folder where none is found.
+    progress : callable, optional
+        Called with the download: the file's name, bytes that are here, bytes in all.
+
+    Examples
+    --------
+    >>> find_weights("none") is None
+    True
+    """
+    if weights == NONE:
+        return None
+    if weights != IMAGENET:
+        return _own_file(weights)
+    folder = data_folder(data_dir, download)
+    for path in (folder / CONVOLUTIONS, folder / VGG16.name, hub_folder() / VGG16.name):
+        if path.is_file():
+            return path
+    if download:
+        return download_file(VGG16, folder, progress=progress)
+    raise MissingFile(
+        f"the weights of VGG16 are missing: {folder} holds neither {CONVOLUTIONS} nor {VGG16.name}, and {hub_folder()} "
+        f"no {VGG16.name} ({VGG16.source})",
+        hint=HOW_TO_GET,
+    )
+
+
+def hub_folder() -> Path:
+    """Where torch keeps what it downloads itself."""
+    home = os.environ.get("TORCH_HOME")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return (Path(home).expanduser() if home else cache / "torch") / "hub" / "checkpoints"
+
+
+def describe_weights(weights: str) -> str:
+    """Which weights these are: the file's name and the first eight digits of its SHA-256.
+
+    Examples
+    --------
+    >>> describe_weights("none")
+    'none'
+    """
+    path = find_weights(weights)
+    return NONE if path is None else f"{path.name}, sha256 {digest(path, 'sha256')[:8]}"
+
+
+def _own_file(weights: str) -> Path:
+    path = Path(weights).expanduser()
+    if path.suffix not in SUFFIXES:
+        raise InvalidArgument(
+            f"is neither {IMAGENET!r}, {NONE!r} nor the path of a .safetensors or .pth file",
+            argument="weights",
+            value=weights,
+            hint="pass one of these.",
+        )
+    if not path.is_file():
+        raise MissingFile("is not there", argument="weights", value=weights, hint="check the path.")
+    return path

@@ -1,0 +1,155 @@
+"""Convert the published files of texts and tables to the pools of the board of regret.
+
+``python tools/docs/regret_pools.py RAW OUT [MODEL.onnx TOKENIZER.json]`` reads the files of `SOURCES` from a folder,
+compares their checksums, and writes one ``.npz`` per pool: features, labels, and a test set that no strategy sees.
+Texts need the sentence encoder all-MiniLM-L6-v2 as ONNX, its tokenizer, and the packages onnxruntime and tokenizers.
+"""
+
+import csv
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+SOURCES = {
+    "banking_train.csv": ("PolyAI-LDN/task-specific-datasets: banking_data/train.csv", "CC BY 4.0"),
+    "banking_test.csv": ("PolyAI-LDN/task-specific-datasets: banking_data/test.csv", "CC BY 4.0"),
+    "clinc.json": ("clinc/oos-eval: data/data_full.json", "CC BY 3.0"),
+    "trec_train.label": ("FreedomIntelligence/qnn: data/TREC/train_5500.label", "not stated; Li and Roth, 2002"),
+    "trec_test.label": ("FreedomIntelligence/qnn: data/TREC/TREC_10.label", "not stated; Li and Roth, 2002"),
+    "mr.neg": ("FreedomIntelligence/qnn: data/MR/rt-polarity.neg", "not stated; Pang and Lee, 2005"),
+    "mr.pos": ("FreedomIntelligence/qnn: data/MR/rt-polarity.pos", "not stated; Pang and Lee, 2005"),
+    "letter.txt": ("loremo/AdaBoost: data/letter.txt (UCI)", "CC BY 4.0"),
+    "pendigits.tra": ("loremo/AdaBoost: data/pendigits.tra (UCI)", "CC BY 4.0"),
+    "sat.trn": ("loremo/AdaBoost: data/sat.trn (UCI)", "CC BY 4.0"),
+    "segment.dat": ("loremo/AdaBoost: data/segment.dat (UCI)", "CC BY 4.0"),
+    "page-blocks.txt": ("loremo/AdaBoost: data/page-blocks.txt (UCI)", "CC BY 4.0"),
+}
+"""Where each file is from (GitHub repository and path) and its license."""
+SUMS = Path(__file__).parents[2] / "docs" / "results" / "regret" / "sources.sha256"
+TEST_SHARE = 0.25
+TOKENS = 64
+BATCH = 64
+
+Texts = tuple[Sequence[str], Sequence[str]]
+Encode = Callable[[Sequence[str]], np.ndarray]
+
+
+def read(folder: Path, name: str) -> bytes:
+    """A file whose sum is the recorded one."""
+    content = (folder / name).read_bytes()
+    recorded = dict(reversed(line.split()) for line in SUMS.read_text().splitlines())  # type: ignore[misc]
+    if hashlib.sha256(content).hexdigest() != recorded[name]:
+        raise SystemExit(f"{folder / name} is not the file of {SOURCES[name][0]}: its SHA-256 differs from {SUMS}.")
+    return content
+
+
+def banking(folder: Path) -> Texts:
+    """Questions of customers of a bank, 77 intents."""
+    rows = [
+        row
+        for name in ("banking_train.csv", "banking_test.csv")
+        for row in list(csv.reader(read(folder, name).decode().splitlines()))[1:]
+        if len(row) == 2
+    ]
+    return [text for text, _ in rows], [intent for _, intent in rows]
+
+
+def clinc(folder: Path) -> Texts:
+    """What people ask an assistant, 150 intents."""
+    parts = json.loads(read(folder, "clinc.json"))
+    rows = [row for part in ("train", "val", "test") for row in parts[part]]
+    return [text for text, _ in rows], [intent for _, intent in rows]
+
+
+def trec(folder: Path) -> Texts:
+    """Questions of six kinds, one of them rare."""
+    lines = [
+        line
+        for name in ("trec_train.label", "trec_test.label")
+        for line in read(folder, name).decode("latin-1").splitlines()
+    ]
+    return [line.split(" ", 1)[1] for line in lines], [line.split(":", 1)[0] for line in lines]
+
+
+def mr(folder: Path) -> Texts:
+    """Sentences of film reviews, for or against."""
+    sides = [read(folder, name).decode("latin-1").splitlines() for name in ("mr.neg", "mr.pos")]
+    return sides[0] + sides[1], ["against"] * len(sides[0]) + ["for"] * len(sides[1])
+
+
+TEXTS = {"trec": trec, "mr": mr, "clinc": clinc, "banking": banking}
+TABLES = {
+    "letter": ("letter.txt", 0), "pendigits": ("pendigits.tra", -1), "satimage": ("sat.trn", -1),
+    "segment": ("segment.dat", -1), "pageblocks": ("page-blocks.txt", -1),
+}  # fmt: skip
+"""Files of numbers, and the column that is the class."""
+
+
+def table(folder: Path, name: str, column: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns on one scale, and classes from 0."""
+    content = read(folder, name).decode().replace(",", " ")
+    rows = np.array([line.split() for line in content.splitlines() if line.strip()], dtype=np.float64)
+    return np.delete(rows, column, axis=1), np.unique(rows[:, column], return_inverse=True)[1]
+
+
+def encoder(model: str, tokenizer: str) -> Encode:
+    """Sentences to unit vectors: the mean over tokens, as the encoder was trained."""
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+    cut, session = Tokenizer.from_file(tokenizer), InferenceSession(model)
+    cut.enable_truncation(TOKENS)
+    cut.enable_padding()
+    wanted = {each.name for each in session.get_inputs()}
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        order, found = np.argsort([len(text) for text in texts], kind="stable"), np.empty((len(texts), 384), np.float32)
+        for start in range(0, len(texts), BATCH):
+            rows = order[start : start + BATCH]
+            coded = cut.encode_batch([texts[row] for row in rows])
+            mask = np.array([each.attention_mask for each in coded], dtype=np.int64)
+            inputs = {
+                "input_ids": np.array([each.ids for each in coded], dtype=np.int64), "attention_mask": mask,
+                "token_type_ids": np.zeros_like(mask),
+            }  # fmt: skip
+            tokens = session.run(None, {name: inputs[name] for name in wanted})[0]
+            vectors = tokens if tokens.ndim == 2 else (tokens * mask[..., None]).sum(1) / mask.sum(1)[:, None]
+            found[rows] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return found
+
+    return encode
+
+
+def write(path: Path, features: np.ndarray, labels: np.ndarray, dtype: type) -> None:
+    """A quarter of the rows, drawn once and for all, is the test set."""
+    order = np.random.default_rng(0).permutation(len(labels))
+    n_test = round(TEST_SHARE * len(labels))
+    test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
+    if dtype is np.float64:
+        features = (features - features[rest].mean(0)) / np.maximum(features[rest].std(0), 1e-12)
+    np.savez_compressed(
+        path, features=features[rest].astype(dtype), labels=labels[rest], test_features=features[test].astype(dtype),
+        test_labels=labels[test],
+    )  # fmt: skip
+    print(f"{path.name}: {len(rest):,} + {n_test:,} rows, {features.shape[1]} features, {labels.max() + 1} classes")
+
+
+def main(raw: Path, out: Path, models: Sequence[str]) -> None:
+    """All tables; texts where there is an encoder."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, (file, column) in TABLES.items():
+        write(out / f"{name}.npz", *table(raw, file, column), np.float64)
+    encode = encoder(*models) if models else None
+    for name, read_texts in TEXTS.items() if encode else ():
+        if (out / f"{name}.npz").exists():
+            continue
+        texts, classes = read_texts(raw)
+        write(out / f"{name}.npz", encode(texts), np.unique(classes, return_inverse=True)[1], np.float16)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
