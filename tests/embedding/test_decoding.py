@@ -2,6 +2,7 @@
 
 import io
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dubito.embedding.decoder import BrokenPicture, decode
+from dubito.embedding.decoder import MEMORY, BrokenPicture, decode
 from dubito.embedding.embedder import Framing
-from dubito.embedding.running import Decoders
+from dubito.embedding.running import Decoder, Decoders
 
 FRAME = Framing(4, 6)
 
@@ -114,3 +115,25 @@ def test_a_process_that_is_killed_is_begun_again(tmp_path: Path) -> None:
         decoders.processes[0].process.wait()
         (again,) = decoders.map([[path, path]])
     assert [int(np.asarray(each)[0, 0, 0]) for each in first + again] == [9, 9, 9]
+
+
+def test_a_picture_that_takes_too_long_ends_its_process_and_is_named(tmp_path: Path) -> None:
+    Image.effect_noise((2000, 2000), 50).save(tmp_path / "slow.png")
+    decoder = Decoder(Framing(4, 6, "squash", 1), seconds=0.001)
+    try:
+        found = decoder.decode([str(tmp_path / "slow.png")])
+    finally:
+        decoder.close()
+    assert found == ["takes longer to decode than the 0.001 seconds of CPU time that it may"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces a limit on the address space")
+def test_a_process_that_decodes_pictures_has_a_memory_limit(tmp_path: Path) -> None:
+    decoder = Decoder(Framing(4, 6, "squash", 1))
+    try:
+        decoder.decode([b""])
+        limits = Path(f"/proc/{decoder.process.pid}/limits").read_text()
+    finally:
+        decoder.close()
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max address space"))
+    assert str(MEMORY) in line

@@ -1,29 +1,31 @@
 """The labeling service when its parts fail: it says so, goes on, and recovers without a restart."""
 
 import json
+import os
 import sqlite3
 import threading
 from concurrent.futures import CancelledError, Future
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, insert, text
 from sqlalchemy.exc import OperationalError
 
 import dubito
-from dubito.errors import InvalidArgument, InvalidData
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.io.durable import save_sealed
 from dubito.labeling import store as store_module
 from dubito.labeling.creation import open_project, with_settings
-from dubito.labeling.database import StoreFailed, StoreUnavailable, open_engine
+from dubito.labeling.database import StoreFailed, StoreUnavailable, events, open_engine
 from dubito.labeling.events import check_name
 from dubito.labeling.export import export_labels, label_columns
 from dubito.labeling.project import FAILURE, LAYOUT, Project, read_project
 from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, Conflict, LabelingService
-from dubito.labeling.store import add_event, read_events
+from dubito.labeling.store import Operation, Statements, read_events
 from labeling.projects import make_project, truth, wait_until
 
 
@@ -31,17 +33,22 @@ def answer(service: LabelingService, row: int) -> None:
     service.answer([AnswerIn(f"key-{row}", "ann", row, truth(row))]).result(timeout=60)
 
 
-def lose_connection(connection: Connection) -> None:
-    """What SQLAlchemy raises when PostgreSQL ends a connection."""
-    connection.invalidate()
-    raise OperationalError("SELECT", {}, Exception("terminating connection"), connection_invalidated=True)
+def lose_connection(service: LabelingService) -> Operation[None]:
+    """An operation that does what SQLAlchemy does when PostgreSQL ends a connection."""
+
+    def lose(statements: Statements) -> None:
+        assert service._writer._connection is not None
+        service._writer._connection.invalidate()
+        raise OperationalError("SELECT", {}, Exception("terminating connection"), connection_invalidated=True)
+
+    return lose
 
 
 def test_a_lost_connection_is_made_again_and_nothing_acknowledged_is_lost(tmp_path: Path, store: str | None) -> None:
     service = LabelingService(*make_project(tmp_path, store=store))
     answer(service, 0)
     with pytest.raises(StoreUnavailable):
-        service._writer.run(lose_connection)
+        service._writer.run(lose_connection(service))
     wait_until(lambda: not service.failures())
     answer(service, 1)
     answer(service, 0)
@@ -64,7 +71,7 @@ def test_while_the_database_is_down_requests_fail_and_afterwards_they_succeed(
     monkeypatch.setattr(service._writer, "_connect", refusing)
     is_down.set()
     with pytest.raises(StoreUnavailable):
-        service._writer.run(lose_connection)
+        service._writer.run(lose_connection(service))
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
             answer(service, 1)
@@ -78,7 +85,7 @@ def test_while_the_database_is_down_requests_fail_and_afterwards_they_succeed(
 def test_an_error_of_any_kind_fails_one_request_and_not_the_service(tmp_path: Path, store: str | None) -> None:
     service = LabelingService(*make_project(tmp_path, store=store))
 
-    def fail(connection: Connection) -> None:
+    def fail(statements: Statements) -> None:
         raise ZeroDivisionError("a mistake")
 
     for _ in range(3):
@@ -105,7 +112,7 @@ def test_while_the_database_is_down_no_label_is_shown_that_it_does_not_have(
         service.answer([AnswerIn("key-1", "ann", 1, truth(1))]),
         service.restrict("only", [0, 1, 2]),
     ]
-    broken = service._writer.submit(lose_connection)
+    broken = service._writer.submit(lose_connection(service))
     gate.set()
     futures: list[Future[Any]] = [*lost, broken]
     for future in futures:
@@ -132,20 +139,27 @@ def test_memory_stays_whole_where_the_store_cannot_be_read_to_its_end(
         raise OperationalError("SELECT", {}, Exception("connection lost"))
 
     monkeypatch.setattr("dubito.labeling.state.read_leases", fail)
-    with pytest.raises(StoreFailed):
-        service._writer.run(service.state.reload)
+    engine = open_engine(service.state.project.folder, None)
+    with engine.connect() as connection, pytest.raises(OperationalError):
+        service.state.reload(connection)
     assert before == (service.state.label_table, service.state.queue, service.state.rounds)
     service.close()
+
+
+def driver_of(service: LabelingService) -> sqlite3.Connection:
+    """The writer's own connection, which is idle."""
+    assert service._writer._connection is not None
+    found: Any = service._writer._connection.connection.dbapi_connection
+    assert isinstance(found, sqlite3.Connection)
+    return found
 
 
 def limit_pages(service: LabelingService, n_more: int) -> None:
     """Let the database grow by so many pages and no further: more is what SQLite calls a full disk."""
 
-    def limit(connection: Connection) -> None:
-        n_pages = int(connection.execute(text("PRAGMA page_count")).scalar() or 0)
-        connection.execute(text(f"PRAGMA max_page_count = {n_pages + n_more}"))
-
-    service._writer.run(limit)
+    connection = driver_of(service)
+    (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {n_pages + n_more}")
 
 
 def test_every_failed_write_is_shown_and_the_next_success_ends_that_without_a_request(
@@ -158,8 +172,7 @@ def test_every_failed_write_is_shown_and_the_next_success_ends_that_without_a_re
         service.answer([AnswerIn(f"key-{row}", "a" * 200, row, truth(row)) for row in range(300)]).result(timeout=60)
     assert "disk is full" in service.failures()["store"]
     assert service.state.label_table.labels == {}
-    assert service._writer._connection is not None
-    service._writer._connection.connection.dbapi_connection.execute("PRAGMA max_page_count = 1000000")  # type: ignore[union-attr]
+    driver_of(service).execute("PRAGMA max_page_count = 1000000")
     wait_until(lambda: not service.failures())
     service.close()
 
@@ -181,7 +194,7 @@ def test_a_store_that_has_lost_what_was_acknowledged_is_refused_until_it_is_back
     assert "older copy" in service.failures()["store"]
     with other.begin() as connection:
         assert [event.number for event in read_events(connection)] == [1, 2]
-        add_event(connection, newest)
+        connection.execute(insert(events), asdict(newest))
     wait_until(lambda: not service.failures())
     answer(service, 4)
     assert service.state.label_table.labels == {row: truth(row) for row in (0, 1, 2, 4)}
@@ -193,16 +206,19 @@ def test_a_class_is_added_while_the_store_fails_and_a_file_that_cannot_be_writte
 ) -> None:
     service = LabelingService(*make_project(tmp_path, store=store))
     with monkeypatch.context() as patch:
-        patch.setattr(service._writer, "_connect", lose_connection)
+        patch.setattr(service._writer, "_connect", lose_connection(service))
         with pytest.raises(StoreFailed):
-            service._writer.run(lose_connection)
+            service._writer.run(lose_connection(service))
         assert service.add_class("up", "k1").result(timeout=60)
-    with monkeypatch.context() as patch:
-        patch.setattr(Project, "save", lambda project: (_ for _ in ()).throw(OSError("no space")))
-        with pytest.raises(StoreFailed, match="it could not be saved: no space"):
-            service.add_class("down", "k2").result(timeout=60)
-        assert "no space" in service.failures()["project"]
-        assert "down" not in service.state.project.classes
+    settings = Path(service.state.project.path("project.toml"))
+    kept = settings.rename(tmp_path / "kept.toml")
+    settings.mkdir()
+    with pytest.raises(StoreFailed, match=r"it could not be saved: .*project\.toml cannot be written: is a directory"):
+        service.add_class("down", "k2").result(timeout=60)
+    assert "cannot be written" in service.failures()["project"]
+    assert "down" not in service.state.project.classes
+    settings.rmdir()
+    kept.rename(settings)
     assert service.add_class("down", "k2").result(timeout=60)
     assert "project" not in service.failures()
     service.close()
@@ -251,8 +267,7 @@ def test_a_database_that_another_program_locks_is_named_and_used_again_later(
 ) -> None:
     monkeypatch.setattr(store_module, "MAX_RETRY", 0.2)
     service = LabelingService(*make_project(tmp_path))
-    assert service._writer._connection is not None
-    service._writer.run(lambda connection: connection.execute(text("PRAGMA busy_timeout = 50")).fetchall())
+    driver_of(service).execute("PRAGMA busy_timeout = 50")
     other = sqlite3.connect(Path(service.state.project.folder) / "labels.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="another program has locked the database"):
@@ -388,6 +403,53 @@ def test_a_pool_without_an_item_of_the_project_is_refused_before_anything_is_sho
         texts_of(str(folder / "pool.dubito"))
     embed_again(folder, texts)
     assert texts_of(str(folder / "pool.dubito")) == labels
+
+
+def test_labels_follow_texts_that_have_other_ids_and_a_note_says_so(tmp_path: Path) -> None:
+    texts = {f"id-{row}": f"{'good' if row % 2 else 'bad'} thing {row}" for row in range(10)}
+
+    def embed(texts: dict[str, str]) -> None:
+        rows = "".join(f"{name},{text}\n" for name, text in texts.items())
+        (tmp_path / "texts.csv").write_text(f"id,text\n{rows}")
+        dubito.embed(tmp_path / "texts.csv", out=tmp_path / "pool.parquet", force=True)
+
+    embed(texts)
+    service = LabelingService(*open_project(str(tmp_path / "pool.parquet"), classes=["good", "bad"]))
+    service.answer([AnswerIn("a", "ann", 3, "good"), AnswerIn("b", "ann", 4, "bad")]).result()
+    service.close()
+    embed({**texts, "id-3": texts["id-4"], "id-4": texts["id-3"]})
+    notes: list[str] = []
+    project, _ = open_project(str(tmp_path / "pool.parquet"), report=notes.append)
+    assert any(note.startswith("2 items have another id") for note in notes)
+    assert texts_of(project.folder) == {texts["id-3"]: "good", texts["id-4"]: "bad"}
+    assert label_columns(read_state(project.folder))["id"] == ["id-4", "id-3"]
+    # Without texts and ids, nothing tells which row is which.
+    np.save(tmp_path / "rows.npy", np.zeros((10, 3)))
+    replace(project, pool="../rows.npy").save()
+    with pytest.raises(InvalidData, match="was replaced: 10 of the 10 items"):
+        read_state(project.folder)
+
+
+def test_a_project_that_has_lost_its_settings_keeps_its_labels_and_their_classes(
+    tmp_path: Path, store: str | None
+) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+    answer(service, 0)
+    answer(service, 1)
+    service.add_class("rare").result()
+    service.answer([AnswerIn("rare", "ann", 2, "rare")]).result()
+    service.close()
+    folder = service.state.project.folder
+    os.unlink(service.state.project.path("project.toml"))
+    with pytest.raises(MissingFile, match=r"was a project, but its project.toml is gone; .* labels .* are kept"):
+        open_project(folder)
+    notes: list[str] = []
+    project, contents = open_project(str(tmp_path / "rows.npz"), store=store, report=notes.append)
+    assert project.classes == ("left", "right", "rare")
+    assert any("labels and their classes are kept" in note for note in notes)
+    again = LabelingService(project, contents)
+    assert again.state.label_table.labels == {0: truth(0), 1: truth(1), 2: "rare"}
+    again.close()
 
 
 def test_rows_without_ids_are_known_by_their_features(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from endurance.page import wrong_in
 from endurance.powercuts import WAYS, Disk, cut_power
 from endurance.recording import Change
 
@@ -23,7 +24,8 @@ def test_what_was_acknowledged_is_there_after_a_power_cut_at_any_moment(tmp_path
     if not has_strace():
         pytest.skip("strace is not installed, or may not watch a process")
     found = cut_power(tmp_path / "work", n_labels=12, n_prefixes=10)
-    assert found["described"] == []
+    assert found["examples"] == []
+    assert wrong_in(found) == []
     assert found["cuts"] == 10 * len(WAYS)
     assert found["syncs"] > 30
 

@@ -22,6 +22,15 @@ for module in (test_store, test_faults):
     globals().update({name: each for name, each in vars(module).items() if name.startswith(("test_", "labeled_"))})
 
 
+def writer_process(store: str) -> int:
+    """The PostgreSQL process that serves the writer."""
+    with open_reader("", store).connect() as connection:
+        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        found = connection.execute(text(query)).scalar()
+    assert isinstance(found, int)
+    return found
+
+
 def label_until(service: LabelingService, stop: threading.Event, acknowledged: list[str]) -> None:
     """Label row after row, each until it is acknowledged."""
     for number in itertools.count():
@@ -107,8 +116,7 @@ def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up(
 ) -> None:
     service = LabelingService(*make_project(tmp_path, store=store))
     service.answer([AnswerIn("a", "ann", 0, truth(0))]).result(timeout=60)
-    process = service._writer.run(lambda connection: connection.execute(text("SELECT pg_backend_pid()")).scalar())
-    assert isinstance(process, int)
+    process = writer_process(store)
     monkeypatch.setattr("dubito.labeling.database.RESPONSE_SECONDS", 0.3)
     os.kill(process, signal.SIGSTOP)
     try:
@@ -156,4 +164,21 @@ def test_after_an_outage_the_store_is_not_written_while_another_server_has_it(tm
     other.dispose()
     wait_until(lambda: not service.failures())
     service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=60)
+    service.close()
+
+
+def test_nobody_who_reads_waits_while_the_database_does_not_answer(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dubito.labeling.store.SLOW_SECONDS", 0.0)
+    service = LabelingService(*make_project(tmp_path, store=store))
+    with open_engine("", store).begin() as other:
+        other.execute(text("LOCK TABLE dubito_events IN EXCLUSIVE MODE"))
+        waiting = service.answer([AnswerIn("a", "ann", 0, truth(0))])
+        wait_until(lambda: "has not answered" in service.failures().get("store", ""))
+        assert service.state.lock.acquire(blocking=False)
+        service.state.lock.release()
+        assert not waiting.done()
+    assert waiting.result(timeout=60)[0].is_new
+    assert not service.failures()
     service.close()

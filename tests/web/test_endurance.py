@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -99,13 +100,17 @@ def test_a_second_server_on_one_project_is_refused_and_the_token_is_in_no_log(
     assert "stopped;" in said
 
 
-def test_ctrl_c_with_a_page_open_ends_the_server_without_a_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_with_a_page_open_ends_the_server_without_a_traceback(tmp_path: Path, times: int) -> None:
     project, _ = copy_played(tmp_path)
     with serving(Path(project.folder)) as server:
         connections = [HTTPConnection(server.host, server.port, timeout=60) for _ in range(3)]
         for connection in connections:
             connection.request("GET", "/api/events", headers={"Authorization": f"Bearer {server.token}"})
             assert connection.getresponse().readline() == b"event: ping\n"
+        for _ in range(times - 1):
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.02)  # Two of one kind at once arrive as one.
         said = server.stop()
         for connection in connections:
             connection.close()

@@ -103,6 +103,7 @@ def until_closed(opened: socket.socket, drip: bytes = b"") -> bytes:
     raise AssertionError("the server holds a connection that keeps it waiting")
 
 
+KNOWN = f"Authorization: Bearer {TOKEN}\r\n"
 HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
@@ -123,8 +124,32 @@ def test_half_sent_requests_lock_nobody_else_out_and_are_closed(server: Running)
     assert "open files" not in server.log.read_text()
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/api/labels", b'{"key": "half", "annotator": "ann", "row": 0, "class": "left"}', b"201"),
+        ("GET", "/api/next?annotator=ann", b"", b"200"),
+        ("POST", "/sign-in", b"token=wrong", b"403"),
+    ],
+)
+def test_a_client_that_closes_its_sending_side_gets_its_answer(
+    server: Running, method: str, path: str, body: bytes, status: bytes
+) -> None:
+    kind = "application/x-www-form-urlencoded" if path == "/sign-in" else "application/json"
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{KNOWN}Content-Type: {kind}\r\n"
+    opened = server.connect(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    opened.shutdown(socket.SHUT_WR)
+    assert until_closed(opened).startswith(b"HTTP/1.1 " + status)
+
+
+def test_an_event_stream_whose_client_closes_its_sending_side_is_closed(server: Running) -> None:
+    opened = server.connect(f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n{KNOWN}\r\n".encode())
+    assert b"event: ping" in opened.recv(65536) + opened.recv(65536)
+    opened.shutdown(socket.SHUT_WR)
+    until_closed(opened)
+
+
 CHUNKED = "HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
-KNOWN = f"Authorization: Bearer {TOKEN}\r\n"
 
 
 @pytest.mark.parametrize(
@@ -202,8 +227,9 @@ def test_nonsense_fills_no_log(server: Running) -> None:
     before = server.log.stat().st_size
     for _ in range(50):
         assert until_closed(server.connect(b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
-    assert server.log.read_text().count("Invalid HTTP request") <= LINES_PER_MINUTE
-    assert server.log.stat().st_size - before < 2000
+    said = server.log.read_text()[before:]
+    assert said.count("Invalid HTTP request") <= 2 * LINES_PER_MINUTE  # The fifty may take parts of two minutes.
+    assert len(said) < 3000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a second address of its own")

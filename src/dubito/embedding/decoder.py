@@ -1,14 +1,15 @@
 """Decode pictures (Pillow), in a process of their own: ``python -m dubito.embedding.decoder``.
 
-A request on stdin is a line of JSON, the framing and for every picture its path or the number of bytes that follow, and
-then those bytes. The answer on stdout is a line of JSON with the problems by position, and the bytes of all other
-pictures. Nothing is pickled. The process ends with its input; a picture that kills it affects no other process.
+A request on stdin is a line of JSON, the framing, the CPU seconds that a picture may take, and for every picture its
+path or the number of bytes that follow, and then those bytes. The answer on stdout is a line of JSON with the problems
+by position, and the bytes of all other pictures. Nothing is pickled. The process ends with its input; a picture that
+kills it affects no other process. A picture that takes too long kills the process; one that takes more than `MEMORY`
+is reported.
 """
 
 import io
 import json
 import os
-import signal
 import sys
 import warnings
 from typing import IO, Any, BinaryIO
@@ -18,10 +19,13 @@ import numpy as np
 from dubito.embedding.embedder import Framing
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.limits import PICTURE_FORMATS
+from dubito.io.picture_worker import alarm, limit_process
 from dubito.matrix import AnyArray
 
 MOST_PIXELS = 178_956_970
 """A picture with more is not decoded: a few bytes can claim any size. It is where Pillow, too, speaks of a bomb."""
+MEMORY = 4_000_000_000
+"""Address space of the process in bytes: the largest picture that is decoded takes up to 20 bytes a pixel."""
 ROOM = 2
 """A JPEG is decoded at a scale that leaves it so many times the frame, as shrinking from there looks the same."""
 
@@ -146,7 +150,8 @@ def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
     for place, item in enumerate(asked["items"]):
         content = item if isinstance(item, str) else stdin.read(item)
         try:
-            decoded.append(decode(content, framing).tobytes())
+            with alarm(asked["seconds"], is_cpu_time=True):
+                decoded.append(decode(content, framing).tobytes())
         except BrokenPicture as error:
             problems[place] = str(error)
     stdout.write(json.dumps({"problems": problems}).encode() + b"\n")
@@ -155,8 +160,8 @@ def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever asks is interrupted, too, and stops asking.
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    limit_process(MEMORY)
     sys.stdout = sys.stderr  # Nothing that prints may come between the answers.
     while question := stdin.readline():
         answer(question, stdin, stdout)

@@ -2,6 +2,7 @@
 
 import json
 import queue
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -28,6 +29,10 @@ CHUNK = 16
 AHEAD = 4
 """Chunks for each process that may be decoded and not yet used."""
 
+ALARM = getattr(signal, "SIGPROF", 0)
+SECONDS = 60.0
+"""CPU time that a picture may take; not wall time, so that a busy machine embeds the same pictures."""
+
 Decoded = AnyArray | str
 """A picture, or what is wrong with it."""
 
@@ -35,8 +40,8 @@ Decoded = AnyArray | str
 class Decoder:
     """One process, begun again where a picture killed it."""
 
-    def __init__(self, framing: Framing) -> None:
-        self.framing = framing
+    def __init__(self, framing: Framing, seconds: float = SECONDS) -> None:
+        self.framing, self.seconds = framing, seconds
         self.process = self._begun()
 
     def _begun(self) -> "subprocess.Popen[bytes]":
@@ -48,10 +53,13 @@ class Decoder:
         try:
             return self._asked(contents)
         except (EOFError, BrokenPipeError):
+            self.process.kill()
+            is_late = self.process.wait() == -ALARM
             self.close()
             self.process = self._begun()
             if len(contents) == 1:
-                return ["ends the process that decodes it"]
+                late = f"takes longer to decode than the {self.seconds:g} seconds of CPU time that it may"
+                return [late if is_late else "ends the process that decodes it"]
             return [each for content in contents for each in self.decode([content])]
 
     def _asked(self, contents: Sequence[str | bytes]) -> list[Decoded]:
@@ -59,7 +67,7 @@ class Decoder:
         assert stdin is not None
         assert stdout is not None
         items = [each if isinstance(each, str) else len(each) for each in contents]
-        stdin.write(json.dumps({"framing": astuple(frame), "items": items}).encode() + b"\n")
+        stdin.write(json.dumps({"framing": astuple(frame), "items": items, "seconds": self.seconds}).encode() + b"\n")
         stdin.writelines(each for each in contents if isinstance(each, bytes))
         stdin.flush()
         line = stdout.readline()

@@ -45,6 +45,8 @@ class Contents:
     """(n,) pool row of each item; None if item i is row i."""
     n_left_out: int = 0
     """Number of pool rows added after the project was created."""
+    n_other_ids: int = 0
+    """Number of items that the pool now has under another id than when the project was created."""
 
     def row_of(self, item: int) -> int:
         return item if self.rows is None else int(self.rows[item])
@@ -64,18 +66,19 @@ def read_contents(project: Project) -> Contents:
     contents = _read_pool_contents(project)
     if not has_items(project):
         return contents
-    rows, n_left_out = match_items(project, identities_of(project, contents))
-    if rows is None:
+    match = match_items(project, identities_of(project, contents))
+    if match.rows is None:
         return contents
-    order = rows.tolist()
+    order = match.rows.tolist()
     return replace(
         contents,
         ids=[contents.ids[row] for row in order],
         shown=None if contents.shown is None else [contents.shown[row] for row in order],
         columns={name: [values[row] for row in order] for name, values in contents.columns.items()},
         labels=tuple(contents.labels[row] for row in order) if contents.labels else (),
-        rows=rows,
-        n_left_out=n_left_out,
+        rows=match.rows,
+        n_left_out=match.n_new,
+        n_other_ids=match.n_other_ids,
     )
 
 
@@ -90,7 +93,7 @@ def identities_of(project: Project, contents: Contents) -> Identities:
         spans = blocks(len_of(features), rows_per_read(features))
         parts = (np.ascontiguousarray(features[span]) for span in spans)
         kind, digests = "features", [digest_of(row.tobytes()) for part in parts for row in part]
-    return Identities(contents.ids, np.array(digests, dtype=np.uint64), kind)
+    return Identities(contents.ids, np.array(digests, dtype=np.uint64), kind, contents.has_ids)
 
 
 def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:

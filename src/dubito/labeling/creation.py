@@ -10,20 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidIds, MissingFile
 from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.labeling.contents import Contents, identities_of, read_contents
-from dubito.labeling.database import open_engine
+from dubito.labeling.database import has_store, open_engine, open_reader, store_errors
 from dubito.labeling.events import Event, check_name
 from dubito.labeling.items import ITEMS, has_items, save_items
-from dubito.labeling.project import Project, ProjectLock, Settings, ensure_ident, is_project, read_ident, read_project
+from dubito.labeling.project import (
+    NAME,
+    Project,
+    ProjectLock,
+    Settings,
+    ensure_ident,
+    is_project,
+    read_ident,
+    read_project,
+)
 from dubito.labeling.project_checks import changed_source
 from dubito.labeling.state import State
-from dubito.labeling.store import Writer, add_event, check_store
+from dubito.labeling.store import Statements, Writer, add_event, check_store, read_events
 
 POOL = "pool.parquet"
 SOURCE = "source"
@@ -68,6 +76,11 @@ def open_project(
             save_items(project, identities_of(project, contents))
         if contents.n_left_out:
             report(f"{contents.n_left_out:,} rows of {project.pool_path} are new, and not part of the project.")
+        if contents.n_other_ids:
+            report(
+                f"{contents.n_other_ids:,} items have another id in {project.pool_path} than when the project was "
+                "made; their labels follow their contents. If the ids are right and the contents are not, stop here."
+            )
         for note in changed_source(project, contents):
             report(note)
         more = [name for name in classes or () if check_name("classes", name) not in project.classes]
@@ -119,6 +132,9 @@ def _create(
 ) -> tuple[Project, Contents]:
     if not os.path.exists(source):
         raise MissingFile(f"{source} does not exist", hint="check the path, or try dubito label --demo.")
+    if os.path.exists(os.path.join(source, ITEMS)):
+        hint = f"put a copy of it back, or run dubito label with the source: the labels in {source} are kept."
+        raise MissingFile(f"{source} was a project, but its {NAME} is gone", hint=hint)
     for name in classes or ():
         check_name("classes", name)
     if store is not None:
@@ -158,12 +174,24 @@ def _fill(
     project = Project(folder, ensure_ident(folder), relative, pool, (), "", settings, store)
     contents = read_contents(project)
     found = sorted({label for label in contents.labels if label is not None})
-    for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found)):
+    used = _used_classes(project)
+    for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found, *used)):
         project = project.with_class(name)
+    if used:
+        report(f"{folder} has labels, but no {NAME}: the labels and their classes are kept, its settings are new.")
     save_items(project, identities_of(project, contents))
     _import_labels(project, contents, report)
     project.save()
     return project, contents
+
+
+def _used_classes(project: Project) -> list[str]:
+    """The classes of people's labels in the store of a project that has lost its ``project.toml``."""
+    if project.store is None and not os.path.exists(project.path("labels.sqlite")):
+        return []
+    with store_errors("the labels cannot be opened"), open_reader(project.folder, project.store).connect() as reader:
+        events = read_events(reader) if has_store(reader) else []
+    return list(dict.fromkeys(event.label for event in events if event.label and event.annotator != SOURCE))
 
 
 def is_pool(source: str) -> bool:
@@ -213,11 +241,11 @@ def _import_labels(project: Project, contents: Contents, report: Report) -> None
     state = State(project, contents)
     writer = Writer(open_engine(project.folder, project.store), project.ident, state)
 
-    def add(connection: Connection) -> None:
+    def add(statements: Statements) -> None:
         for number, (item, label) in enumerate(labeled, start=state.label_table.last + 1):
             if f"source-{item}" not in state.label_table.keys:
                 add_event(
-                    connection,
+                    statements,
                     Event(number, f"source-{item}", "label", SOURCE, item, label, 0, None, time.time(), why="source"),
                 )
 

@@ -371,9 +371,14 @@ WHERE e.kind <> 'undo'
 """The current answer of each annotator on each item; a NULL label is a skip."""
 
 
+def has_store(connection: Connection) -> bool:
+    """Whether the database has the tables of a store."""
+    return inspect(connection).has_table(facts.name)
+
+
 def prepare(connection: Connection, project: str, *, is_new_allowed: bool = True) -> None:
     """Create the tables or migrate older ones; raise `InvalidData` for a store of another project or a newer dubito."""
-    if not inspect(connection).has_table(facts.name):
+    if not has_store(connection):
         if not is_new_allowed:
             problem = "the store is empty, though it had labels before"
             raise InvalidData(problem, hint="restore the database from a copy, then start the server again.")
@@ -390,7 +395,7 @@ def prepare(connection: Connection, project: str, *, is_new_allowed: bool = True
 
 def check_owner(connection: Connection, ident: str | None) -> None:
     """Raise `InvalidData` if the store belongs to another project."""
-    if not inspect(connection).has_table(facts.name):
+    if not has_store(connection):
         return
     if connection.execute(select(facts.c.value).where(facts.c.name == "project")).scalar() != ident:
         raise InvalidData("the store is of another project", hint="name another database with --store.")

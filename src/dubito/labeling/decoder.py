@@ -8,12 +8,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dubito.errors import DubitoError, InvalidData
+from dubito.io import picture_worker
 from dubito.io.limits import PICTURE_FORMATS
-from dubito.labeling.picture_worker import LENGTHS, write_message
+from dubito.io.picture_worker import LENGTHS, SECONDS, write_message
 
 MAX_PIXELS = 50_000_000
 """Pictures with more pixels are not decoded."""
@@ -23,15 +23,13 @@ PIXELS_AT_ONCE = 50_000_000
 """Pixels that all child processes of a decoder may decode at the same time; some formats take 20 bytes per pixel."""
 MEMORY = 1_500_000_000
 """Address space of a child process in bytes."""
-SECONDS = 30.0
-"""Time limit for opening a picture, and again for decoding it."""
 GRACE = 10.0
 """Extra seconds before a child process that missed its own alarm is killed; includes the time to start one."""
 N_PROCESSES = max(2, min(4, os.cpu_count() or 1))
 MAX_REPLY = 4096, 128_000_000
 """Maximum bytes of JSON and of data in a reply."""
 MEDIA = ("image/png", "image/jpeg")
-WORKER = str(Path(__file__).with_name("picture_worker.py"))
+WORKER = picture_worker.__file__
 
 
 class Unshowable(InvalidData):

@@ -3,7 +3,8 @@
 Labels refer to items by number. When a project is created, the id of every item and a digest of its text, its picture's
 path or bytes, or (without ids) its features are stored in its folder. When the project is opened, they are compared
 with the pool: rows that moved are matched, and a pool in which an item is missing or has other contents is rejected.
-Of picture files only the paths are compared, not the contents.
+Where ids and contents contradict each other, an item is the row with its content, because that is what people saw when
+they labeled it. Of picture files only the paths are compared, not the contents.
 """
 
 import os
@@ -11,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,12 +35,14 @@ class Identities:
     """(n,) content digests; 0 if rows are identified by their ids alone."""
     kind: str
     """What the digests are of: ``shown``, ``features`` or ``ids`` (no digest)."""
+    has_ids: bool = True
+    """False if the ids are row numbers."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def without_contents(self) -> "Identities":
-        return Identities(self.ids, np.zeros(len(self.ids), dtype=np.uint64), "ids")
+        return Identities(self.ids, np.zeros(len(self.ids), dtype=np.uint64), "ids", self.has_ids)
 
 
 def digest_of(content: object) -> int:
@@ -57,20 +61,30 @@ def save_items(project: Project, found: Identities) -> None:
     save_sealed(project.path(ITEMS), arrays, private=True)
 
 
-def match_items(project: Project, found: Identities) -> tuple[IntArray | None, int]:
-    """The row of every item, or None if item i is row i for all; and the number of rows that are new.
+class Match(NamedTuple):
+    """Where the items of a project are in its pool."""
 
-    Raises `InvalidData` if an item of the project is not in the pool, or is something else there.
-    """
+    rows: IntArray | None
+    """The row of every item; None if item i is row i for all."""
+    n_new: int = 0
+    """Number of rows that are no item."""
+    n_other_ids: int = 0
+    """Number of items whose content has another id than before."""
+
+
+def match_items(project: Project, found: Identities) -> Match:
+    """Find every item; raises `InvalidData` if one is not in the pool, or is something else there."""
     stored = load_sealed(project.path(ITEMS), needed=True)
     known = Identities(stored["ids"].tolist(), stored["digests"], str(stored["kind"]))
-    if known.kind != found.kind and known.kind != "features":
+    rows = np.full(len(known), -1, dtype=np.int64)
+    if known.kind != found.kind and known.kind != "features" and found.has_ids:
         # For example, a text column was added or removed: compare ids only.
         known, found = known.without_contents(), found.without_contents()
-    if known.ids == list(found.ids) and np.array_equal(known.digests, found.digests):
-        return None, 0
-    rows = _rows_by_id(known, found)
-    _match_by_content(rows, known, found)
+    if known.kind == found.kind:
+        if known.ids == list(found.ids) and np.array_equal(known.digests, found.digests):
+            return Match(None)
+        rows = _rows_by_id(known, found)
+        _match_by_content(rows, known, found)
     lost = np.flatnonzero(rows < 0)
     if len(lost):
         names = ", ".join(repr(known.ids[item]) for item in lost[:MAX_NAMED].tolist())
@@ -79,7 +93,10 @@ def match_items(project: Project, found: Identities) -> tuple[IntArray | None, i
             f"missing there or have another content ({names}{', ...' if len(lost) > MAX_NAMED else ''})"
         )
         raise InvalidData(problem, hint="put the file back that the project was made with, or begin a new project.")
-    return rows, len(found) - len(known)
+    n_other_ids = 0
+    if known.ids != [str(item) for item in range(len(known))]:  # Numbers of rows change where rows move.
+        n_other_ids = sum(known.ids[item] != found.ids[row] for item, row in enumerate(rows.tolist()))
+    return Match(rows, len(found) - len(known), n_other_ids)
 
 
 def _rows_by_id(known: Identities, found: Identities) -> IntArray:

@@ -15,7 +15,7 @@ from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed, write_atomically
 from dubito.labeling.project import FAILURE, model_file
 from dubito.labeling.state import LEARNED, State, read_model
-from dubito.labeling.store import Pick, RoundRecord, Writer, add_picks, add_round, drop_picks, put_fact
+from dubito.labeling.store import Pick, RoundRecord, Statements, Writer, add_picks, add_round, drop_picks, put_fact
 
 RESERVE = 4
 """Batches selected in addition to the requested one, for people to label while the next round runs."""
@@ -185,13 +185,13 @@ class LearningLoop:
         learned = job["last_event"]
 
         # Write a few picks at a time, so that labels do not wait; they count only once the round record is written.
-        self._writer.run(lambda connection: drop_picks(connection, number))
+        self._writer.run(lambda statements: drop_picks(statements, number))
         for start in range(0, len(picks), PICKS_PER_WRITE):
             self._writer.run(partial(add_picks, picks=picks[start : start + PICKS_PER_WRITE]))
 
-        def store(connection: Any) -> None:
-            add_round(connection, record)
-            put_fact(connection, LEARNED, json.dumps({"round": number, "event": learned}))
+        def store(statements: Statements) -> None:
+            add_round(statements, record)
+            put_fact(statements, LEARNED, json.dumps({"round": number, "event": learned}))
             state.learned = learned
             state.rounds.append(record)
             state.picks += picks

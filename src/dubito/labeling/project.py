@@ -1,6 +1,5 @@
 """A project: a folder with the settings, pool, labels and models of a labeling task."""
 
-import fcntl
 import os
 import re
 import secrets
@@ -216,7 +215,6 @@ class ProjectLock:
 
     def close(self) -> None:
         with suppress(OSError):
-            fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
 
 

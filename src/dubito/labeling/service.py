@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from sqlalchemy import Connection
 
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.io.source import nearest
@@ -19,7 +18,7 @@ from dubito.labeling.learner import LearningLoop
 from dubito.labeling.project import Project, ProjectLock, Settings
 from dubito.labeling.queue import LEASE
 from dubito.labeling.state import RESTRICTED, State
-from dubito.labeling.store import Pick, Writer, add_event, drop_leases, put_fact, put_leases
+from dubito.labeling.store import Pick, Statements, Writer, add_event, drop_leases, put_fact, put_leases
 
 
 class Conflict(DubitoError):
@@ -186,11 +185,11 @@ class LabelingService:
                 done.set_result(found)
                 return done
 
-        def lease(connection: Connection) -> list[Pick]:
+        def lease(statements: Statements) -> list[Pick]:
             # Choose again: another annotator may have leased some of them meanwhile.
             picks = choose(who, now)
             items = [pick.item for pick in picks]
-            put_leases(connection, who, items, time.time() + state.lease)
+            put_leases(statements, who, items, time.time() + state.lease)
             state.queue.hold(who, items, now + state.lease)
             return picks
 
@@ -200,9 +199,9 @@ class LabelingService:
         """Store answers, all or none; a key that was sent before stores nothing new."""
         checked = [self._check_answer(each) for each in answers]
 
-        def store(connection: Connection) -> list[Committed]:
+        def store(statements: Statements) -> list[Committed]:
             self._check_keys(checked)
-            return [self._store_answer(connection, each) for each in checked]
+            return [self._store_answer(statements, each) for each in checked]
 
         future = self._writer.submit(store)
         future.add_done_callback(self._announce_labels)
@@ -234,13 +233,13 @@ class LabelingService:
                 raise Conflict(f"the key {each.key[:60]!r} was sent with another label", hint="send a new key.")
             seen[each.key] = each
 
-    def _store_answer(self, connection: Connection, answer: AnswerIn) -> Committed:
+    def _store_answer(self, statements: Statements, answer: AnswerIn) -> Committed:
         state, table = self.state, self.state.label_table
         if answer.key in table.keys:
             return Committed(table.events[table.keys[answer.key]], False, len(table.labels))
         event = self._make_event(answer)
-        add_event(connection, event)
-        drop_leases(connection, answer.annotator, [answer.item])
+        add_event(statements, event)
+        drop_leases(statements, answer.annotator, [answer.item])
         table.add(event)
         state.queue.release(answer.annotator, [answer.item])
         state.version += 1
@@ -290,7 +289,7 @@ class LabelingService:
         """Undo the annotator's last answer."""
         key, who = check_name("key", key), check_name("annotator", annotator)
 
-        def apply(connection: Connection) -> Committed:
+        def apply(statements: Statements) -> Committed:
             state, table = self.state, self.state.label_table
             if key in table.keys:
                 earlier = table.events[table.keys[key]]
@@ -301,10 +300,10 @@ class LabelingService:
             if last is None:
                 raise Conflict(f"there is nothing of {who} to undo", hint="label something first.")
             event = Event(table.last + 1, key, "undo", who, last.item, None, state.round, last.number, time.time())
-            add_event(connection, event)
+            add_event(statements, event)
             table.add(event)
             state.queue.rescan()
-            put_leases(connection, who, [last.item], event.at + state.lease)
+            put_leases(statements, who, [last.item], event.at + state.lease)
             state.queue.hold(who, [last.item], time.monotonic() + state.lease)
             state.version += 1
             return Committed(event, True, len(table.labels))
@@ -324,9 +323,9 @@ class LabelingService:
         """End all leases of the annotator; returns how many there were."""
         who = check_name("annotator", annotator)
 
-        def drop(connection: Connection) -> int:
+        def drop(statements: Statements) -> int:
             items = self.state.queue.release(who)
-            drop_leases(connection, who, items)
+            drop_leases(statements, who, items)
             return len(items)
 
         return self._writer.submit(drop)
@@ -365,7 +364,7 @@ class LabelingService:
                 return False
             try:
                 project.save()
-            except OSError as error:
+            except (DubitoError, OSError) as error:
                 failed = StoreFailed(f"it could not be saved: {error}")
                 self._project_failure = str(failed)
                 raise failed from error
@@ -390,7 +389,7 @@ class LabelingService:
         for row in rows:
             self.check_item(row)
 
-        def write(connection: Connection) -> int:
+        def write(statements: Statements) -> int:
             state = self.state
             listed = set(state.excluded()) | set(rows) if mode == "exclude" and state.mode == "exclude" else set(rows)
             if mode == "exclude" and state.mode == "only":
@@ -398,7 +397,7 @@ class LabelingService:
             else:
                 new_mode = mode
             fact = None if mode == "clear" else json.dumps({"mode": new_mode, "rows": sorted(listed)})
-            put_fact(connection, RESTRICTED, fact)
+            put_fact(statements, RESTRICTED, fact)
             state.restrict(fact)
             state.version += 1
             return state.n_open()

@@ -102,11 +102,11 @@ class State:
 
     def reload(self, connection: Connection) -> None:
         """Read everything from the store; if that fails, nothing is changed."""
+        events, rounds, picks = read_events(connection), read_rounds(connection), read_picks(connection)
+        leases, restriction = read_leases(connection), read_fact(connection, RESTRICTED)
+        learned = json.loads(read_fact(connection, LEARNED) or "{}")
         with self.lock:
             overlap = self.project.settings.overlap
-            events, rounds, picks = read_events(connection), read_rounds(connection), read_picks(connection)
-            leases, restriction = read_leases(connection), read_fact(connection, RESTRICTED)
-            learned = json.loads(read_fact(connection, LEARNED) or "{}")
             label_table, round = LabelTable(events, overlap), rounds[-1].round if rounds else 0
             queue = PickQueue(label_table, overlap)
             queue.is_open = self.may_ask

@@ -1,7 +1,8 @@
 """The store: the event log, rounds, picks and leases in a database with a single writer.
 
-Every change is an *operation*, run by one thread on one connection. Pending operations are committed together, and a
-client gets its response after the commit: a confirmed label is durable.
+Every change is an *operation*: it changes memory, and returns after adding its statements to a list, which one thread
+executes on one connection. Pending operations are committed together, and a client gets its response after the commit:
+a confirmed label is durable.
 """
 
 import queue
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Engine, Executable, bindparam, delete, func, insert, select
 
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.labeling import database as schema
@@ -29,7 +30,28 @@ from dubito.labeling.database import (
 from dubito.labeling.events import Event
 
 Result = TypeVar("Result")
-Operation = Callable[[Connection], Result]
+
+
+class Statements:
+    """The statements of operations, executed in order once all of them have changed memory.
+
+    So nobody who needs the memory waits for the database, which may take long to answer or never do.
+    """
+
+    def __init__(self) -> None:
+        self._added: list[tuple[Executable, Any]] = []
+
+    def execute(self, statement: Executable, parameters: Any = None) -> None:
+        """Have a statement executed later; there is no result."""
+        self._added.append((statement, parameters))
+
+    def run(self, connection: Connection) -> None:
+        """Execute all of them."""
+        for statement, parameters in self._added:
+            connection.execute(statement, parameters)
+
+
+Operation = Callable[[Statements], Result]
 
 ADD_EVENT, ADD_LEASE = insert(schema.events), insert(schema.leases)
 DROP_LEASE = delete(schema.leases).where(
@@ -39,6 +61,8 @@ MAX_BATCH = 256
 """Maximum number of operations per commit."""
 FIRST_RETRY, MAX_RETRY = 0.05, 2.0
 """Seconds before reconnecting: the first delay, doubled after each failure up to the second value."""
+SLOW_SECONDS = 5.0
+"""A commit that takes longer is reported as a failure while it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +97,7 @@ class Memory(Protocol):
     """In-memory state that operations change together with the store, and that is rolled back on failure."""
 
     lock: Any
-    """Held while operations run, but not during the commit."""
+    """Held while operations change memory, but not while the database is read or written."""
 
     def reload(self, connection: Connection) -> None:
         """Read everything from the store."""
@@ -137,14 +161,25 @@ class Writer:
         self._submitting, self._is_closed = threading.Lock(), False
         self._retry_delay, self._retry_at = FIRST_RETRY, 0.0
         self._error: Exception | None = None
-        self.failure: str | None = None
+        self._failure: str | None = None
         """Why the last write failed; None after a success."""
+        self._began: float | None = None
+        """When the commit that is in progress began, by the monotonic clock."""
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         with store_errors("the labels cannot be opened", path):
             self._connection: Connection | None = self._connect(is_first=True)
         self._files = StoreFiles(engine)
         self._thread = threading.Thread(target=self._run, name="dubito-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def failure(self) -> str | None:
+        """Why writes fail or take long; None if they do not."""
+        began = self._began
+        seconds = 0.0 if began is None else time.monotonic() - began
+        if self._failure is None and seconds > SLOW_SECONDS:
+            return f"the database has not answered for {seconds:.0f} s"
+        return self._failure
 
     def submit(self, operation: Operation[Result]) -> "Future[Result]":
         """Enqueue an operation; its future completes after the commit."""
@@ -174,7 +209,7 @@ class Writer:
         try:
             with response_timeout(connection):
                 take_lock(connection)
-            with response_timeout(connection), connection.begin(), self._lock:
+            with response_timeout(connection), connection.begin():
                 schema.prepare(connection, self._project, is_new_allowed=is_first)
                 self._reload(connection)
         except BaseException:
@@ -210,6 +245,7 @@ class Writer:
         while True:
             batch = self._next_batch()
             tasks = [task for task in batch if task is not None and task.future.set_running_or_notify_cancel()]
+            self._began = time.monotonic()
             try:
                 if tasks or None not in batch:
                     self._commit(tasks)
@@ -217,13 +253,15 @@ class Writer:
                 for task in tasks:
                     if not task.future.done():
                         task.future.set_exception(_as_store_error(error))
+            finally:
+                self._began = None
             if None in batch:
                 return
 
     def _next_batch(self) -> list[_Task | None]:
         """Wait for operations; empty if it is time to reconnect. A None in the list means that the writer closes."""
         try:
-            pause = None if self.failure is None else max(self._retry_at - time.monotonic(), 0.0)
+            pause = None if self._failure is None else max(self._retry_at - time.monotonic(), 0.0)
             batch = [self._tasks.get(timeout=pause)]
         except queue.Empty:
             return []
@@ -279,13 +317,15 @@ class Writer:
             transaction = connection.begin()
             try:
                 self._check_acknowledged(connection)
+                statements = Statements()
                 with self._lock:
                     for task in tasks:
                         task.error = None
                         try:
-                            task.result = task.operation(connection)
+                            task.result = task.operation(statements)
                         except DubitoError as error:  # Raised before the operation changed anything.
                             task.error = error
+                statements.run(connection)
                 transaction.commit()
             except BaseException:
                 transaction.close()
@@ -293,12 +333,12 @@ class Writer:
             finally:
                 self._files.record_version()
             self._files.check()
-        self._acknowledged, self._retry_delay, self.failure = self._memory.last_event(), FIRST_RETRY, None
+        self._acknowledged, self._retry_delay, self._failure = self._memory.last_event(), FIRST_RETRY, None
 
     def _recover(self, error: Exception) -> None:
         """Reload memory from the store; if that fails too, disconnect and retry later."""
         self._error = _as_store_error(error)
-        self.failure = str(self._error)
+        self._failure = str(self._error)
         self._retry_at = time.monotonic() + self._retry_delay
         self._retry_delay = min(2.0 * self._retry_delay, MAX_RETRY)
         connection = self._connection
@@ -308,16 +348,16 @@ class Writer:
             except StoreFailed:
                 return  # Keep the connection: reading from it, or closing it, could damage the replaced file.
             with suppress(Exception):
-                with response_timeout(connection), connection.begin(), self._lock:
+                with response_timeout(connection), connection.begin():
                     self._reload(connection)
                 return
         self._disconnect()
 
 
-def _test_write(connection: Connection) -> None:
+def _test_write(statements: Statements) -> None:
     """Write a few pages and remove them, to check that the store is writable."""
-    put_fact(connection, "tried", "." * 16_384)
-    put_fact(connection, "tried", None)
+    put_fact(statements, "tried", "." * 16_384)
+    put_fact(statements, "tried", None)
 
 
 def _as_store_error(error: Exception) -> Exception:
@@ -331,8 +371,8 @@ def read_events(connection: Connection, after: int = 0) -> list[Event]:
     return [Event(**row) for row in map(dict, rows.mappings())]
 
 
-def add_event(connection: Connection, event: Event) -> None:
-    connection.execute(ADD_EVENT, asdict(event))
+def add_event(statements: Statements, event: Event) -> None:
+    statements.execute(ADD_EVENT, asdict(event))
 
 
 def read_rounds(connection: Connection) -> list[RoundRecord]:
@@ -348,20 +388,20 @@ def read_picks(connection: Connection) -> list[Pick]:
     return [Pick(**row) for row in map(dict, rows.mappings())]
 
 
-def add_round(connection: Connection, record: RoundRecord) -> None:
+def add_round(statements: Statements, record: RoundRecord) -> None:
     """Store a round, after its picks."""
-    connection.execute(insert(schema.rounds), asdict(record))
+    statements.execute(insert(schema.rounds), asdict(record))
 
 
-def add_picks(connection: Connection, picks: Sequence[Pick]) -> None:
+def add_picks(statements: Statements, picks: Sequence[Pick]) -> None:
     rows = [{"round": pick.round, "rank": pick.rank, "item": pick.item, "why": pick.why} for pick in picks]
     if rows:
-        connection.execute(insert(schema.picks), rows)
+        statements.execute(insert(schema.picks), rows)
 
 
-def drop_picks(connection: Connection, round: int) -> None:
+def drop_picks(statements: Statements, round: int) -> None:
     """Remove the picks of a round that was not finished."""
-    connection.execute(delete(schema.picks).where(schema.picks.c.round == round))
+    statements.execute(delete(schema.picks).where(schema.picks.c.round == round))
 
 
 def read_leases(connection: Connection) -> list[tuple[int, str, float]]:
@@ -371,26 +411,26 @@ def read_leases(connection: Connection) -> list[tuple[int, str, float]]:
     return [(int(item), str(who), float(until)) for item, who, until in rows]
 
 
-def put_leases(connection: Connection, annotator: str, items: Sequence[int], until: float) -> None:
-    drop_leases(connection, annotator, items)
+def put_leases(statements: Statements, annotator: str, items: Sequence[int], until: float) -> None:
+    drop_leases(statements, annotator, items)
     if items:
-        connection.execute(ADD_LEASE, [{"item": item, "annotator": annotator, "until": until} for item in items])
+        statements.execute(ADD_LEASE, [{"item": item, "annotator": annotator, "until": until} for item in items])
 
 
-def drop_leases(connection: Connection, annotator: str, items: Sequence[int]) -> None:
+def drop_leases(statements: Statements, annotator: str, items: Sequence[int]) -> None:
     if items:
-        connection.execute(DROP_LEASE, [{"one": item, "who": annotator} for item in items])
+        statements.execute(DROP_LEASE, [{"one": item, "who": annotator} for item in items])
 
 
 def read_fact(connection: Connection, name: str) -> str | None:
     return connection.execute(select(schema.facts.c.value).where(schema.facts.c.name == name)).scalar()
 
 
-def put_fact(connection: Connection, name: str, value: str | None) -> None:
+def put_fact(statements: Statements, name: str, value: str | None) -> None:
     """Store a value under a name; None removes it."""
-    connection.execute(delete(schema.facts).where(schema.facts.c.name == name))
+    statements.execute(delete(schema.facts).where(schema.facts.c.name == name))
     if value is not None:
-        connection.execute(insert(schema.facts), {"name": name, "value": value})
+        statements.execute(insert(schema.facts), {"name": name, "value": value})
 
 
 def check_store(url: str, ident: str | None) -> None:

@@ -22,6 +22,7 @@ MAX_FILES, OTHER_FILES = 4096, 256
 ACCEPT_BATCH = 32
 """Connections that asyncio accepts in one step; `OTHER_FILES` allows for a few such steps."""
 LINES_PER_MINUTE = 10
+EVENTS = "/api/events"
 ALL = "in all"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -79,6 +80,17 @@ class Connection(H11Protocol):
         if self in self.connections:
             self.n_bytes += len(data)
             super().data_received(data)
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Keep a connection whose client has closed its sending side until the request is answered, then close it.
+
+        Not for an event stream, which never ends: there it means that the page is gone.
+        """
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.scope["path"] == EVENTS or cycle.more_body:
+            return None
+        cycle.keep_alive = False
+        return True
 
     def send_400_response(self, msg: str) -> None:
         """As ever, unless an answer has begun; the application's own answer, if there is one, goes nowhere."""

@@ -3,12 +3,14 @@
 import asyncio
 import errno
 import logging
+import os
 import re
 import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import ip_address
+from types import FrameType
 
 import uvicorn
 
@@ -97,6 +99,7 @@ class LabelServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stop_streams: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready, self._stop_streams = ready, stop_streams
+        self._n_signals = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -109,6 +112,14 @@ class LabelServer(uvicorn.Server):
         if counter % 10 == 0:
             close_stalled(self.server_state.connections)
         return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; a second Ctrl-C changes nothing, and a third ends the process at once: what was answered is stored."""
+        self._n_signals += 1
+        if self._n_signals == 1:
+            super().handle_exit(sig, frame)
+        elif self._n_signals > 2:
+            os._exit(130)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the event streams first; otherwise the shutdown waits for them and then cancels them."""

@@ -1,5 +1,7 @@
 """The child process that decodes pictures for `dubito.labeling.decoder`; run by path, it imports only Pillow.
 
+`dubito.embedding.decoder` uses its limits as well.
+
 A message consists of two lengths of four bytes each (big-endian), JSON, and data. A request has the decoding options as
 JSON and the bytes of the file as data. The first reply has the number of pixels that decoding will hold in memory. Then
 the worker waits for one byte: after ``y`` it decodes, and the second reply is the encoded picture; after ``n`` it waits
@@ -22,6 +24,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import IO, Any
 
+SECONDS = 30.0
+"""Time limit for opening a picture, and again for decoding it."""
 LENGTHS = struct.Struct(">II")
 PLUGINS = ("Bmp", "Gif", "Jpeg", "Png", "Ppm", "Tiff", "WebP")
 PR_SET_PDEATHSIG = 1
@@ -117,19 +121,21 @@ def answer(
         if opened is not None:
             opened.close()
         del opened
-        gc.collect()  # Some Pillow objects form reference cycles that hold a n_pixels picture.
+        gc.collect()  # Some Pillow objects form reference cycles that hold a whole picture.
 
 
 @contextmanager
-def alarm(seconds: float) -> Iterator[None]:
-    """Have the kernel kill the process if the block takes longer."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+def alarm(seconds: float, *, is_cpu_time: bool = False) -> Iterator[None]:
+    """Have the kernel kill the process if the block takes longer: with SIGALRM, or SIGPROF if CPU time counts."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    kind = signal.ITIMER_PROF if is_cpu_time else signal.ITIMER_REAL
+    signal.setitimer(kind, seconds)
     try:
         yield
     finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(kind, 0)
 
 
 def open_picture(data: bytes, request: dict[str, Any]) -> tuple[Any, int]:
