@@ -1,5 +1,6 @@
-"""TOML in and out: the few kinds of value an experiment has, and errors that name the file, the key and the fix."""
+"""Reading and writing TOML, with errors that name the file, the key and the fix."""
 
+import json
 import math
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,7 +9,8 @@ from difflib import get_close_matches
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile, in_toml
 
-ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+# The only TOML writer of dubito: `Experiment.hash8` hashes its bytes, so they must never change. tomlkit (236 KB) would
+# have to be a second one, for the project files of `dubito label`, which hold a dozen values and no comments to keep.
 
 
 def read_toml(path: str) -> dict[str, object]:
@@ -70,7 +72,8 @@ def _key(name: str) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, str):
-        return '"' + "".join(map(_escaped, value)) + '"'
+        # A TOML string is a JSON string in which DEL is escaped as well.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and not math.isfinite(value):
@@ -82,12 +85,6 @@ def _value(value: object) -> str:
     if isinstance(value, Sequence):
         return "[" + ", ".join(map(_value, value)) + "]"
     raise TypeError(f"{value!r} has no place in TOML.")
-
-
-def _escaped(letter: str) -> str:
-    if letter in ESCAPES:
-        return ESCAPES[letter]
-    return f"\\u{ord(letter):04x}" if ord(letter) < 32 or ord(letter) == 127 else letter
 
 
 def check_keys(where: str, table: Mapping[str, object], known: Collection[str]) -> None:

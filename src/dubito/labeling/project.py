@@ -1,17 +1,17 @@
 """A project: a folder with the settings, pool, labels and models of a labeling task."""
 
 import fcntl
-import json
 import os
 import re
 import secrets
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, shorten
+from dubito.experiments.toml import write_toml
 from dubito.io.durable import explain_write_errors, try_lock, write_atomically
 from dubito.io.source import reading
 from dubito.labeling.events import check_name, check_text
@@ -107,33 +107,18 @@ class Project:
         write_atomically(self.path(NAME), self.as_toml().encode(), private=is_private)
 
     def as_toml(self) -> str:
-        lines = [
-            f"schema = {SCHEMA}",
-            f"ident = {_quoted(self.ident)}",
-            f"source = {_quoted(self.source)}",
-            f"pool = {_quoted(self.pool)}",
-            f"classes = [{', '.join(map(_quoted, self.classes))}]",
-            f"guidelines = {_quoted(self.guidelines)}",
-        ]
-        lines += [] if self.store is None else [f"store = {_quoted(self.store)}"]
-        known = ((each.name, getattr(self.settings, each.name)) for each in fields(Settings))
-        lines += ["", "[settings]", *(f"{name} = {_toml(value)}" for name, value in known)]
-        if self.class_keys:
-            lines += [
-                "",
-                "[class_keys]",
-                *(f"{_quoted(name)} = {_quoted(key)}" for name, key in self.class_keys.items()),
-            ]
-        return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    """A TOML string: a JSON string in which DEL is escaped as well."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _toml(value: object) -> str:
-    return _quoted(value) if isinstance(value, str) else repr(value)
+        table = {
+            "schema": SCHEMA,
+            "ident": self.ident,
+            "source": self.source,
+            "pool": self.pool,
+            "classes": self.classes,
+            "guidelines": self.guidelines,
+            "store": self.store,
+            "settings": asdict(self.settings),
+            "class_keys": self.class_keys or None,
+        }
+        return write_toml(table)
 
 
 def model_file(round: int) -> str:
