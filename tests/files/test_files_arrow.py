@@ -15,7 +15,7 @@ import pytest
 
 from dubito.errors import DubitoError, InvalidData, MemoryLimit
 from dubito.io import input_limit, open_source, read_array, read_pool
-from dubito.io.formats.arrow import ArrowFile
+from dubito.io.formats.arrow import ArrowFile, opened
 
 TABLE = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 3.0], "y": pa.array([4, 5, 6], pa.int8())})
 
@@ -112,8 +112,9 @@ def test_sizes_in_the_heads_are_those_of_the_columns(tmp_path: Path, compression
         pa.ipc.new_file(sink, table.schema, options=options) as to,
     ):
         to.write_table(table, max_chunksize=200)
-    with ArrowFile(str(tmp_path / "pool.arrow")) as file:
-        assert [group.num_rows for group in file.metadata.groups] == [200, 200, 100]
+    with opened(str(tmp_path / "pool.arrow")) as file:
+        assert isinstance(file, ArrowFile)
+        assert file.group_sizes == [200, 200, 100]
         batches, dictionaries = file.sizes
         for name in columns:
             # Buffers are written in eights of bytes, and what holds no gap may be left out.

@@ -11,6 +11,10 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, blocks, len_of
 from dubito.request.arrays import check_integer
 from dubito.strategies.base import Choice, without_distances
 
+# Not sklearn.cluster.KMeans, because it visits every center in every step: for 20,000 points in 64 dimensions and 200
+# clusters it takes 1.7 s (Lloyd) or 1.5 s (Elkan) and this 0.24 s, on one thread, with an inertia 0.2% above its own.
+# Loading it takes another 4 s.
+
 CENTERS_AT_ONCE = 64
 POINTS_AT_ONCE = 1024
 SETTLED = 1 / 100

@@ -1,14 +1,14 @@
-"""Parquet and Arrow (Feather) files behind one face, read within the bound and checked (extra ``files``).
+"""Parquet and Arrow (Feather) files with one interface, checked and read within the memory limit (extra ``files``).
 
-Decimals, categories of numbers and extension types are handed on as what they are made of.
+Decimals, categories of numbers and extension types are converted to their storage types.
 """
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,13 @@ from dubito.io.source import suffix_of
 from dubito.matrix import IntArray
 from dubito.registry import require
 
-# What the batches of an Arrow file unpack to, by its headers alone.
+# The sizes of the batches of an Arrow file, from its headers. pyarrow reveals them only by unpacking a batch: a file of
+# 17 kB that holds one batch of zeros allocates 537 MB in get_batch, and no memory pool of pyarrow has a limit. So
+# reading batch by batch under a limit would not do.
 #
-# An Arrow file ends with a footer that says where its batches stand; the head of each says where its buffers stand,
-# and every compressed buffer begins with the number of bytes it unpacks to. All heads are FlatBuffers, of which a few
-# tables and vectors are followed here. A damaged file leads to places that do not exist: that is a ValueError or a
-# struct.error, for `reading` to explain.
+# The footer at the end lists the position of every batch; the header of a batch lists its buffers, and a compressed
+# buffer begins with its unpacked size. Headers are FlatBuffers, of which `Table` reads a few. In a damaged file they
+# point anywhere: that raises ValueError or struct.error, for `reading` to explain.
 
 MAGIC, END = b"ARROW1", 10
 """How the file ends: the length of the footer, and this."""
@@ -52,7 +53,7 @@ def read_sizes(content: memoryview) -> tuple[list[Batch], int]:
     (length,) = struct.unpack_from("<i", content, len(content) - END)
     if not 0 < length <= len(content) - END:
         raise ValueError(f"its footer is said to have {length} bytes")
-    footer = Heads(content[len(content) - END - length : len(content) - END]).root()
+    footer = Table.root(content[len(content) - END - length : len(content) - END])
     dictionaries = [_batch(content, *block, is_dictionary=True) for block in _blocks(footer, DICTIONARIES)]
     batches = [_batch(content, *block, is_dictionary=False) for block in _blocks(footer, BATCHES)]
     return batches, sum(sum(each.sizes) for each in dictionaries)
@@ -73,60 +74,51 @@ def size_of(batch: Batch, n_buffers: Sequence[int], wanted: Sequence[bool]) -> i
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
-    """Tables of FlatBuffers in a piece of a file."""
+class Table:
+    """A FlatBuffers table at a position in a header."""
 
     content: memoryview
-
-    def at(self, form: str, place: int) -> int:
-        """A number at a place, which must be within."""
-        if place < 0:
-            raise ValueError("a head of it points outside")
-        number: int = struct.unpack_from(form, self.content, place)[0]
-        return number
-
-    def root(self) -> "Head":
-        """The outermost table."""
-        return Head(self, self.at("<I", 0))
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """One table."""
-
-    heads: Heads
     place: int
 
+    @classmethod
+    def root(cls, content: memoryview) -> "Table":
+        return cls(content, _unpack("<I", content, 0))
+
     def field(self, number: int) -> int | None:
-        """Where a field stands; None where it has its default."""
-        names = self.place - self.heads.at("<i", self.place)
-        if 4 + 2 * number + 2 > self.heads.at("<H", names):
+        """The position of a field, or None if it is left out."""
+        names = self.place - _unpack("<i", self.content, self.place)
+        if 4 + 2 * number + 2 > _unpack("<H", self.content, names):
             return None
-        offset = self.heads.at("<H", names + 4 + 2 * number)
+        offset = _unpack("<H", self.content, names + 4 + 2 * number)
         return self.place + offset if offset else None
 
-    def table(self, number: int) -> "Head | None":
-        """A field that is a table."""
+    def table(self, number: int) -> "Table | None":
         place = self.field(number)
-        return None if place is None else Head(self.heads, place + self.heads.at("<I", place))
+        return None if place is None else Table(self.content, place + _unpack("<I", self.content, place))
 
-    def number(self, number: int) -> int:
-        """A field of 64 bits; 0 where it is left out."""
+    def int64(self, number: int) -> int:
         place = self.field(number)
-        return 0 if place is None else self.heads.at("<q", place)
+        return 0 if place is None else _unpack("<q", self.content, place)
 
     def records(self, number: int, width: int) -> IntArray:
-        """A field that is a vector of records of so many numbers of 64 bits."""
+        """A field that is a vector of records of ``width`` int64 each."""
         place = self.field(number)
         if place is None:
             return np.empty((0, width), dtype=np.int64)
-        start = place + self.heads.at("<I", place)
-        count = self.heads.at("<I", start)
-        values: IntArray = np.frombuffer(self.heads.content, "<i8", count * width, start + 4)
+        start = place + _unpack("<I", self.content, place)
+        count = _unpack("<I", self.content, start)
+        values: IntArray = np.frombuffer(self.content, "<i8", count * width, start + 4)
         return values.reshape(count, width)
 
 
-def _blocks(footer: Head, number: int) -> Iterator[tuple[int, int]]:
+def _unpack(form: str, content: memoryview, place: int) -> int:
+    if place < 0:
+        raise ValueError("a header points outside the file")
+    number: int = struct.unpack_from(form, content, place)[0]
+    return number
+
+
+def _blocks(footer: Table, number: int) -> Iterator[tuple[int, int]]:
     """Where each message of the footer begins, and how long its head is."""
     for offset, head, _ in footer.records(number, 3).tolist():
         yield offset, head & 0xFFFFFFFF  # 32 bits, and as many of padding.
@@ -137,14 +129,14 @@ def _batch(content: memoryview, offset: int, length: int, *, is_dictionary: bool
         raise ValueError("its footer points outside")
     (mark,) = struct.unpack_from("<i", content, offset)
     before = 8 if mark == -1 else 4  # Older files have no mark before the length.
-    table = Heads(content[offset + before : offset + length]).root().table(HEADER)
+    table = Table.root(content[offset + before : offset + length]).table(HEADER)
     table = table.table(HEADER_DATA) if table is not None and is_dictionary else table
     if table is None:
         raise ValueError("a message of it is empty")
     body = content[offset + length :]
     is_packed = table.table(COMPRESSION) is not None
     sizes = [_size(body, place, n_bytes, is_packed) for place, n_bytes in table.records(BUFFERS, 2).tolist()]
-    return Batch(table.number(LENGTH), sizes)
+    return Batch(table.int64(LENGTH), sizes)
 
 
 def _size(body: memoryview, place: int, n_bytes: int, is_packed: bool) -> int:
@@ -167,35 +159,13 @@ BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96":
 """Memory of a value of each kind of Parquet; of any other kind at least an offset and a length."""
 
 
-class StoredRows(NamedTuple):
-    """Rows that are stored together."""
-
-    num_rows: int
-
-
-class Groups(NamedTuple):
-    """The batches of an Arrow file, in the words of Parquet."""
-
-    groups: list[StoredRows]
-
-    @property
-    def num_rows(self) -> int:
-        """All of them."""
-        return sum(group.num_rows for group in self.groups)
-
-    @property
-    def num_row_groups(self) -> int:
-        """How many batches there are."""
-        return len(self.groups)
-
-    def row_group(self, place: int) -> StoredRows:
-        """One of them."""
-        return self.groups[place]
-
-
-def opened(path: str) -> "ParquetFile | ArrowFile":
-    """The file, to be closed; its suffix tells the kind."""
-    return ArrowFile(path) if suffix_of(path) in ARROW else ParquetFile(path)
+@contextmanager
+def opened(path: str) -> Iterator["ParquetFile | ArrowFile"]:
+    file = ArrowFile(path) if suffix_of(path) in ARROW else ParquetFile(path)
+    try:
+        yield file
+    finally:
+        file.close()
 
 
 class ParquetFile:
@@ -207,27 +177,22 @@ class ParquetFile:
         self.metadata = self.file.metadata
         self.schema_arrow = plain_schema(self.file.schema_arrow)
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    def group_sizes(self) -> list[int]:
+        return [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.file.close()
 
-    def read(self, columns: Sequence[str]) -> Any:
-        """Columns as a table."""
-        return self.read_row_groups(range(self.metadata.num_row_groups), columns)
-
-    def read_row_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
-        """Columns of some groups of rows as a table."""
+    def read(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Any:
+        """Columns of all rows, or of some row groups, as a table."""
         hold(self.path, _reported(columns), self._size(columns))
-        table = self.file.read_row_groups(list(groups), columns=list(columns))
-        return plain_table(table, self.schema_arrow)
+        rows = range(len(self.group_sizes)) if groups is None else groups
+        return plain_table(self.file.read_row_groups(list(rows), columns=list(columns)), self.schema_arrow)
 
     def first_texts(self, name: str) -> list[Any]:
         """The first few values of a column."""
-        if not self.metadata.num_row_groups or self._size([name]) > MOST_SAMPLED:
+        if not self.group_sizes or self._size([name]) > MOST_SAMPLED:
             return []
         # Not by batches: one that is left before its end may still read when the file is closed.
         group = self.file.read_row_group(0, columns=[name])
@@ -239,7 +204,7 @@ class ParquetFile:
         wanted = set(columns)
         places = [place for place, path in enumerate(paths) if path in wanted or path.partition(".")[0] in wanted]
         total = 0
-        for group in range(self.metadata.num_row_groups):
+        for group in range(len(self.group_sizes)):
             self._try(group, columns)
             for column in map(self.metadata.row_group(group).column, places):
                 total += max(column.num_values * BYTES.get(column.physical_type, 8), column.total_uncompressed_size)
@@ -265,12 +230,7 @@ class ArrowFile:
         self.names: list[str] = self.ipc.open_file(self.map).schema.names
         self.schema_arrow = plain_schema(self.ipc.open_file(self.map).schema)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.map.close()
 
     @cached_property
@@ -279,19 +239,14 @@ class ArrowFile:
         self.map.seek(0)
         return read_sizes(memoryview(self.map.read_buffer()))
 
-    @cached_property
-    def metadata(self) -> Groups:
-        """How many rows each batch has."""
-        return Groups([StoredRows(batch.n_rows) for batch in self.sizes[0]])
+    @property
+    def group_sizes(self) -> list[int]:
+        return [batch.n_rows for batch in self.sizes[0]]
 
-    def read(self, columns: Sequence[str]) -> Any:
-        """Columns as a table."""
-        return self.read_row_groups(range(self.metadata.num_row_groups), columns)
-
-    def read_row_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
-        """Columns of some batches as a table."""
+    def read(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Any:
+        """Columns of all rows, or of some batches, as a table."""
         hold(self.path, _reported(columns), self.size(self.sizes[0], columns))
-        return self._table(groups, columns)
+        return self._table(range(len(self.sizes[0])) if groups is None else groups, columns)
 
     def first_texts(self, name: str) -> list[Any]:
         """The first few values of a column."""

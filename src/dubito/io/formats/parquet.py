@@ -138,7 +138,7 @@ ROWS_PER_BATCH = 16_384
 def open_parquet(path: str) -> Source:
     """A Parquet or Arrow file: its schema is read here, a column when asked for."""
     with reading(path), opened(path) as file:
-        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        schema, n_rows = file.schema_arrow, sum(file.group_sizes)
     twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
     if twice is not None:
         raise InvalidData(f"{path} has two columns called {twice!r}", hint="rename one.")
@@ -226,7 +226,7 @@ def _refuse(path: str, name: str, kind: Any) -> AnyArray:
 def _read(path: str, names: Sequence[str], gaps: bool = False) -> list[Any]:
     """Columns as Arrow chunked arrays, which must have no nulls unless gaps are let through."""
     with reading(path), opened(path) as file:
-        table = file.read(columns=list(names))
+        table = file.read(names)
         columns = [table.column(name) for name in names]
         for name, column in () if gaps else zip(names, columns, strict=True):
             _refuse_nulls(column, path, name, 0)
@@ -247,7 +247,7 @@ def _column(path: str, name: str) -> AnyArray:
 def _values(path: str, name: str) -> AnyArray:
     """A column as objects, None for null."""
     with reading(path), opened(path) as file:
-        listed = file.read(columns=[name]).column(name).to_pylist()
+        listed = file.read([name]).column(name).to_pylist()
     values = np.empty(len(listed), dtype=np.object_)
     values[:] = listed
     return values
@@ -283,8 +283,8 @@ def _lists(path: str, name: str) -> Matrix:
     parts: list[Matrix] = []
     first_row, width = 0, -1
     with reading(path), opened(path) as file:
-        for groups in _batches(file.metadata):
-            column = file.read_row_groups(groups, columns=[name]).column(name)
+        for groups in _batches(file.group_sizes):
+            column = file.read([name], groups).column(name)
             _refuse_nulls(column, path, name, first_row)
             for chunk in filter(len, column.chunks):
                 parts.append(_rows(chunk, path, name, first_row, width))
@@ -292,13 +292,13 @@ def _lists(path: str, name: str) -> Matrix:
     return stack_rows(parts, [path] * len(parts)) if parts else np.empty((0, 0))
 
 
-def _batches(metadata: Any) -> Iterator[list[int]]:
+def _batches(group_sizes: Sequence[int]) -> Iterator[list[int]]:
     """Row groups to read together: a whole file at once would be copied, tiny groups would make too many parts."""
     batch: list[int] = []
     n_rows = 0
-    for group in range(metadata.num_row_groups):
+    for group, size in enumerate(group_sizes):
         batch.append(group)
-        n_rows += metadata.row_group(group).num_rows
+        n_rows += size
         if n_rows >= ROWS_PER_BATCH:
             yield batch
             batch, n_rows = [], 0
