@@ -10,7 +10,7 @@ from dubito.cli.inputs.pool import read_columns
 from dubito.cli.jobs.label_studio import Keeper, Showing, read_picker, read_plan, read_suggestions
 from dubito.cli.jobs.select import read_method
 from dubito.errors import DubitoError
-from dubito.integrations.exchange.answers import Gathered
+from dubito.integrations.exchange.items import Gathered
 
 URL = ("--url", "http://127.0.0.1:9", "--project", "x")
 COLUMNS = read_columns(None, None, None, "text")

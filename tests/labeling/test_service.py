@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from dubito.integrations.exchange.label_studio import read_tasks
+from dubito.integrations.exchange.formats import read_label_studio
 from dubito.labeling.creation import open_project
 from dubito.labeling.events import Event
 from dubito.labeling.export import export_labels, label_columns
@@ -102,7 +102,7 @@ def test_what_goes_to_label_studio_names_no_account_and_comes_back_with_its_peop
     path = tmp_path / "tasks.json"
     path.write_bytes(export_labels(opened.state, "label-studio", safe=True).data)
     assert "completed_by" not in path.read_text()
-    assert [(each.label, each.who) for each in read_tasks(str(path))] == [("left", "ann"), ("right", "bob")]
+    assert [(each.label, each.who) for each in read_label_studio(str(path))] == [("left", "ann"), ("right", "bob")]
     opened.close()
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from dubito.cli import main
-from dubito.integrations.exchange.answers import Gathered
-from dubito.integrations.exchange.items import ID, Item
+from dubito.integrations.exchange.items import ID, Gathered, Item
 from dubito.integrations.label_studio import (
     AccessToken,
     Patience,

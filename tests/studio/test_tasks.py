@@ -9,7 +9,7 @@ import pytest
 
 from dubito.cli.jobs import label_studio as job
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.integrations.exchange.items import Said
+from dubito.integrations.exchange.items import Answer
 from dubito.integrations.label_studio import Server, StudioProject, Suggestion, find_project
 from dubito.integrations.label_studio import pushing as pushing_module
 from dubito.integrations.label_studio.client import Unreachable
@@ -157,7 +157,7 @@ def test_a_config_that_would_not_show_the_items_is_refused(changed: dict[str, An
 
 
 def test_the_next_round_is_due_when_few_enough_are_open() -> None:
-    answers = {1: [Said("a", "dubito_id", "cat")], 2: [Said("b", "dubito_id", None)]}
+    answers = {1: [Answer("a", "dubito_id", "cat")], 2: [Answer("b", "dubito_id", None)]}
     done = Survey(named("a", "b", batch=2), answers)
     assert next_due(Survey((), {}), WatchPlan(3)) == Due(1, 3, 3)
     assert next_due(done, WatchPlan(3)) == Due(2, 3, 3)

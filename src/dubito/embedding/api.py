@@ -29,8 +29,6 @@ from dubito.request.arrays import check_integer
 
 
 class WholePool(NamedTuple):
-    """A pool of dubito's that is there."""
-
     made: Embeddings
     n_rows: int
     left_out: list[LeftOut]
@@ -100,8 +98,6 @@ EmbedProgress = Callable[[int, int, None, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What was asked for, checked."""
-
     supply: Supply
     maker: Embedder | LearningEmbedder
     batch: int | None
@@ -128,7 +124,6 @@ class Task:
 
     @property
     def fingerprint(self) -> str:
-        """The settings in a few digits."""
         text = json.dumps(self.settings, sort_keys=True)
         return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
@@ -217,8 +212,6 @@ def embed(
 
 
 class _Told:
-    """Tells how far a run is."""
-
     def __init__(self, task: Task, progress: EmbedProgress | None, begun: float) -> None:
         self.total, self.progress, self.begun, self.done = task.supply.n_items, progress, begun, 0
 
@@ -314,7 +307,6 @@ def _made(task: Task, ready: Embedder, out: str) -> Embeddings:
 
 
 def _refuse_nothing(task: Task, n_rows: int, left_out: list[LeftOut]) -> None:
-    """Refuse a pool without a row."""
     if n_rows:
         return
     raise InvalidData(

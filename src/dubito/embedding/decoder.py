@@ -15,7 +15,6 @@ from dubito.embedding.embedder import Framing
 
 
 def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-    """Decode one lot of pictures."""
     asked = json.loads(question)
     framing = Framing(*asked["framing"])
     problems: dict[int, str] = {}
@@ -32,7 +31,6 @@ def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Answer until there are no more questions."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever asks is interrupted, too, and stops asking.
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # Nothing that prints may come between the answers.

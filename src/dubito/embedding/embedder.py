@@ -155,25 +155,20 @@ class Options:
         return value.strip() if isinstance(value, str) else value
 
     def whole(self, name: str, default: int, least: int = 1) -> int:
-        """A whole number."""
         value = self._value(name, default)
         return check_integer(name, read_number(value) if isinstance(value, str) else value, least=least)
 
     def text(self, name: str, default: str = "") -> str:
-        """Text."""
         return str(self._value(name, default))
 
     def truth(self, name: str, default: bool) -> bool:
-        """Yes or no."""
         value = self._value(name, default)
         return value if isinstance(value, bool) else TRUTHS[check_choice(name, value, tuple(TRUTHS))]
 
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
-        """One of some names."""
         return check_choice(name, self._value(name, default), known)
 
     def triple(self, name: str, default: Sequence[float]) -> tuple[float, float, float]:
-        """Three numbers, one for all three, or the name of a preset."""
         value = self._value(name, default)
         if isinstance(value, str) and value in PRESETS.get(name, {}):
             return PRESETS[name][value]
@@ -189,7 +184,6 @@ class Options:
         return numbers[0], numbers[1], numbers[2]
 
     def side(self, name: str, default: int | tuple[int, int]) -> tuple[int, int]:
-        """Height and width."""
         value = self._value(name, default)
         parts = value.lower().split("x") if isinstance(value, str) else value
         numbers = [read_number(str(part)) for part in (parts if isinstance(parts, list | tuple) else [parts])]

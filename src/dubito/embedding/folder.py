@@ -35,17 +35,14 @@ class PictureFolder:
 
     @property
     def n_items(self) -> int:
-        """How many pictures there are."""
         return len(self.names)
 
     @property
     def columns(self) -> dict[str, str]:
-        """Whether folders are classes."""
         return {"labels": "yes" if self.classes else "no"}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That folders were taken for classes."""
         if not self.classes:
             return ()
         found = list(dict.fromkeys(each for each in self.classes if each is not None))
@@ -73,13 +70,11 @@ class PictureFolder:
         return digest.hexdigest()
 
     def lots(self, n_rows: int) -> Iterator[Lot]:
-        """So many pictures at a time."""
         for start in range(0, len(self.names), n_rows):
             names = list(self.names[start : start + n_rows])
             yield Lot(self._paths(names), self._table(names, start))
 
     def contents(self) -> Iterator[Content]:
-        """Where the pictures are."""
         return iter(self._paths(self.names))
 
     def _paths(self, names: tuple[str, ...] | list[str]) -> list[Content]:

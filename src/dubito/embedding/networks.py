@@ -81,8 +81,6 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class TorchEmbedder:
-    """A network on a device."""
-
     name: str
     version: str
     takes: Takes
@@ -95,14 +93,12 @@ class TorchEmbedder:
     std: Triple
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width)."""
         return run_network(self.network, batch, self.mean, self.std, self.device, self.name)
 
 
 def run_network(
     network: Any, batch: AnyArray | Sequence[str], mean: Triple, std: Triple, device: str, name: str
 ) -> AnyArray:
-    """One batch through a network, without gradients."""
     with require("torch", extra="torch").inference_mode():
         given = normalized(batch, mean, std, device) if isinstance(batch, np.ndarray) else list(batch)
         return as_rows(network(given), name)
@@ -202,7 +198,6 @@ def make_clip(rest: str, options: OptionsLike) -> TorchEmbedder:
 
 
 def make_sentence(rest: str, options: OptionsLike) -> TorchEmbedder:
-    """A network of sentence-transformers'."""
     package, name = need("sentence_transformers", "sentence-transformers"), f"sentence:{rest}"
     device = find_device(options.choice("device", "auto", DEVICES))
     model = loaded(name, lambda: package.SentenceTransformer(rest, device=device))

@@ -72,8 +72,6 @@ def digest_of(path: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class OnnxTexts:
-    """A model of tokens, and its tokenizer."""
-
     name: str
     version: str
     width: int
@@ -89,7 +87,6 @@ class OnnxTexts:
     framing: Framing | None = None
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width)."""
         tokens = tokens_of(self.tokenizer, [str(text)[: self.letters] for text in batch])
         found = answer(self.name, self.session, self.output, asked_of(self.session, tokens))
         rows = pooled(found, tokens["attention_mask"], self.pooling)
@@ -174,8 +171,6 @@ def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTe
 
 @dataclass(frozen=True, eq=False)
 class OnnxPictures:
-    """A model of pictures, and how they go in."""
-
     name: str
     version: str
     width: int
@@ -192,7 +187,6 @@ class OnnxPictures:
     takes: Takes = "pictures"
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width)."""
         pictures = np.asarray(batch)
         step = self.fixed or len(pictures)
         rows = np.concatenate([self._run(pictures[at : at + step]) for at in range(0, len(pictures), step)])

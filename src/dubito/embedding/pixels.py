@@ -27,17 +27,14 @@ class Pixels:
 
     @property
     def version(self) -> str:
-        """The frame."""
         frame = self.framing
         return f"1, {frame.height} x {frame.width} x {frame.channels}"
 
     @property
     def width(self) -> int:
-        """All pixels of all channels."""
         return self.framing.height * self.framing.width * self.framing.channels
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width)."""
         pictures = np.asarray(batch)
         return pictures.reshape(len(pictures), -1).astype(np.float32) / np.float32(255)
 
@@ -65,7 +62,6 @@ class PixelsToFrame:
         return {"frame": np.array([height, width, channels], dtype=np.int64)}
 
     def ready(self, learnt: Mapping[str, AnyArray], /) -> Pixels:
-        """Pixels in that frame."""
         height, width, channels = learnt["frame"].tolist()
         return Pixels(Framing(height, width, "squash", channels))
 

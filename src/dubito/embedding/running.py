@@ -74,7 +74,6 @@ class Decoder:
         return [problems[place] if place in problems else next(pictures) for place in range(len(contents))]
 
     def close(self) -> None:
-        """Let the process go."""
         for stream in (self.process.stdin, self.process.stdout):
             with suppress(OSError):
                 if stream is not None:
@@ -131,8 +130,6 @@ MOST_LETTERS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A lot that was embedded."""
-
     table: Any
     """As the pool has it: ``id``, ``embedding``, and the rest."""
     left_out: tuple[LeftOut, ...]

@@ -40,7 +40,6 @@ SUFFIX = ".parquet"
 
 
 def parts_of(out: str) -> Path:
-    """The folder in which a pool grows."""
     return Path(out.rstrip("/") + ".parts")
 
 
@@ -93,7 +92,6 @@ class Store:
 
     @property
     def n_done(self) -> int:
-        """Items in the shards that are done."""
         return sum(int(str(each["items"])) for each in self.done.values())
 
     @property
@@ -106,16 +104,13 @@ class Store:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all shards."""
         return sum(int(str(each["rows"])) for each in self.done.values())
 
     def learnt(self) -> dict[str, AnyArray] | None:
-        """What the embedder learnt before, if it came to that."""
         path = self.folder / LEARNT
         return load_sealed(str(path), needed=True) if path.exists() else None
 
     def keep_learnt(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Keep what the embedder learnt."""
         with explain_disk_full(self.folder):
             save_sealed(str(self.folder / LEARNT), arrays)
 
@@ -224,5 +219,4 @@ def differs(where: str, settings: object, now: Mapping[str, object]) -> str:
 
 
 def hint_of(out: str) -> str:
-    """What to do where a pool was made with other settings."""
     return f"{PASS} the same, {FORCE} to begin {out} again, or another output."

@@ -224,8 +224,6 @@ Holds = Literal["texts", "paths", "bytes", "records"]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is embedded, and what names the rows."""
-
     content: str
     holds: Holds
     id: str | None
@@ -277,7 +275,6 @@ def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> 
 
 
 def listed(rows: TableRows) -> str:
-    """The columns with their types, for a message."""
     return ", ".join(f"{field.name} ({field.type})" for field in rows.schema)
 
 
@@ -337,37 +334,30 @@ class PoolTable:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """Lines that are broken."""
         return tuple(self.rows.broken.values())
 
     @property
     def path(self) -> str:
-        """The file, or the folder."""
         return self.rows.path
 
     @property
     def takes(self) -> Takes:
-        """Texts, or pictures."""
         return "texts" if self.chosen.holds == "texts" else "pictures"
 
     @property
     def shown(self) -> str:
-        """What the column that is embedded is called in the pool."""
         return SHOWN[self.chosen.holds]
 
     @property
     def n_items(self) -> int:
-        """How many rows there are."""
         return self.rows.n_rows
 
     @property
     def columns(self) -> dict[str, str]:
-        """What is embedded, and what names the rows."""
         return {"column": self.chosen.content, "id_column": self.chosen.id or "the number of the row"}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the file, and what was chosen."""
         ids = "rows are called by their numbers" if self.chosen.id is None else f"ids are in {self.chosen.id!r}"
         renamed = [f"{old!r} is called {new!r}" for old, new in self._names.items() if old != new]
         described = f"{self.path}: {self.takes} are in {self.chosen.content!r}, {ids}"
@@ -423,7 +413,6 @@ class PoolTable:
             first += len(part)
 
     def contents(self) -> Iterator[Content]:
-        """What is embedded, row by row."""
         for block in self.rows.blocks():
             yield from self._contents(block)
 
@@ -442,7 +431,6 @@ class PoolTable:
 
     @property
     def _root(self) -> str:
-        """Where paths begin."""
         return self.path if os.path.isdir(self.path) else os.path.dirname(self.path)
 
     def _carried(self, part: Any, first: int) -> Any:
@@ -506,7 +494,6 @@ STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
 def read_arrow(path: str) -> TableRows:
-    """A Parquet or Feather file."""
     is_parquet = suffix_of(path) not in ARROW
     pyarrow = require("pyarrow", extra="files")
     with reading(path):

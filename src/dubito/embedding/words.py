@@ -54,7 +54,6 @@ class Words:
 
     @property
     def width(self) -> int:
-        """How many directions there are."""
         return int(self.directions.shape[1])
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
@@ -118,7 +117,6 @@ class WordsToLearn:
         return vstack(parts, format="csr") if parts else _nothing(len(columns))
 
     def ready(self, learnt: Mapping[str, AnyArray], /) -> Words:
-        """The embedder that knows this."""
         return Words(learnt["columns"], learnt["weights"], learnt["directions"])
 
 

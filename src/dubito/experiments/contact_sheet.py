@@ -101,7 +101,6 @@ def picture_paths(values: Sequence[str], folders: Sequence[Path]) -> list[Path |
 
 
 def render_sheet(sheet: Sheet) -> str:
-    """The whole page."""
     style = files("dubito.experiments").joinpath("report_files").joinpath("sheet.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

@@ -159,7 +159,6 @@ def _ratio(ratio: Interval | None) -> TableCell:
 
 
 def _mark_best(rows: Sequence[tuple[str, list[TableCell]]], columns: Sequence[int]) -> None:
-    """Print the largest of a column in bold."""
     for column in columns:
         best = max(cells[column].value for _, cells in rows)
         for _, cells in rows:
@@ -201,7 +200,6 @@ def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float6
 
 
 def times_table(summary: Summary) -> str:
-    """Mean seconds of a selection and of a training."""
     rows = [
         (strategy_html(name), [TableCell(shown_seconds(chosen), chosen), TableCell(shown_seconds(trained), trained)])
         for name, chosen, trained in zip(summary.names, summary.select_seconds, summary.train_seconds, strict=True)
@@ -214,8 +212,6 @@ def times_table(summary: Summary) -> str:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Where the numbers come from."""
-
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     """What was run, a name and a text each: data, pool, model, schedule, versions, command."""
@@ -227,7 +223,6 @@ class About:
     """Records of a whole run, where that is known."""
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON holds it."""
         fields = asdict(self)
         return {**fields, "facts": dict(self.facts), "classes": list(self.classes)}
 
@@ -416,8 +411,6 @@ RECORDS = ("experiment.toml", "journal.jsonl")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """A report, and what it says."""
-
     summary: Summary
     page: Path
     results: Path

@@ -257,7 +257,6 @@ class Comparison:
         return self.p_holm < 1.0 - LEVEL and self.difference.estimate < 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON holds it."""
         numbers = {key: finite(getattr(self, key)) for key in ("p", "p_holm", "p_wilcoxon", "detectable")}
         ratio = None if self.variance_ratio is None else self.variance_ratio.as_dict()
         record = {"strategy": self.name, "baseline": self.baseline, "seeds": self.seeds, **numbers}

@@ -339,7 +339,6 @@ def gained(each: Comparison) -> str:
 
 
 def points(each: Comparison) -> str:
-    """A difference in percentage points."""
     return f"{Steady(100 * each.difference.estimate):+.1f} points"
 
 
@@ -365,7 +364,6 @@ HARDLY = 0.05
 
 
 def notes(summary: Summary) -> tuple[str, ...]:
-    """What to know before leaning on the numbers."""
     said = [*_notes_on_learning(summary), seeds_note(len(summary.seeds))]
     if summary.left_out:
         said.append(

@@ -14,7 +14,6 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 
 
 def read_toml(path: str) -> dict[str, object]:
-    """The table of a TOML file; what is no TOML is an error with the line."""
     try:
         with open(path, "rb") as stream:
             return tomllib.load(stream)

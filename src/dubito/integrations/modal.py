@@ -64,7 +64,6 @@ class Sampling:
 
 
 def members_of(learner: Any) -> list[Any]:
-    """Those of a committee, or the learner alone."""
     return list(getattr(learner, "learner_list", [learner]))
 
 

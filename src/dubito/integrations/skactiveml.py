@@ -27,8 +27,6 @@ HINT = "pass clf=, a classifier of scikit-activeml's, or ensemble=, several, whe
 
 
 class Query(Strategies):
-    """What all of them do."""
-
     # fmt: off
     def query(self, X: Any, y: Any, clf: Any = None, fit_clf: bool = True, ensemble: Any = None,
               fit_ensemble: bool = True, sample_weight: Any = None, candidates: Any = None, batch_size: int = 1,

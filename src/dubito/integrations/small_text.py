@@ -59,7 +59,6 @@ class QueryStrategy:
 
 
 def features_of(clf: Any, dataset: Any, how: dict[str, Any]) -> Any:
-    """What a text is to distances."""
     if isinstance(dataset, np.ndarray):
         return dataset
     if hasattr(clf, "embed"):

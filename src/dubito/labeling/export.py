@@ -1,11 +1,17 @@
 """Export the labels of a project to files for other tools and for dubito's own commands."""
 
 import datetime
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dubito.integrations.exchange.items import ID, PEOPLE
+from dubito.integrations.exchange.formats import (
+    Labels,
+    dump_json,
+    write_doccano,
+    write_label_studio,
+    write_prodigy,
+)
+from dubito.integrations.exchange.items import ID, Item
 from dubito.io.picks import render_columns
 from dubito.labeling.state import State
 
@@ -64,77 +70,54 @@ def _parquet(state: State, safe: bool) -> bytes:
     return render_columns(label_columns(state), "parquet")
 
 
-def _content(state: State, item: int) -> tuple[str, str]:
-    """The field name, ``text`` or ``image``, and its value."""
+def _items(state: State, items: Iterable[int]) -> list[Item]:
     contents = state.contents
-    if contents.what == "texts":
-        return "text", contents.text(item) or ""
-    shown = None if contents.shown is None else contents.shown[item]
-    if isinstance(shown, str):
-        return "image", shown
-    return ("image" if contents.what == "pictures" else "text"), contents.ids[item]
+
+    def item_of(item: int) -> Item:
+        name = contents.ids[item]
+        if contents.what == "texts":
+            return Item(name, ID, "text", contents.text(item) or "", {})
+        shown = None if contents.shown is None else contents.shown[item]
+        if isinstance(shown, str):
+            return Item(name, ID, "image", shown, {})
+        return Item(name, ID, "image" if contents.what == "pictures" else "text", name, {})
+
+    return list(map(item_of, items))
+
+
+def _all_answers(state: State) -> tuple[list[Item], list[Labels]]:
+    """The labeled and skipped items, and what each annotator answered."""
+    rows = sorted(set(state.label_table.labels) | state.label_table.skipped)
+    answers = [state.label_table.current_answers(row) for row in rows]
+    return _items(state, rows), [{who: event.label for who, event in each.items()} for each in answers]
 
 
 def _label_studio(state: State, safe: bool) -> bytes:
-    """Tasks with one annotation per annotator."""
-    tasks = []
-    for item in sorted(set(state.label_table.labels) | state.label_table.skipped):
-        kind, shown = _content(state, item)
-        answers = state.label_table.current_answers(item)
-        annotations = [
-            {
-                "was_cancelled": event.label is None,
-                "result": [] if event.label is None else [_choice(kind, event.label)],
-            }
-            for event in answers.values()
-        ]
-        # Not in the annotations, where Label Studio accepts only annotators with an account there.
-        meta = {PEOPLE: list(answers)}
-        tasks.append({"data": {ID: state.contents.ids[item], kind: shown}, "meta": meta, "annotations": annotations})
-    return _json(tasks)
-
-
-def _choice(kind: str, label: str) -> dict[str, object]:
-    return {"from_name": "label", "to_name": "item", "type": "choices", "value": {"choices": [label]}}
+    items, labels = _all_answers(state)
+    return write_label_studio(items, (), labels)
 
 
 def _json_min(state: State, safe: bool) -> bytes:
     """One object per annotation."""
-    found = []
-    for item in sorted(state.label_table.labels):
-        kind, shown = _content(state, item)
-        for who, event in state.label_table.current_answers(item).items():
-            if event.label is not None:
-                found.append({ID: state.contents.ids[item], kind: shown, "label": event.label, "annotator": who})
-    return _json(found)
+    rows = sorted(state.label_table.labels)
+    return dump_json(
+        [
+            {**item.payload, item.kind: item.shown, "label": event.label, "annotator": who}
+            for row, item in zip(rows, _items(state, rows), strict=True)
+            for who, event in state.label_table.current_answers(row).items()
+            if event.label is not None
+        ]
+    )
 
 
 def _prodigy(state: State, safe: bool) -> bytes:
-    lines = []
-    for item in sorted(set(state.label_table.labels) | state.label_table.skipped):
-        kind, shown = _content(state, item)
-        options = [{"id": name, "text": name} for name in state.project.classes]
-        for who, event in state.label_table.current_answers(item).items():
-            answered = {"accept": [] if event.label is None else [event.label], "_annotator_id": who}
-            answered["answer"] = "ignore" if event.label is None else "accept"
-            lines.append({kind: shown, "meta": {ID: state.contents.ids[item]}, "options": options, **answered})
-    return _lines(lines)
+    items, labels = _all_answers(state)
+    return write_prodigy(items, state.project.classes, labels)
 
 
 def _doccano(state: State, safe: bool) -> bytes:
-    lines = []
-    for item in sorted(state.label_table.labels):
-        kind, shown = _content(state, item)
-        lines.append({kind: shown, "label": [state.label_table.labels[item]], ID: state.contents.ids[item]})
-    return _lines(lines)
-
-
-def _json(found: object) -> bytes:
-    return (json.dumps(found, ensure_ascii=False, indent=1) + "\n").encode()
-
-
-def _lines(found: Sequence[Mapping[str, object]]) -> bytes:
-    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in found).encode()
+    rows = sorted(state.label_table.labels)
+    return write_doccano(_items(state, rows), (), [state.label_table.labels[row] for row in rows])
 
 
 FORMATS: Mapping[str, tuple[Callable[[State, bool], bytes], str, str]] = {

@@ -171,8 +171,6 @@ CLEARLY = 2.0
 
 
 class Course(NamedTuple):
-    """What a model learns from, and what it is asked."""
-
     pool: Matrix
     features: Matrix
     """(m, d) of what is labeled."""
@@ -184,7 +182,6 @@ class Course(NamedTuple):
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
         return int(self.codes.max()) + 1
 
 
@@ -247,7 +244,6 @@ class PenaltySearch:
         self.last: Weights | None = None
 
     def penalty(self, place: int) -> float:
-        """The penalty so many steps from the first."""
         return float(self.unit * PENALTY * STEP**place)
 
     def held_out(self, place: int) -> FloatArray:

@@ -243,7 +243,6 @@ def _probabilities(logits: AnyArray, temperature: float, places: IntArray) -> Fl
 
 
 def cold_start(classes: AnyArray, n_labels: int) -> str:
-    """Why there is no model."""
     if not n_labels:
         return "nothing is labeled yet, so this is a cold start."
     only = repr(classes.tolist()[0])
@@ -251,7 +250,6 @@ def cold_start(classes: AnyArray, n_labels: int) -> str:
 
 
 def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
-    """What a person should know of labels that are few."""
     names = classes.tolist()
     alone = [names[place] for place in np.flatnonzero(counts == 1)]
     if not alone:
@@ -264,7 +262,6 @@ def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
 
 
 def is_off(model: object) -> bool:
-    """Whether no model is wanted."""
     if model is None:
         raise InvalidArgument("is no model", argument="model", value=None, hint=f"pass {NO_MODEL!r} for none.")
     return isinstance(model, str) and model == NO_MODEL

@@ -62,11 +62,9 @@ class LabelsSoFar:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Labels of each class."""
         return {str(name): int(n) for name, n in zip(self.fitted.classes.tolist(), self.fitted.counts, strict=True)}
 
     def advice(self) -> str:
-        """Whether to go on, in plain words."""
         found = self.fitted
         if found.probabilities is None:
             return "go on: label until at least two classes have labels; there is no model yet."

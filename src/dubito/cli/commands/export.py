@@ -59,7 +59,7 @@ def export(
     from dubito.cli.jobs.label import export_project
     from dubito.cli.output import say
     from dubito.integrations.exchange import export_picks, read_items
-    from dubito.integrations.exchange.label_studio import labeling_config
+    from dubito.integrations.exchange.formats import labeling_config
     from dubito.labeling.project import is_project
 
     if is_project(picks):

@@ -14,8 +14,7 @@ from dubito.cli.inputs.rows import read_carried
 from dubito.cli.jobs.select import Method
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
-from dubito.integrations.exchange.answers import Gathered
-from dubito.integrations.exchange.items import LOCAL_FILES, Item, Said, items_of, read_items, refuse_unknown
+from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, items_of, read_items, refuse_unknown
 from dubito.integrations.label_studio.client import Patience, Server, read_token
 from dubito.integrations.label_studio.picking import PoolPicker, Suggestion
 from dubito.integrations.label_studio.projects import StudioProject, find_project, pull
@@ -68,7 +67,7 @@ class Keeper:
 
     def keep(self, found: Gathered) -> None:
         """Write what there is now; a class that nobody asked for is refused by its name."""
-        refuse_unknown("Label Studio", (Said(found.key, found.key, label) for label in found.labels), self.classes)
+        refuse_unknown("Label Studio", (Answer(found.key, found.key, label) for label in found.labels), self.classes)
         if not self.force and os.path.exists(self.output) and os.path.getsize(self.output):
             _refuse_strange(self.output, found)
         _write(self.output, found.columns())

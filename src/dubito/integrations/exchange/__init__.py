@@ -1,11 +1,9 @@
-"""Picks to the files of labeling tools, and labels back from them; one file a tool, no server needed.
+"""Picks to the files of labeling tools, and labels back from them; no server needed.
 
-What a tool keeps of an item, it keeps with ``dubito_id`` (or ``dubito_index``, where rows have no ids): labels come
-back to the rows they are of, in whatever order.
+Every item carries ``dubito_id`` (or ``dubito_index`` if the rows have no ids), by which labels find their rows again.
 """
 
-from dubito.integrations.exchange.answers import Gathered, gather_answers
-from dubito.integrations.exchange.items import Item, Said, read_items
-from dubito.integrations.exchange.tools import TOOLS, export_picks, import_labels
+from dubito.integrations.exchange.formats import TOOLS, export_picks, import_labels
+from dubito.integrations.exchange.items import Answer, Gathered, Item, gather_answers, read_items
 
-__all__ = ["TOOLS", "Gathered", "Item", "Said", "export_picks", "gather_answers", "import_labels", "read_items"]
+__all__ = ["TOOLS", "Answer", "Gathered", "Item", "export_picks", "gather_answers", "import_labels", "read_items"]

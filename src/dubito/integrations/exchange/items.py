@@ -1,7 +1,8 @@
-"""What goes to a labeling tool, and what comes back."""
+"""Items to label, and the answers that people give: a majority where there are several, and how far they agree."""
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -46,7 +47,7 @@ class Item(NamedTuple):
         return {self.key: int(self.name) if self.key == INDEX else self.name}
 
 
-class Said(NamedTuple):
+class Answer(NamedTuple):
     """What one person said of one item; no label where it was skipped."""
 
     name: str
@@ -155,12 +156,12 @@ def name_in(path: str, *places: object) -> tuple[str, str]:
     for place in places:
         for key in (ID, INDEX):
             if isinstance(place, Mapping) and place.get(key) not in (None, ""):
-                return label_keys_of(place[key]), key
+                return label_key(place[key]), key
     problem = f"{path} holds an item without {ID}"
     raise InvalidData(problem, hint="pass labels of items that dubito export wrote.")
 
 
-def label_keys_of(value: object) -> str:
+def label_key(value: object) -> str:
     """One value as names and labels are compared; a truth value as JSON writes it is one, too."""
     array = np.empty(1, dtype=object)
     array[0] = value
@@ -170,7 +171,7 @@ def label_keys_of(value: object) -> str:
 def only_label(path: str, name: str, labels: object) -> str | None:
     """The one label of an item, none where there is nothing; more than one is no class."""
     several = labels if isinstance(labels, list) else [labels]
-    keys = [label_keys_of(each) for each in several if not isinstance(each, dict | list)]
+    keys = [label_key(each) for each in several if not isinstance(each, dict | list)]
     if len(keys) != len(several):
         problem = f"{path} has {str(several[0])[:40]!r} for the item {name!r}, which is no class"
         raise InvalidData(problem, hint="import labels of whole items; spans and boxes are none.")
@@ -181,9 +182,63 @@ def only_label(path: str, name: str, labels: object) -> str | None:
     return keys[0] if keys else None
 
 
-def refuse_unknown(path: str, answers: Iterable[Said], classes: Sequence[str]) -> None:
+def refuse_unknown(path: str, answers: Iterable[Answer], classes: Sequence[str]) -> None:
     """Refuse a class that nobody asked for, by its name."""
     odd = next((each.label for each in answers if each.label is not None and each.label not in classes), None)
     if classes and odd is not None:
         hint = f"known are {', '.join(classes)};{nearest(odd, classes)} fix the label, or add the class."
         raise InvalidArgument(f"{path} has the class {odd!r}, which is none of --classes", hint=hint)
+
+
+class Gathered(NamedTuple):
+    """A label for each item that has one."""
+
+    key: str
+    """``id`` or ``index``."""
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    votes: tuple[int, ...]
+    """People who gave an item a label."""
+    agreements: tuple[float, ...]
+    """The share of them who gave this one."""
+    skipped: tuple[str, ...]
+    """Items that nobody gave a label."""
+    tied: tuple[str, ...]
+    """Items on which as many said one thing as another; they have no label."""
+
+    def columns(self) -> dict[str, Sequence[object]]:
+        """The table that ``--labeled`` takes."""
+        names: list[object] = [int(name) if self.key == ROW else name for name in self.names]
+        return {self.key: names, "label": self.labels, "annotators": self.votes, "agreement": self.agreements}
+
+
+def gather_answers(answers: Iterable[Answer]) -> Gathered:
+    """The label that most people gave each item, in the order that items come in.
+
+    One person's later answer takes the place of an earlier one. A tie is no label.
+
+    Examples
+    --------
+    >>> said = [Answer("a", "dubito_id", "cat", "1"), Answer("a", "dubito_id", "cat", "2")]
+    >>> found = gather_answers([*said, Answer("a", "dubito_id", "dog", "3"), Answer("b", "dubito_id", None, "1")])
+    >>> found.labels, found.votes, found.skipped
+    (('cat',), (3,), ('b',))
+    """
+    said: dict[str, dict[str, str | None]] = {}
+    key = "id"
+    for number, each in enumerate(answers):
+        key = ROW if each.key == INDEX else key
+        said.setdefault(each.name, {})[each.who or f"#{number}"] = each.label
+    rows, skipped, tied = [], [], []
+    for name, by_person in said.items():
+        votes = Counter(label for label in by_person.values() if label is not None)
+        if not votes:
+            skipped.append(name)
+            continue
+        (label, most), *others = votes.most_common()
+        if others and others[0][1] == most:
+            tied.append(name)
+        else:
+            rows.append((name, label, votes.total(), round(most / votes.total(), 4)))
+    names, labels, counts, shares = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return Gathered(key, names, labels, counts, shares, tuple(skipped), tuple(tied))

@@ -117,8 +117,6 @@ class AnswerLost(Unreachable):
 
 
 class ServerRefused(DubitoError):
-    """The server understood, and said no."""
-
     status = 0
 
 
@@ -277,7 +275,6 @@ class Server:
         return Unreachable(f"{self.url} does not answer ({said})", hint=f"see that it runs, then {REPEAT}")
 
     def _refusal(self, path: str, answer: urllib.error.HTTPError) -> DubitoError:
-        """What the server says against it, and what to do."""
         status = answer.code
         if 300 <= status < 400:
             return self._sent_on(answer.headers.get("Location") or "nowhere")

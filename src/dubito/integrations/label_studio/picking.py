@@ -78,7 +78,6 @@ class PoolPicker:
     seed: int = 0
 
     def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> list[Suggestion]:
-        """Fit, select, and guess."""
         rows = self._rows()
         stranger = next((name for name in asked if name not in rows), None)
         if stranger is not None:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dubito.errors import DubitoError, InvalidArgument
-from dubito.integrations.exchange.answers import Gathered, gather_answers
-from dubito.integrations.exchange.items import ID, INDEX, Said, label_keys_of
-from dubito.integrations.exchange.label_studio import labeling_config, said_in_tasks
+from dubito.integrations.exchange.formats import answers_in_tasks, choice_result, labeling_config
+from dubito.integrations.exchange.items import ID, INDEX, Answer, Gathered, gather_answers, label_key
 from dubito.integrations.label_studio.client import AnswerLost, Server, ServerRefused, Unreachable
 from dubito.io.source import nearest
 
@@ -36,8 +35,7 @@ class Control:
 
     def result(self, label: str) -> list[dict[str, object]]:
         """A guess as an annotation has it."""
-        value = {"choices": [label]}
-        return [{"from_name": self.name, "to_name": self.shows, "type": "choices", "value": value}]
+        return [choice_result(label, self.name, self.shows)]
 
     def check_label(self, label: str) -> None:
         """Refuse a class that people could not choose: the server takes it, and shows nothing."""
@@ -47,7 +45,6 @@ class Control:
             raise InvalidArgument(f"the class {label!r} is no choice of the project's labeling config", hint=hint)
 
     def check_kind(self, kind: str) -> None:
-        """Refuse pictures for a project that shows texts, and the other way round."""
         if kind != self.kind:
             problem = f"the project shows {self.kind}s (${self.field}), and these items are {kind}s"
             raise InvalidArgument(problem, hint="pass another project, or --show COLUMN.")
@@ -108,12 +105,11 @@ class Survey(NamedTuple):
 
     tasks: tuple[StudioTask, ...]
     """In the order in which they were added."""
-    answers: Mapping[int, Sequence[Said]]
+    answers: Mapping[int, Sequence[Answer]]
     """What people said of each task that has an answer."""
 
     @property
-    def said(self) -> list[Said]:
-        """All answers, in the order of the tasks."""
+    def said(self) -> list[Answer]:
         return [said for task in self.tasks for said in self.answers.get(task.id, ())]
 
     def is_open(self, task: StudioTask) -> bool:
@@ -132,11 +128,9 @@ class StudioProject:
 
     @property
     def path(self) -> str:
-        """Where its API begins."""
         return f"/api/projects/{self.id}"
 
     def state(self) -> Mapping[str, Any]:
-        """Its settings and counts as they are now."""
         found = self.server.read(f"{self.path}/")
         if not isinstance(found, dict):
             raise self.server.stranger(f"{self.path}/", A_PROJECT)
@@ -177,14 +171,14 @@ class StudioProject:
     def survey(self) -> Survey:
         """The items of ours, and what people said of them."""
         tasks = self.tasks()
-        answers: dict[int, Sequence[Said]] = {}
+        answers: dict[int, Sequence[Answer]] = {}
         for start in range(0, len(tasks), EXPORTED):
             query: dict[str, object] = {"exportType": "JSON", "download_all_tasks": "false"}
             query["ids[]"] = [task.id for task in tasks[start : start + EXPORTED]]
             found = self.server.read(f"{self.path}/export", query)
             with self.server.parsing(f"{self.path}/export", "a list of tasks with their annotations"):
                 for each in found:
-                    answers[operator.index(each["id"])] = list(said_in_tasks(f"project {self.id}", [each]))
+                    answers[operator.index(each["id"])] = list(answers_in_tasks(f"project {self.id}", [each]))
         return Survey(tasks, answers)
 
 
@@ -194,7 +188,7 @@ def _task_of(found: Mapping[str, Any]) -> StudioTask | None:
     for place in (found.get("data") or {}, meta):
         for key in (ID, INDEX):
             if place.get(key) not in (None, ""):
-                name, batch = label_keys_of(place[key]), int(meta[BATCH]) if meta.get(BATCH) else None
+                name, batch = label_key(place[key]), int(meta[BATCH]) if meta.get(BATCH) else None
                 overlap = max(1, int(found.get("overlap") or 1))
                 return StudioTask(found["id"], name, key, int(meta.get(ROUND) or 0), batch, overlap)
     return None

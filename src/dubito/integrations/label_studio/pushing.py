@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dubito.errors import DubitoError, InvalidData
+from dubito.integrations.exchange.formats import task_data
 from dubito.integrations.exchange.items import Item
-from dubito.integrations.exchange.label_studio import task_data
 from dubito.integrations.label_studio.client import AnswerLost, ServerRefused
 from dubito.integrations.label_studio.picking import Suggestion
 from dubito.integrations.label_studio.projects import BATCH, RANK, ROUND, StudioProject, StudioTask
@@ -21,8 +21,6 @@ RANKS = 1e6
 
 
 class Pushed(NamedTuple):
-    """What became of picks."""
-
     round: int
     added: int
     there: int
@@ -32,8 +30,6 @@ class Pushed(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """How picks are sent."""
-
     round: int
     jump_ahead: bool = False
     batch: int | None = None
@@ -128,8 +124,6 @@ def _remove_unanswered(project: StudioProject, task: StudioTask) -> bool:
 
 
 class _Ready(NamedTuple):
-    """A task as it is sent."""
-
     name: str
     body: dict[str, object]
     size: int
@@ -138,7 +132,6 @@ class _Ready(NamedTuple):
 def _made(
     project: StudioProject, picks: Sequence[Suggestion], how: Sending
 ) -> tuple[list[str], list[dict[str, object]], list[int]]:
-    """The tasks of picks, checked: names, bodies and bytes."""
     names, bodies = [], []
     for rank, pick in enumerate(picks, start=1):
         project.control.check_kind(pick.item.kind)
@@ -170,7 +163,6 @@ def _body(project: StudioProject, pick: Suggestion, rank: int, how: Sending) -> 
 
 
 def _parts(tasks: Sequence[_Ready]) -> Iterator[list[_Ready]]:
-    """As many as go into one request, again and again."""
     part: list[_Ready] = []
     size = 0
     for task in tasks:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from dubito.integrations.exchange.answers import Gathered, gather_answers
+from dubito.integrations.exchange.items import Gathered, gather_answers
 from dubito.integrations.label_studio.client import Unreachable
 from dubito.integrations.label_studio.picking import Picker, Suggestion
 from dubito.integrations.label_studio.projects import StudioProject, StudioTask, Survey
@@ -33,8 +33,6 @@ def do_nothing(*said: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WatchPlan:
-    """How a project is watched."""
-
     batch: int
     rounds: int | None = None
     """Stop once so many are answered; None for no end but that of the pool."""

@@ -39,8 +39,6 @@ AS_IT_IS = -1
 
 
 class Batch(NamedTuple):
-    """What a batch becomes."""
-
     n_rows: int
     sizes: list[int]
     """Bytes of its buffers, in their order."""
@@ -191,7 +189,6 @@ class ParquetFile:
         return plain_table(self.file.read_row_groups(list(rows), columns=list(columns)), self.schema_arrow)
 
     def first_texts(self, name: str) -> list[Any]:
-        """The first few values of a column."""
         if not self.group_sizes or self._size([name]) > MOST_SAMPLED:
             return []
         # Not by batches: one that is left before its end may still read when the file is closed.
@@ -249,7 +246,6 @@ class ArrowFile:
         return self._table(range(len(self.sizes[0])) if groups is None else groups, columns)
 
     def first_texts(self, name: str) -> list[Any]:
-        """The first few values of a column."""
         first = self.sizes[0][:1]
         if not first or self.size(first, [name]) > MOST_SAMPLED:
             return []
@@ -277,7 +273,6 @@ class ArrowFile:
 
 
 def _n_buffers(kind: Any) -> int:
-    """How many pieces of memory a column has."""
     pyarrow = require("pyarrow", extra="files")
     storage = kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
     return len(pyarrow.array([], storage).buffers())

@@ -50,8 +50,6 @@ LONGEST_FIELD = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a delimited file is written."""
-
     delimiter: str
     decimal_comma: bool = False
     skips_spaces: bool = False
@@ -100,7 +98,6 @@ def long_fields() -> Iterator[None]:
 
 
 def _sample_dialects(file: TextIO) -> tuple[list[str], bool]:
-    """The first lines, and whether there are more."""
     lines: list[str] = []
     n_letters = 0
     for line in file:
@@ -302,7 +299,6 @@ class DelimitedTable:
 
     @property
     def path(self) -> str:
-        """The file."""
         return self.text.path
 
     def blocks(self) -> Iterator[list[Line]]:
@@ -343,7 +339,6 @@ class DelimitedTable:
         return np.concatenate(parts)
 
     def column(self, name: str) -> FloatArray:
-        """One column of numbers (n,)."""
         values: FloatArray = self.numbers([name])[:, 0]
         return values
 
@@ -352,7 +347,6 @@ class DelimitedTable:
         return as_names(self._each(name, partial(_name, self.path, name)), self.path, name)
 
     def texts(self, name: str) -> AnyArray:
-        """One column as it is written."""
         return np.array(self._each(name, lambda _, text: text), dtype=np.str_)
 
     def lists(self, name: str) -> FloatArray:
@@ -376,7 +370,6 @@ class DelimitedTable:
         return number, values
 
     def _each(self, name: str, take: Callable[[int, str], Value]) -> list[Value]:
-        """Something out of each row's line number and text in a column."""
         place = self.places[name]
         with reading(self.path):
             return [take(number, plain_cell(row[place])) for block in self.blocks() for number, row in block]
@@ -453,7 +446,6 @@ def read_lines(text: Text, dialect: Dialect) -> Iterator[Line]:
 
 
 def take(lines: Iterator[Line], n_rows: int) -> list[Line]:
-    """The next rows."""
     with long_fields():
         return list(islice(lines, n_rows))
 

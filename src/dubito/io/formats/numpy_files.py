@@ -86,7 +86,6 @@ def open_safetensors(path: str) -> Source:
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
-    """Shape and type from the header of an ``.npy``."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)

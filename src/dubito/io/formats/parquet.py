@@ -106,11 +106,9 @@ class Embeddings:
 
     @property
     def title(self) -> str:
-        """What a message calls the embedder."""
         return f"{self.embedder} (version {self.version}, {self.width} wide)"
 
     def metadata(self) -> dict[bytes, bytes]:
-        """As a schema keeps it."""
         return {KEY: json.dumps({"schema": 1, **asdict(self)}, sort_keys=True).encode()}
 
     @classmethod

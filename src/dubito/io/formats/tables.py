@@ -33,7 +33,6 @@ class Grid:
     """What a place is: a line, a row, an item."""
 
     def source(self, notes: Sequence[str] = ()) -> Source:
-        """The table as any other file is handed on."""
         entries = {name: self._entry(name, cells) for name, cells in self.columns.items()}
         return Source(self.path, entries, self.numbers, tuple(notes))
 
@@ -53,7 +52,6 @@ class Grid:
         return as_names([self._name(name, *each) for each in self._cells(name)], self.path, name)
 
     def values(self, name: str) -> AnyArray:
-        """One column as it is, cell by cell."""
         cells = np.empty(len(self.places), dtype=np.object_)
         cells[:] = self.columns[name]
         return cells

@@ -56,8 +56,6 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A view of a storage."""
-
     storage: Storage
     offset: int
     shape: tuple[int, ...]
@@ -131,7 +129,6 @@ class Machine:
         self.memo: dict[int, Any] = {}
 
     def take(self, name: str, argument: Any) -> None:
-        """One step."""
         if name in VALUES:
             self.stack.append(argument)
         elif name in CONSTANTS:
@@ -148,7 +145,6 @@ class Machine:
             raise Refused(f"the step {name}")
 
     def build(self, name: str) -> bool:
-        """Lists, tuples and dictionaries."""
         if name in TUPLES:
             self.stack.append(tuple(self.popped(len(self.stack) - TUPLES[name])))
         elif name == "TUPLE":
@@ -169,7 +165,6 @@ class Machine:
         return True
 
     def name(self, name: str, argument: Any) -> bool:
-        """Things named, calls of them, and storages."""
         if name == "GLOBAL":
             self.stack.append(Global(*argument.split(" ", 1)))
         elif name == "STACK_GLOBAL":

@@ -1,0 +1,388 @@
+"""The files of labeling tools: one writer and one reader for each, by the tool's name in `TOOLS`."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from dubito.errors import InvalidData, MissingFile, OutputExists
+from dubito.integrations.exchange.items import (
+    ID,
+    INDEX,
+    PEOPLE,
+    Answer,
+    Gathered,
+    Item,
+    gather_answers,
+    label_key,
+    name_in,
+    only_label,
+    read_items,
+    read_json,
+    read_lines,
+    refuse_unknown,
+)
+from dubito.io import Format, open_source, write_atomically
+from dubito.io.picks import render_columns
+from dubito.request.arrays import check_choice
+from dubito.request.columns import IDS, ROW, label_name, usual
+from dubito.request.labels import are_labels, label_keys
+
+Labels = Mapping[str, str | None]
+"""What each annotator answered on an item; None where they skipped it."""
+
+
+def dump_json(content: object) -> bytes:
+    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def dump_lines(records: Iterable[Mapping[str, object]]) -> bytes:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+
+
+# Label Studio: tasks out, tasks with annotations back; exports as JSON-MIN and CSV.
+
+OWN = frozenset(
+    {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "text", "image", "rank"}
+    | {ID, INDEX}
+)
+"""What JSON-MIN and CSV have beside the labels."""
+
+
+def write_label_studio(items: Sequence[Item], classes: Sequence[str] = (), labels: Sequence[Labels] = ()) -> bytes:
+    """Tasks to import, with an annotation for each of the ``labels`` if there are any."""
+    tasks: list[dict[str, object]] = [{"data": task_data(item)} for item in items]
+    for task, by_person in zip(tasks, labels, strict=False):
+        # Not in the annotations, where Label Studio accepts only annotators with an account there.
+        task["meta"] = {PEOPLE: list(by_person)}
+        task["annotations"] = [
+            {"was_cancelled": label is None, "result": [] if label is None else [choice_result(label)]}
+            for label in by_person.values()
+        ]
+    return dump_json(tasks)
+
+
+def choice_result(label: str, control: str = "label", shown: str = "item") -> dict[str, object]:
+    """A class as the result of an annotation or a prediction."""
+    return {"from_name": control, "to_name": shown, "type": "choices", "value": {"choices": [label]}}
+
+
+def task_data(item: Item, field: str | None = None) -> dict[str, object]:
+    """An item as a task shows it, under the name of its kind or of the field that a project shows."""
+    return {**dict(item.more), **item.payload, field or item.kind: item.shown}
+
+
+def labeling_config(kind: str, classes: Sequence[str]) -> str:
+    """The labeling config of a project for such tasks."""
+    from xml.sax.saxutils import quoteattr
+
+    tag = "Image" if kind == "image" else "Text"
+    choices = "".join(f"<Choice value={quoteattr(name)}/>" for name in classes)
+    shown = f'<{tag} name="item" value="${kind}"/>'
+    return f'<View>{shown}<Choices name="label" toName="item" choice="single">{choices}</Choices></View>'
+
+
+def read_label_studio(path: str) -> Iterator[Answer]:
+    """Annotations of an export as JSON; skipped ones (``was_cancelled``) are no labels."""
+    found = read_json(path)
+    if not isinstance(found, list) or not all(isinstance(task, dict) and "data" in task for task in found):
+        raise InvalidData(f"{path} is no list of Label Studio's tasks", hint="export as JSON, and not as JSON-MIN.")
+    yield from answers_in_tasks(path, found)
+
+
+def answers_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
+    """The same of tasks that are read already."""
+    for task in tasks:
+        name, key = name_in(path, task["data"], task.get("meta"))
+        annotations = task.get("annotations") or task.get("completions") or []
+        for annotation, person in zip(annotations, _people(task, annotations), strict=True):
+            label = None if annotation.get("was_cancelled") else only_label(path, name, _choices(annotation))
+            yield Answer(name, key, label, _who(person))
+
+
+def _choices(annotation: Mapping[str, Any]) -> list[object]:
+    """The choices of an annotation; all other results are spans, boxes and the like."""
+    results = [each for each in annotation.get("result") or [] if isinstance(each, dict)]
+    return [choice for each in results for choice in (each.get("value") or {}).get("choices") or []]
+
+
+def _people(task: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> Sequence[object]:
+    """Who made each annotation: as Label Studio has it, or dubito's own page where nobody has an account there."""
+    named = (task.get("meta") or {}).get(PEOPLE)
+    by: list[object] = [annotation.get("completed_by") for annotation in annotations]
+    if isinstance(named, list) and len(named) == len(by) and all(each is None for each in by):
+        return named
+    return by
+
+
+def _who(person: object) -> str:
+    known = person.get("email") or person.get("id") if isinstance(person, dict) else person
+    return label_key(known)
+
+
+def read_label_studio_min(path: str) -> Iterator[Answer]:
+    """An export as JSON-MIN: one object an annotation, the label under the name of its control."""
+    found = read_json(path)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise InvalidData(f"{path} is no list of objects", hint="export as JSON-MIN.")
+    for each in found:
+        name, key = name_in(path, each)
+        values = [label for value in _controls(path, list(each), each.get) for label in _min_labels(value)]
+        yield Answer(name, key, only_label(path, name, [*filter(None, values)]), _who(each.get("annotator")))
+
+
+def read_label_studio_csv(path: str) -> Iterator[Answer]:
+    """An export as CSV: JSON-MIN as a table."""
+    source = open_source(path)
+    columns = {name: label_keys(entry.values()) for name, entry in source.entries.items()}
+    for row in range(len(next(iter(columns.values()), []))):
+        each = {name: values[row] for name, values in columns.items()}
+        name, key = name_in(path, each)
+        values = [label for value in _controls(path, list(each), each.get) for label in _min_labels(value)]
+        yield Answer(name, key, only_label(path, name, [*filter(None, values)]), each.get("annotator", ""))
+
+
+def _controls(path: str, names: Sequence[str], value_of: Any) -> list[object]:
+    """The values of the control: ``label`` or ``choice`` if there is one, else the first of the usual names."""
+    for control in ("label", "choice", "choices", "class", "sentiment", "category"):
+        if control in names:
+            return [value_of(control)]
+    if "annotation_id" in names:
+        place = list(names).index("annotation_id")
+        others = [name for name in names[:place] if name not in OWN]
+        if len(others) == 1:
+            return [value_of(others[0])]
+    if set(names) & {"annotator", "annotation_id"}:
+        return []  # Nothing was chosen.
+    raise InvalidData(f"{path} has no labels under a name that is known", hint="call the control of choices label.")
+
+
+def _min_labels(value: object) -> list[object]:
+    """A single choice stands alone, several in an object; CSV writes that as JSON."""
+    if isinstance(value, str) and value.startswith(("[", "{")):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return [value]
+    if isinstance(value, dict):
+        value = value.get("choices")
+    return value if isinstance(value, list) else [value]
+
+
+# Prodigy: JSON lines of tasks with options out, answers of ``db-out`` back.
+
+
+def write_prodigy(items: Sequence[Item], classes: Sequence[str], labels: Sequence[Labels] = ()) -> bytes:
+    """A line for each item, or for each answer if there are ``labels``, for the interface ``choice``."""
+    options = [{"id": name, "text": name} for name in classes]
+    lines: list[dict[str, object]] = []
+    for place, item in enumerate(items):
+        task: dict[str, object] = {item.kind: item.shown, "meta": {**item.payload, **dict(item.more)}}
+        if options or labels:
+            task["options"] = options
+        if not labels:
+            lines.append(task)
+        for who, label in labels[place].items() if labels else ():
+            accepted = [] if label is None else [label]
+            answer = "ignore" if label is None else "accept"
+            lines.append({**task, "accept": accepted, "_annotator_id": who, "answer": answer})
+    return dump_lines(lines)
+
+
+def read_prodigy(path: str) -> Iterator[Answer]:
+    """Answers: the option that was chosen, or the one label that was accepted.
+
+    What was ignored is no label; a label that was rejected says what an item is not, and is none either.
+    """
+    for line in read_lines(path):
+        name, key = name_in(path, line.get("meta"), line)
+        who = label_key(line.get("_annotator_id") or line.get("_session_id"))
+        chosen = line.get("accept", line.get("label")) if line.get("answer") == "accept" else None
+        yield Answer(name, key, only_label(path, name, chosen), who)
+
+
+# doccano: JSON lines of document classification.
+
+
+def write_doccano(items: Sequence[Item], classes: Sequence[str] = (), labels: Sequence[str] | None = None) -> bytes:
+    """A line for each item; doccano keeps what else is there as metadata."""
+    if labels is None:
+        return dump_lines({"text": item.shown, "label": [], **item.more, **item.payload} for item in items)
+    labeled = zip(items, labels, strict=True)
+    return dump_lines({item.kind: item.shown, "label": [label], **item.payload} for item, label in labeled)
+
+
+def read_doccano(path: str) -> Iterator[Answer]:
+    """Labels of an export, in its present form (``label``, metadata beside it) and the older (``labels``, ``meta``).
+
+    An item without a label was not labeled, or was skipped: doccano does not tell.
+    """
+    for line in read_lines(path):
+        name, key = name_in(path, line, line.get("meta"), line.get("metadata"))
+        labels = line.get("label", line.get("labels", line.get("cats")))
+        who = label_key(line.get("username") or line.get("annotator"))
+        yield Answer(name, key, only_label(path, name, labels), who)
+
+
+# Class folders: pictures to be sorted into one folder for each class, and the folders they ended in.
+
+LIST = "dubito.json"
+"""In the folder: which item each file is."""
+UNSORTED = "_unsorted"
+
+
+def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pictures: str) -> None:
+    """Copies of the pictures in ``_unsorted``, an empty folder for each class, and the list of what is what."""
+    if os.path.exists(folder) and os.listdir(folder):
+        raise OutputExists(f"{folder} exists and is not empty", hint="pass another folder.")
+    odd = next((name for name in classes if name in (".", "..") or "/" in name or name.startswith("_")), None)
+    if odd is not None:
+        raise InvalidData(f"the class {odd!r} can be no folder's name", hint="give it another name.")
+    places = [os.path.join(pictures, item.shown) for item in items]
+    missing = next((place for place in places if not os.path.isfile(place)), None)
+    if missing is not None:
+        raise MissingFile(f"{missing} is not there", hint="say where the pictures are with --pictures FOLDER.")
+    for name in (UNSORTED, *classes):
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+    listed = {}
+    for rank, (item, place) in enumerate(zip(items, places, strict=True), start=1):
+        name = f"{rank:05d}-{os.path.basename(place)}"
+        shutil.copyfile(place, os.path.join(folder, UNSORTED, name))
+        listed[name] = item.payload
+    write_atomically(os.path.join(folder, LIST), dump_json({"schema": 1, "files": listed}))
+
+
+def read_folder(path: str) -> Iterator[Answer]:
+    """The class of a file is the folder it lies in; what is still in ``_unsorted``, or gone, was skipped.
+
+    Without the list, an item is called by its path within the folder.
+    """
+    if not os.path.isdir(path):
+        raise MissingFile(f"{path} is no folder", hint="pass the folder of class folders.")
+    place = os.path.join(path, LIST)
+    listed = read_json(place)["files"] if os.path.isfile(place) else None
+    for label in sorted(os.listdir(path)):
+        inside = os.path.join(path, label)
+        if label.startswith((".", "_")) or not os.path.isdir(inside):
+            continue
+        for name in sorted(os.listdir(inside)):
+            if name.startswith(".") or not os.path.isfile(os.path.join(inside, name)):
+                continue
+            if listed is not None and name not in listed:
+                hint = f"leave names as they are: {LIST} says which item a file is."
+                raise InvalidData(f"{os.path.join(inside, name)} is no file that was exported", hint=hint)
+            known = {ID: f"{label}/{name}"} if listed is None else listed[name]
+            key = INDEX if INDEX in known else ID
+            yield Answer(str(known[key]), key, label)
+
+
+# Tables: CSV, Parquet and JSON lines with a column ``label`` to fill in.
+
+
+def table_of(items: Sequence[Item]) -> dict[str, Sequence[object]]:
+    """The columns: the name, what is shown, what else there is, and an empty ``label``."""
+    if not items:
+        return {"id": [], "label": []}
+    first = items[0]
+    names: list[object] = [next(iter(item.payload.values())) for item in items]
+    table: dict[str, Sequence[object]] = {"id" if first.key == ID else ROW: names}
+    if first.shown != first.name:
+        table[first.kind] = [item.shown for item in items]
+    table |= {name: [item.more[name] for item in items] for name in first.more if name not in table}
+    return {**table, "label": [""] * len(items)}
+
+
+def write_table(format: Format, items: Sequence[Item], classes: Sequence[str]) -> bytes:
+    return render_columns(table_of(items), format, safe_csv=True)
+
+
+def read_table(path: str) -> Iterator[Answer]:
+    """The labels of a table that has an id or an index; gaps are skipped items."""
+    source = open_source(path)
+    names = list(source.names)
+    column, label = usual(names, (ID, INDEX, *IDS, ROW)), label_name(names)
+    if column is None or label is None:
+        lacks = "an id or index" if column is None else "a column label"
+        raise MissingFile(f"{path} lacks {lacks}", hint=f"it holds {', '.join(names)}.")
+    values = source.entry(label).values()
+    kept, labels = are_labels(f"{path} ({label})", values), label_keys(values)
+    key = INDEX if column.lower() in (INDEX, ROW) else ID
+    who = label_keys(source.entry("annotator").values()) if "annotator" in names else [""] * len(labels)
+    for name, text, is_label, person in zip(label_keys(source.entry(column).values()), labels, kept, who, strict=True):
+        yield Answer(name, key, text if is_label else None, person)
+
+
+Write = Callable[[Sequence[Item], Sequence[str]], bytes]
+
+
+class Tool(NamedTuple):
+    """How a tool's files are written and read; None where it takes no such file."""
+
+    write: Write | None
+    read: Callable[[str], Iterator[Answer]]
+
+
+TOOLS: Mapping[str, Tool] = {
+    "label-studio": Tool(write_label_studio, read_label_studio),
+    "label-studio-min": Tool(None, read_label_studio_min),
+    "label-studio-csv": Tool(None, read_label_studio_csv),
+    "prodigy": Tool(write_prodigy, read_prodigy),
+    "doccano": Tool(write_doccano, read_doccano),
+    "folders": Tool(None, read_folder),
+    "csv": Tool(partial(write_table, "csv"), read_table),
+    "parquet": Tool(partial(write_table, "parquet"), read_table),
+}
+WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is not None))
+LOOKED_AT = ("label-studio", "prodigy", "doccano")
+"""Tools that show an item as their file has it."""
+
+
+def export_picks(
+    picks: str,
+    target: str,
+    tool: str,
+    *,
+    classes: Sequence[str] = (),
+    show: str | None = None,
+    prefix: str = "",
+    pictures: str = ".",
+    force: bool = False,
+) -> int:
+    """Write picks for a tool, whole or not at all; how many there are.
+
+    Parameters
+    ----------
+    picks : str
+        A table that `dubito select` wrote.
+    target : str
+        The file, or for ``folders`` the folder.
+    tool : str
+        ``label-studio``, ``prodigy``, ``doccano``, ``folders``, ``csv`` or ``parquet``.
+    classes : sequence of str
+        What people choose from, where the tool takes that from its file.
+    show : str, optional
+        The column that people look at; a text or a path, by the usual names, if not given.
+    prefix : str
+        What stands before the path of a picture, such as the address of a server.
+    pictures : str
+        Where pictures are, for ``folders``.
+    force : bool
+        Replace a file that exists.
+    """
+    check_choice("to", tool, WRITERS)
+    items = read_items(picks, show, prefix, to_look_at=tool in LOOKED_AT)
+    write = TOOLS[tool].write
+    if write is None:
+        write_folder(items, classes, target, pictures)
+    else:
+        write_atomically(target, write(items, classes), new=not force)
+    return len(items)
+
+
+def import_labels(path: str, tool: str, *, classes: Sequence[str] = ()) -> Gathered:
+    """The labels in a tool's file; with ``classes``, any other is refused by its name."""
+    answers = list(TOOLS[check_choice("source", tool, tuple(TOOLS))].read(path))
+    refuse_unknown(path, answers, classes)
+    return gather_answers(answers)
