@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dubito.embedding.decoding import BrokenPicture, decode
+from dubito.embedding.decoder import BrokenPicture, decode
 from dubito.embedding.embedder import Framing
 from dubito.embedding.running import Decoders
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingFile
+from dubito.io import input_limit
 
 from .conftest import embed
 
@@ -155,6 +156,12 @@ def test_categories_and_extensions_become_what_they_are_made_of(tmp_path: Path) 
     pool = embed(tmp_path / "t.feather", text="text")
     assert pool.columns["text"].tolist() == ["one", "two"]
     assert pool.columns["story"].tolist() == ['{"a": 1}', '"b"']
+
+
+def test_a_batch_of_feather_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    feather.write_feather(pa.table({"text": ["a" * 1000] * 3000}), tmp_path / "t.feather", compression="zstd")
+    with input_limit(10**6), pytest.raises(MemoryLimit, match=r"'a batch' of .*t.feather takes 3.01 MB of memory"):
+        embed(tmp_path / "t.feather")
 
 
 def picture_bytes(row: int) -> bytes:

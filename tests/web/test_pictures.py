@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from dubito.embedding.decoding import BrokenPicture, decode
+from dubito.embedding.decoder import BrokenPicture, decode
 from dubito.embedding.embedder import Framing
 from dubito.labeling import pictures
 from dubito.labeling.creation import open_project

@@ -1,17 +1,141 @@
-"""A process that decodes pictures for another: ``python -m dubito.embedding.decoder``, asked on stdin.
+"""Decode pictures (Pillow), in a process of their own: ``python -m dubito.embedding.decoder``.
 
-A question is a line of JSON, the frame and for every picture its path or how many bytes of it follow, and those bytes.
-The answer, on stdout, is a line of JSON with what is wrong with which picture, and the bytes of all others. Nothing is
-pickled. The process ends when nobody asks any more; one that a picture kills takes no other with it.
+A request on stdin is a line of JSON, the framing and for every picture its path or the number of bytes that follow, and
+then those bytes. The answer on stdout is a line of JSON with the problems by position, and the bytes of all other
+pictures. Nothing is pickled. The process ends with its input; a picture that kills it affects no other process.
 """
 
+import io
 import json
+import os
 import signal
 import sys
-from typing import IO
+import warnings
+from typing import IO, Any, BinaryIO
 
-from dubito.embedding.decoding import BrokenPicture, decode
+import numpy as np
+
 from dubito.embedding.embedder import Framing
+from dubito.io.durable import NotRegularFile, open_regular
+from dubito.io.limits import PICTURE_FORMATS
+from dubito.matrix import AnyArray
+
+MOST_PIXELS = 178_956_970
+"""A picture with more is not decoded: a few bytes can claim any size. It is where Pillow, too, speaks of a bomb."""
+ROOM = 2
+"""A JPEG is decoded at a scale that leaves it so many times the frame, as shrinking from there looks the same."""
+
+
+class BrokenPicture(Exception):
+    """What is wrong with a picture, as the end of a sentence about it."""
+
+
+def decode(content: str | bytes, framing: Framing) -> AnyArray:
+    """The picture as bytes (height, width, channels).
+
+    Gray becomes RGB or the reverse, as the frame wants it; transparent parts become white; a camera's note of how it
+    was held is followed; of an animation the first picture is taken. Raises BrokenPicture.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+                _check_pixels(opened)
+                return np.asarray(_framed(opened, framing), dtype=np.uint8).reshape(
+                    framing.height, framing.width, framing.channels
+                )
+    except BrokenPicture:
+        raise
+    except UnidentifiedImageError:
+        raise BrokenPicture(_unknown(content)) from None
+    except FileNotFoundError:
+        raise BrokenPicture("does not exist") from None
+    except NotRegularFile as error:
+        raise BrokenPicture(str(error)) from None
+    except Image.DecompressionBombError:
+        raise BrokenPicture(f"claims more than the {MOST_PIXELS:,} pixels that are decoded") from None
+    except MemoryError:
+        raise BrokenPicture("takes more memory than there is") from None
+    except Exception as error:
+        # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
+        raise BrokenPicture(_reported(error)) from None
+
+
+def measure(content: str | bytes) -> tuple[int, int, bool] | None:
+    """Height, width, and whether it is gray, by the header alone; None where that cannot be read."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+                return opened.height, opened.width, opened.mode in ("1", "L")
+    except Exception:  # As above; whoever decodes it says what is wrong.
+        return None
+
+
+def _opened(content: str | bytes) -> BinaryIO:
+    return io.BytesIO(content) if isinstance(content, bytes) else open_regular(content)
+
+
+def _check_pixels(opened: Any) -> None:
+    if opened.width * opened.height > MOST_PIXELS:
+        raise BrokenPicture(
+            f"is {opened.width:,} x {opened.height:,} pixels, more than the {MOST_PIXELS:,} that are decoded"
+        )
+
+
+def _framed(opened: Any, framing: Framing) -> Any:
+    from PIL import Image, ImageOps
+
+    wanted = framing.width, framing.height
+    opened.draft("RGB" if framing.channels == 3 else "L", (ROOM * wanted[0], ROOM * wanted[1]))
+    upright = ImageOps.exif_transpose(opened)
+    plain = _plain(upright, framing.channels)
+    if plain.size == wanted:
+        return plain
+    box = _middle(plain.size, wanted) if framing.fit == "crop" else None
+    way = Image.Resampling.BICUBIC if framing.fit == "crop" else Image.Resampling.BILINEAR
+    return plain.resize(wanted, way, box=box, reducing_gap=3.0)
+
+
+def _plain(picture: Any, channels: int) -> Any:
+    from PIL import Image
+
+    mode = "RGB" if channels == 3 else "L"
+    if picture.mode.startswith(("I", "F")):
+        values = np.asarray(picture, dtype=np.float64)
+        most = 65535.0 if picture.mode.startswith("I") else 1.0
+        if not np.isfinite(values).all() or values.min() < 0 or values.max() > most:
+            raise BrokenPicture("has more than 16 bits a channel")
+        return Image.fromarray(np.round(values * (255.0 / most)).astype(np.uint8)).convert(mode)
+    if picture.mode in ("P", "PA", "LA", "RGBA", "La", "RGBa") or "transparency" in picture.info:
+        paper = Image.new("RGBA", picture.size, "white")
+        paper.alpha_composite(picture.convert("RGBA"))
+        return paper.convert(mode)
+    return picture.convert(mode)
+
+
+def _middle(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float, float, float, float]:
+    """The largest box of the wanted shape in the middle."""
+    scale = min(size[0] / wanted[0], size[1] / wanted[1])
+    wide, high = wanted[0] * scale, wanted[1] * scale
+    left, top = (size[0] - wide) / 2, (size[1] - high) / 2
+    return left, top, left + wide, top + high
+
+
+def _unknown(content: str | bytes) -> str:
+    n_bytes = len(content) if isinstance(content, bytes) else os.path.getsize(content)
+    return "is empty (0 bytes)" if not n_bytes else "is no picture of a known format"
+
+
+def _reported(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"cannot be opened: {(error.strerror or str(error)).lower()}"
+    detail = " ".join(str(error).split()) or type(error).__name__
+    return f"is cut short or damaged ({detail[:100]})"
 
 
 def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:

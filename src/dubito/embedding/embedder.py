@@ -30,36 +30,29 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """As a person asked for it, such as ``pixels`` or ``onnx:model.onnx``."""
-        ...
 
     @property
     def version(self) -> str:
         """Text that changes whenever the numbers would: pools of two versions are never mixed."""
-        ...
 
     @property
     def takes(self) -> Takes:
         """What a batch holds."""
-        ...
 
     @property
     def width(self) -> int:
         """Numbers a row."""
-        ...
 
     @property
     def batch(self) -> int:
         """Items at a time, where nothing else is asked for."""
-        ...
 
     @property
     def framing(self) -> Framing | None:
         """For pictures, the size they come in; None for texts."""
-        ...
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
         """Rows (k, width) for pictures (k, height, width, channels) of bytes, or for k texts."""
-        ...
 
 
 @runtime_checkable
@@ -69,60 +62,27 @@ class LearningEmbedder(Protocol):
     @property
     def name(self) -> str:
         """As a person asked for it."""
-        ...
 
     @property
     def version(self) -> str:
         """Text that changes whenever it would learn something else from the same source."""
-        ...
 
     @property
     def takes(self) -> Takes:
         """What it embeds."""
-        ...
 
     def learn(self, contents: Callable[[], Iterator[object]], /) -> dict[str, AnyArray]:
         """Look at all that will be embedded, as often as need be: texts, or paths and bytes of pictures; None for none.
 
         The same contents give the same arrays.
         """
-        ...
 
     def ready(self, learnt: Mapping[str, AnyArray], /) -> Embedder:
         """The embedder that knows this."""
-        ...
 
 
-Maker = Callable[[str, "OptionsLike"], Embedder | LearningEmbedder]
+Maker = Callable[[str, "Options"], Embedder | LearningEmbedder]
 """Makes an embedder out of what stands behind its name's colon, and of its options."""
-
-
-class OptionsLike(Protocol):
-    """What a maker reads its options from: each by name, with what it is where nothing is given."""
-
-    def whole(self, name: str, default: int, least: int = 1) -> int:
-        """A whole number."""
-        ...
-
-    def text(self, name: str, default: str = "") -> str:
-        """Text."""
-        ...
-
-    def truth(self, name: str, default: bool) -> bool:
-        """Yes or no."""
-        ...
-
-    def choice(self, name: str, default: str, known: Sequence[str]) -> str:
-        """One of some names."""
-        ...
-
-    def triple(self, name: str, default: Sequence[float]) -> tuple[float, float, float]:
-        """Three numbers with commas between, one for all three, or ``imagenet``, ``clip`` or ``half``."""
-        ...
-
-    def side(self, name: str, default: int | tuple[int, int]) -> tuple[int, int]:
-        """Height and width: ``224``, or ``224x320``."""
-        ...
 
 
 # Options of an embedder, given as ``KEY=VALUE``: read by whoever needs them, and refused where nobody does.
@@ -135,7 +95,9 @@ PRESETS = {"mean": MEANS, "std": DEVIATIONS}
 
 
 class Options:
-    """What was given, and which of it was asked for.
+    """The options given to an embedder, and which of them its maker asked for.
+
+    A maker reads each option by name, with the value it has if it was not given.
 
     Examples
     --------
@@ -169,6 +131,7 @@ class Options:
         return check_choice(name, self._value(name, default), known)
 
     def triple(self, name: str, default: Sequence[float]) -> tuple[float, float, float]:
+        """Three numbers with commas between, one for all three, or ``imagenet``, ``clip`` or ``half``."""
         value = self._value(name, default)
         if isinstance(value, str) and value in PRESETS.get(name, {}):
             return PRESETS[name][value]
@@ -184,6 +147,7 @@ class Options:
         return numbers[0], numbers[1], numbers[2]
 
     def side(self, name: str, default: int | tuple[int, int]) -> tuple[int, int]:
+        """Height and width: ``224``, or ``224x320``."""
         value = self._value(name, default)
         parts = value.lower().split("x") if isinstance(value, str) else value
         numbers = [read_number(str(part)) for part in (parts if isinstance(parts, list | tuple) else [parts])]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.errors import PASS, DubitoError, InvalidArgument, InvalidData, MissingExtra, named
 from dubito.matrix import AnyArray
 from dubito.registry import import_object, require
@@ -104,7 +104,7 @@ def run_network(
         return as_rows(network(given), name)
 
 
-def make_torch(rest: str, options: OptionsLike) -> TorchEmbedder:
+def make_torch(rest: str, options: Options) -> TorchEmbedder:
     """The network that a function makes, in evaluation mode, and one trial of it for the width."""
     require("torch", extra="torch")
     made = import_object("embedder", rest)
@@ -156,7 +156,7 @@ def loaded(name: str, load: Callable[[], Any]) -> Any:
         raise InvalidArgument(f"cannot be loaded ({detail})", argument="embedder", value=name, hint=hint) from error
 
 
-def make_timm(rest: str, options: OptionsLike) -> TorchEmbedder:
+def make_timm(rest: str, options: Options) -> TorchEmbedder:
     """A network of timm's without its last layer, with the size, mean and deviation it was trained with."""
     timm, name = need("timm", "timm"), f"timm:{rest}"
     device = find_device(options.choice("device", "auto", DEVICES))
@@ -174,7 +174,7 @@ def make_timm(rest: str, options: OptionsLike) -> TorchEmbedder:
     return _measured(made, np.zeros((1, *size, 3), dtype=np.uint8))
 
 
-def make_clip(rest: str, options: OptionsLike) -> TorchEmbedder:
+def make_clip(rest: str, options: Options) -> TorchEmbedder:
     """A network of open_clip's: ``ViT-B-32/laion2b_s34b_b79k``, architecture and weights, for pictures or texts."""
     clip, name = need("open_clip", "open_clip_torch"), f"clip:{rest}"
     device = find_device(options.choice("device", "auto", DEVICES))
@@ -197,7 +197,7 @@ def make_clip(rest: str, options: OptionsLike) -> TorchEmbedder:
     return _measured(made, ["a text"] if takes == "texts" else np.zeros((1, *size, 3), dtype=np.uint8))
 
 
-def make_sentence(rest: str, options: OptionsLike) -> TorchEmbedder:
+def make_sentence(rest: str, options: Options) -> TorchEmbedder:
     package, name = need("sentence_transformers", "sentence-transformers"), f"sentence:{rest}"
     device = find_device(options.choice("device", "auto", DEVICES))
     model = loaded(name, lambda: package.SentenceTransformer(rest, device=device))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.embedding.networks import DEVICES
 from dubito.embedding.words import unit
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
@@ -26,7 +26,7 @@ LETTERS_A_TOKEN = 32
 GPU, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
-def make_onnx(rest: str, options: OptionsLike) -> "OnnxPictures | OnnxTexts":
+def make_onnx(rest: str, options: Options) -> "OnnxPictures | OnnxTexts":
     """The model in a file; what its inputs are tells whether it takes pictures or texts."""
     if not os.path.isfile(rest):
         raise MissingFile(f"onnx:{rest} names no file", hint="write onnx: and the path of a model.")
@@ -150,7 +150,7 @@ def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
     return np.asarray((found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-9))
 
 
-def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTexts:
+def _texts(path: str, session: Any, output: str, options: Options) -> OnnxTexts:
     given = options.text("tokenizer")
     place = given or os.path.join(os.path.dirname(path), TOKENIZER)
     if not os.path.isfile(place):
@@ -205,7 +205,7 @@ class OnnxPictures:
         return pooled(found, None, "mean")[: len(pictures)]
 
 
-def _pictures(path: str, session: Any, output: str, options: OptionsLike) -> OnnxPictures:
+def _pictures(path: str, session: Any, output: str, options: Options) -> OnnxPictures:
     shape = session.get_inputs()[0].shape
     if len(shape) != 4 or len(session.get_inputs()) != 1:
         raise InvalidData(f"{path} takes inputs of shape {shape}", hint="pictures (k, 3, h, w) or texts are wanted.")

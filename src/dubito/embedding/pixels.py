@@ -6,8 +6,8 @@ from itertools import islice
 
 import numpy as np
 
-from dubito.embedding.decoding import measure
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.decoder import measure
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.matrix import AnyArray
 
 SIDE = 32
@@ -66,6 +66,6 @@ class PixelsToFrame:
         return Pixels(Framing(height, width, "squash", channels))
 
 
-def make_pixels(rest: str, options: OptionsLike) -> PixelsToFrame:
+def make_pixels(rest: str, options: Options) -> PixelsToFrame:
     """``pixels``; ``size`` sets the side."""
     return PixelsToFrame(options.side("size", SIDE) if options.text("size") else None)

@@ -113,47 +113,37 @@ class Supply(Protocol):
     @property
     def path(self) -> str:
         """The folder in which paths begin, or the table."""
-        ...
 
     @property
     def takes(self) -> Takes:
         """What it holds."""
-        ...
 
     @property
     def shown(self) -> str:
         """The column to show: ``path``, ``text`` or ``image``."""
-        ...
 
     @property
     def n_items(self) -> int:
         """How many items its lots hold together."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Changes with the source."""
-        ...
 
     @property
     def columns(self) -> dict[str, str]:
         """Which columns are what, as settings that a run must keep."""
-        ...
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of how it was read."""
-        ...
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
         """What is in no lot, and why."""
-        ...
 
     def lots(self, n_rows: int) -> Iterator[Lot]:
         """All items, at most so many at a time."""
-        ...
 
     def contents(self) -> Iterator[Content]:
         """Those of all lots, without what stands beside them."""
-        ...

@@ -16,7 +16,7 @@ from dubito.embedding.source import LOT_BYTES, Content, LeftOut, Lot
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
 from dubito.experiments.images import SUFFIXES
 from dubito.io.cells import CODE, PLAIN_INTEGER, as_number, is_gap, plain_cell
-from dubito.io.formats.arrow import ARROW
+from dubito.io.formats.arrow import ARROW, read_sizes
 from dubito.io.formats.delimited import Text, find_text, open_rows
 from dubito.io.formats.json_rows import each_once
 from dubito.io.formats.parquet import COLUMN
@@ -502,14 +502,17 @@ def read_arrow(path: str) -> TableRows:
                 schema, n_rows = file.schema_arrow, file.metadata.num_rows
         else:
             with pyarrow.memory_map(path) as mapped:
-                schema, n_rows = _sized(pyarrow.ipc.open_file(mapped))
+                schema, n_rows = pyarrow.ipc.open_file(mapped).schema, sum(n for n, _ in _batch_sizes(mapped))
     plain = plain_schema(schema)
     blocks = _parquet_blocks if is_parquet else _feather_blocks
     return TableRows(path, plain, n_rows, lambda: blocks(path, plain))
 
 
-def _sized(file: Any) -> tuple[Any, int]:
-    return file.schema, sum(file.get_batch(place).num_rows for place in range(file.num_record_batches))
+def _batch_sizes(mapped: Any) -> list[tuple[int, int]]:
+    """The rows of each batch, and the bytes that it and all dictionaries unpack to."""
+    mapped.seek(0)
+    batches, dictionaries = read_sizes(memoryview(mapped.read_buffer()))
+    return [(batch.n_rows, dictionaries + sum(batch.sizes)) for batch in batches]
 
 
 def _parquet_blocks(path: str, schema: Any) -> Iterator[Any]:
@@ -526,7 +529,8 @@ def _feather_blocks(path: str, schema: Any) -> Iterator[Any]:
     pyarrow = require("pyarrow", extra="files")
     with reading(path), pyarrow.memory_map(path) as mapped:
         file = pyarrow.ipc.open_file(mapped)
-        for place in range(file.num_record_batches):
+        for place, (_, n_bytes) in enumerate(_batch_sizes(mapped)):
+            hold(path, "a batch", n_bytes)
             batch = file.get_batch(place)
             batch.validate(full=True)
             yield pyarrow.Table.from_batches([batch]).cast(schema)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.matrix import AnyArray
 
 WIDTH = 256
@@ -126,7 +126,7 @@ def _nothing(width: int) -> Any:
     return csr_matrix(np.zeros((1, max(1, width)), dtype=np.float32))
 
 
-def make_words(rest: str, options: OptionsLike) -> WordsToLearn:
+def make_words(rest: str, options: Options) -> WordsToLearn:
     """``words``; ``width`` sets how many directions are kept."""
     return WordsToLearn(options.whole("width", WIDTH))
 

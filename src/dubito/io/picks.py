@@ -26,100 +26,64 @@ PickColumns = Mapping[str, Sequence[object]]
 
 
 class Ranked(Protocol):
-    """The interface of `dubito.core.problem.Configuration`."""
+    """The attributes of `dubito.core.problem.Configuration`."""
 
     @property
-    def indices(self) -> IntArray:
-        """Rows of the pool."""
-        ...
+    def indices(self) -> IntArray: ...
 
     @property
-    def priorities(self) -> FloatArray:
-        """Priority of each pick."""
-        ...
+    def priorities(self) -> FloatArray: ...
 
     @property
-    def radius(self) -> float | None:
-        """The priority that the next pick would have."""
-        ...
+    def radius(self) -> float | None: ...
 
     @property
-    def uncertainty(self) -> float | None:
-        """U(s)."""
-        ...
+    def uncertainty(self) -> float | None: ...
 
 
 class Picks(Ranked, Protocol):
-    """The interface of `dubito.Selection`, which this package must not import."""
+    """The attributes of `dubito.Selection`, which this package must not import."""
 
     @property
-    def configurations(self) -> Sequence[Ranked]:
-        """All configurations of a beam, best first."""
-        ...
+    def configurations(self) -> Sequence[Ranked]: ...
 
     @property
-    def strategy(self) -> str:
-        """Name of the strategy."""
-        ...
+    def strategy(self) -> str: ...
 
     @property
-    def engine(self) -> str | None:
-        """Name of the engine."""
-        ...
+    def engine(self) -> str | None: ...
 
     @property
-    def seed(self) -> int:
-        """The seed."""
-        ...
+    def seed(self) -> int: ...
 
     @property
-    def seconds(self) -> float:
-        """Time taken."""
-        ...
+    def seconds(self) -> float: ...
 
     @property
-    def n_pool(self) -> int:
-        """Rows of the pool."""
-        ...
+    def n_pool(self) -> int: ...
 
     @property
-    def complete(self) -> bool:
-        """False after an interruption."""
-        ...
+    def complete(self) -> bool: ...
 
     @property
-    def standardized(self) -> bool:
-        """Whether features were standardized."""
-        ...
+    def standardized(self) -> bool: ...
 
     @property
-    def covered(self) -> FloatArray | None:
-        """Fraction of all doubt that is covered after each pick."""
-        ...
+    def covered(self) -> FloatArray | None: ...
 
     @property
-    def reach(self) -> float | None:
-        """Kernel radius of the coverage."""
-        ...
+    def reach(self) -> float | None: ...
 
     @property
-    def sampled(self) -> int | None:
-        """Size of the sample that represented the pool."""
-        ...
+    def sampled(self) -> int | None: ...
 
     @property
-    def spent(self) -> float | None:
-        """Total cost of the picks."""
-        ...
+    def spent(self) -> float | None: ...
 
     @property
-    def notes(self) -> Sequence[str]:
-        """Remarks for the user."""
-        ...
+    def notes(self) -> Sequence[str]: ...
 
-    def columns(self) -> PickColumns:
-        """rank, index, id if there are ids, priority."""
-        ...
+    def columns(self) -> PickColumns: ...
 
 
 def save_selection(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.matrix import AnyArray
 
 
@@ -26,6 +26,6 @@ class Lengths:
         return np.array([[self.factor * len(str(text))] for text in batch], dtype=np.float32)
 
 
-def make_lengths(rest: str, options: OptionsLike) -> Lengths:
+def make_lengths(rest: str, options: Options) -> Lengths:
     """``lengths``; ``factor`` is what they are multiplied by."""
     return Lengths(options.whole("factor", 1))

@@ -30,7 +30,6 @@ class Picker(Protocol):
 
     def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> Sequence[Suggestion]:
         """The next items in order: ``asked`` are those that people have, or had, before them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
