@@ -74,7 +74,6 @@ class LabelsSoFar:
         return {str(name): int(n) for name, n in zip(self.fitted.classes.tolist(), self.fitted.counts, strict=True)}
 
     def advice(self) -> Advice:
-        """Whether to go on, and why."""
         found = self.fitted
         if found.probabilities is None:
             return Advice(False, "go on: label until at least two classes have labels; there is no model yet.")
