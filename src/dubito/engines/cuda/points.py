@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
-from math import gcd
 from typing import Any
 
 import numpy as np
 import torch
 
+from dubito.core.coverage_reference import GOLDEN
 from dubito.core.distances import SUM_ROWS
 from dubito.core.problem import Metric
 from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, ROUND_UP, SMALLEST, gamma, scale_for
@@ -16,7 +16,6 @@ from dubito.matrix import FloatArray, Matrix, OnDevice, Rows, blocks, len_of, ro
 Tensor = Any
 """A torch tensor. The type hints of torch differ between its versions."""
 
-GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 SIXTEEN_BIT = (torch.float16, torch.bfloat16)
 KEPT = (*SIXTEEN_BIT, torch.float32, torch.float64)
 
@@ -74,8 +73,7 @@ def spread_out(n_rows: int, n_chosen: int, device: str) -> Tensor:
 
 def scattered(n: int, device: str) -> Tensor:
     """The numbers from 0 to n - 1 in an order in which the first of them, however many, are evenly spaced."""
-    step = next((step for step in range(int(GOLDEN * n), n) if gcd(step, n) == 1), 1)
-    return torch.arange(n, device=device) * step % max(n, 1)
+    return (torch.arange(n, device=device) * GOLDEN % (1 << 32)).argsort()
 
 
 def to_device(array: Any, device: str) -> Tensor:
