@@ -203,7 +203,7 @@ def duration(timing: Record) -> str:
 
 
 def parts_of(timing: Record) -> str:
-    """Where a contestant's time is told apart."""
+    """The parts of a contestant's time."""
     parts = ", ".join(f"{name} {seconds(value)}" for name, value in timing.get("parts", {}).items())
     return f": {parts}" if parts else ""
 

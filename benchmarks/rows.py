@@ -160,7 +160,7 @@ class Plan:
     def measure_memory(self, task: Task, memory_limit: str | None, repeats: int) -> Record:
         """In processes of their own; where there are several, the picks of the first are certified."""
         if not STATUS.exists():
-            return task.describe() | {"absent": {"dubito": "RssAnon is told by Linux alone"}}
+            return task.describe() | {"absent": {"dubito": "only Linux reports RssAnon"}}
         runs = [measure_in_child(self.folder, task, memory_limit, turn == 0 and repeats > 1) for turn in range(repeats)]
         seconds, peaks = [run["seconds"] for run in runs], [run["peak_bytes"] for run in runs]
         print(f"    {seconds} s, {max(peaks) / 1e6:.0f} MB, {runs[0].get('agreement', '')}", flush=True)

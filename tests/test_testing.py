@@ -195,7 +195,7 @@ def test_an_interrupted_engine_must_keep_a_prefix_and_say_so() -> None:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Whatever it is told to choose."""
+    """A strategy with fixed picks."""
 
     answer: Callable[[Request], tuple[IntArray, FloatArray]]
     name: str = "fixed"

@@ -1,4 +1,4 @@
-"""Columns that are something else than they are taken for: refused with the fix, or told."""
+"""Columns that look like something else: refused with a fix, or mentioned in a note."""
 
 from pathlib import Path
 

@@ -102,7 +102,7 @@ class Kept:
 
 @contextmanager
 def watching(server: Server, project: Path, found: dict[str, Any]) -> Iterator[Kept]:
-    """Note which labels other than those that requests named are changed, and events that nobody was told of."""
+    """Note which labels other than those that requests named are changed, and events that no request caused."""
     kept, before, n_before = Kept(), read_labels(server), len(read_log(project))
     yield kept
     after, log = read_labels(server), {entry[0] for entry in read_log(project)}

@@ -29,7 +29,7 @@ Read = Callable[[Path], tuple[Any, list[str] | None]]
 
 @dataclass(frozen=True)
 class Form:
-    """A suffix, how such a file is made and read, and how the program is told what is in it."""
+    """A suffix, how such a file is made and read, and the options that describe its contents."""
 
     suffix: str
     write: Callable[[Path, pd.DataFrame], object]

@@ -1,4 +1,4 @@
-"""What inputs may take: counted together, each array once, and told from headers."""
+"""Memory that inputs may take: counted together, each array once, by the headers."""
 
 import os
 from pathlib import Path

@@ -22,7 +22,7 @@ CONTENT = np.random.default_rng(0).bytes(300_000)
 
 
 class Site(ThreadingHTTPServer):
-    """Serves files from memory, breaks off where told to, and remembers what was asked for."""
+    """Serves files from memory, breaks off where requested, and records the requests."""
 
     daemon_threads = True
 

@@ -251,7 +251,7 @@ METHOD = (
     "Labels saved: how much sooner a strategy's mean curve reaches what random has learned in the end. Both curves are "
     "made non-decreasing first: where one falls, the rounds around are averaged. Counted is up to where random first "
     "has its last level, which is before the last round if it gains nothing more. The interval is a percentile "
-    "bootstrap over seeds (2,000 draws), told from 5 seeds on; 'not reached' is an end at which the strategy does not "
+    "bootstrap over seeds (2,000 draws), shown from 5 seeds on; 'not reached' is an end at which the strategy does not "
     "get there at all. Pictures claim labels saved only where the whole interval does.",
     "Who beats whom: a paired t test at 95% for each number of labels after the first, not corrected, as in BADGE's "
     "paper.",

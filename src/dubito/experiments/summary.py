@@ -88,7 +88,7 @@ SAME_ORDER = ("margin", "least-confidence", "entropy")
 def alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
     """Groups of strategies with the same picks and the same accuracy under every seed, round for round.
 
-    They are one experiment told several times. The order of picks within a round does not matter: no model sees it.
+    They describe the same experiment. The order of picks within a round does not matter: no model sees it.
     """
     by_name: dict[str, set[tuple[int, int, tuple[int, ...], float]]] = {}
     for each in rounds:

@@ -24,7 +24,7 @@ from dubito.request.scaling import Scale, measure_scale
 DIRECTIONS = 1e-12
 """Directions whose share of the squared length is less than this are rounding."""
 CURVATURE = 0.03
-"""What a label adds to the Hessian along a direction, about: p(1 - p) of classes that are told apart."""
+"""What a label adds to the Hessian along a direction, approximately: p(1 - p) of classes that the model separates."""
 STEPS = 1000
 ROUGH, FINE = 1e-5, 1e-12
 """By how much a step must lower the loss, as a share of it: where penalties are compared, and in the end."""

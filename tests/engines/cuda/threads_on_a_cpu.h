@@ -31,7 +31,7 @@ struct Thread {
     std::vector<char> stack;
 };
 struct Meeting { int n_here, generation; };
-struct Warp { Meeting meeting; long long told[32], heard[32]; };
+struct Warp { Meeting meeting; long long sent[32], received[32]; };
 static std::vector<Thread> threads;
 static std::vector<Warp> warps;
 static Meeting everybody;
@@ -54,18 +54,18 @@ static void meet(Meeting &meeting, int n_wanted) {
 
 static void __syncthreads() { meet(everybody, blockDim.x); }
 
-static const long long *tell(long long value) {
+static const long long *exchange(long long value) {
     Warp &warp = warps[threadIdx.x / 32];
-    warp.told[threadIdx.x % 32] = value;
-    if (warp.meeting.n_here == 31) memcpy(warp.heard, warp.told, sizeof warp.heard);
+    warp.sent[threadIdx.x % 32] = value;
+    if (warp.meeting.n_here == 31) memcpy(warp.received, warp.sent, sizeof warp.received);
     meet(warp.meeting, 32);
-    return warp.heard;
+    return warp.received;
 }
 
 template <class Fold> static long long fold(long long value, Fold both) {
-    const long long *heard = tell(value);
-    long long all = heard[0];
-    for (int lane = 1; lane < 32; ++lane) all = both(all, heard[lane]);
+    const long long *received = exchange(value);
+    long long all = received[0];
+    for (int lane = 1; lane < 32; ++lane) all = both(all, received[lane]);
     return all;
 }
 static int __reduce_add_sync(unsigned, int value) { return (int)fold(value, [](long long a, long long b) { return a + b; }); }
@@ -74,18 +74,18 @@ static unsigned __reduce_max_sync(unsigned, unsigned value) { return (unsigned)f
 static unsigned __reduce_min_sync(unsigned, unsigned value) { return (unsigned)fold(value, [](long long a, long long b) { return a < b ? a : b; }); }
 static unsigned __reduce_or_sync(unsigned, unsigned value) { return (unsigned)fold(value, [](long long a, long long b) { return a | b; }); }
 static unsigned __ballot_sync(unsigned, bool is_so) {
-    const long long *heard = tell(is_so);
+    const long long *received = exchange(is_so);
     unsigned bits = 0;
-    for (int lane = 0; lane < 32; ++lane) bits |= (unsigned)heard[lane] << lane;
+    for (int lane = 0; lane < 32; ++lane) bits |= (unsigned)received[lane] << lane;
     return bits;
 }
 static bool __any_sync(unsigned mask, bool is_so) { return __ballot_sync(mask, is_so) != 0; }
 static bool __all_sync(unsigned mask, bool is_so) { return __ballot_sync(mask, is_so) == 0xffffffffu; }
-template <class T> static T __shfl_sync(unsigned, T value, int lane) { return (T)tell((long long)value)[lane]; }
+template <class T> static T __shfl_sync(unsigned, T value, int lane) { return (T)exchange((long long)value)[lane]; }
 template <class T> static T __shfl_xor_sync(unsigned, T value, int apart) {
-    return (T)tell((long long)value)[threadIdx.x % 32 ^ apart];
+    return (T)exchange((long long)value)[threadIdx.x % 32 ^ apart];
 }
-static void __syncwarp() { tell(0); }
+static void __syncwarp() { exchange(0); }
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs((int)bits); }
 static int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }

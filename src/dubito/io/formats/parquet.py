@@ -24,7 +24,7 @@ from dubito.request.ids import tidy_date
 # The index of a pandas frame in a file of Arrow's: the schema's metadata tells where it was put.
 
 COUNTED = "__index_level_0__"
-"""The name of an index that is only told as a range, which pandas gives those that have none."""
+"""The name of an index that pandas stores only as a range, because the index has no name."""
 
 
 def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple[str, ...], dict[str, Entry]]:

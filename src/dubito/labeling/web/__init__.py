@@ -1,1 +1,1 @@
-"""The labeling page and its server: an API over a `LabelingService`, for this machine alone unless told otherwise."""
+"""The labeling page and its server: an API over a `LabelingService`, for this machine alone by default."""
