@@ -26,12 +26,13 @@ REAL = (
 )
 AGAIN = ("real/5000/scaled", "real/5000/unscaled", "real/5000/scaled/beam20")
 """Measured once more in the end, with nothing else between: the host's part of these is large, and varies."""
+LOGITS = "real/5000/logits"
+CLUSTERED = (("clusters/1M/5000", 1_000_000, 50_000, 5_000), ("clusters/10M/10000", 10_000_000, 100_000, 10_000))
 KINDS = {
     "_tighten": "products: bounds",
     "_near_pairs": "products: near pairs",
-    "_settle": "exact distances",
+    "_exact": "exact distances",
     "_rounds": "deciding fronts",
-    "make_steps": "deciding fronts",
     "make_block_steps": "deciding fronts",
     "topk": "search for the first",
     "sort": "search for the first",
@@ -50,9 +51,8 @@ def main() -> int:
         if not torch.cuda.is_available():
             print("bench_cuda: torch sees no NVIDIA GPU; the recorded figures are in benchmarks/results/cuda.md")
             return 0
-        document = measure(options.pool)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cuda.json").write_text(json.dumps(document, indent=1) + "\n")
+        measure(options.pool, folder / "cuda.json")
         print(f"wrote {folder / 'cuda.json'}")
     if not options.raw:
         from cuda_page import write_cuda_page
@@ -71,35 +71,51 @@ def read_options() -> argparse.Namespace:
     return parser.parse_known_args()[0]
 
 
-def measure(pool_file: Path | None) -> Record:
-    """Every row; equality is asserted before anything is timed."""
+def measure(pool_file: Path | None, path: Path) -> None:
+    """Every row, each written as soon as it is known; equality is asserted before anything is timed."""
     import torch
-    from cuda_workloads import generate_gpu_workload, read_gpu_workload
+    from cuda_workloads import generate_clusters, generate_gpu_workload, read_gpu_workload
 
     document: Record = {"machine": describe_gpu(), "rows": {}, "sweeps": {}, "again": []}
-    real = read_gpu_workload(pool_file) if pool_file else generate_gpu_workload(45_000, 5_000, torch.float16)
     rows = document["rows"]
+
+    def note(name: str, row: Record) -> None:
+        rows[name] = row
+        tell(name, row)
+        save(document, path)
+
+    real = read_gpu_workload(pool_file) if pool_file else generate_gpu_workload(45_000, 5_000, torch.float16)
     for name, budget, is_scaled, beam in REAL:
-        rows[name] = measure_row(real, budget, is_scaled, beam, has_loop=beam == 1, has_cpu=True)
-        tell(name, rows[name])
-    document["sweeps"]["budget"] = sweep_budget(real)
-    document["sweeps"]["pool"] = sweep_pool()
+        note(name, measure_row(real, budget, is_scaled, beam, has_loop=beam == 1, has_cpu=True))
+    if real.logits is not None:
+        note(LOGITS, measure_row(real, 5_000, True, 1, has_loop=False, has_cpu=True, from_logits=True))
+    for name, n_pool, n_labeled, budget in CLUSTERED:
+        note(name, measure_row(generate_clusters(n_pool, n_labeled), budget, True, 1, has_loop=False, has_cpu=False))
+        torch.cuda.empty_cache()
+    many = generate_gpu_workload(10_000_000, 100_000, torch.float16)
+    note("10M/10000/scaled", measure_row(many, 10_000, True, 1, has_loop=False, has_cpu=False))
+    del many
+    torch.cuda.empty_cache()
     million = generate_gpu_workload(1_000_000, 50_000, torch.float32)
     for name, budget, is_scaled in (
         ("1M/5000/scaled", 5_000, True), ("1M/5000/unscaled", 5_000, False), ("1M/50000/scaled", 50_000, True)
     ):  # fmt: skip
-        rows[name] = measure_row(million, budget, is_scaled, 1, has_loop=budget == 5_000, has_cpu=False)
-        tell(name, rows[name])
+        note(name, measure_row(million, budget, is_scaled, 1, has_loop=budget == 5_000, has_cpu=False))
     del million
     torch.cuda.empty_cache()
-    many = generate_gpu_workload(10_000_000, 100_000, torch.float16)
-    rows["10M/10000/scaled"] = measure_row(many, 10_000, True, 1, has_loop=False, has_cpu=False)
-    tell("10M/10000/scaled", rows["10M/10000/scaled"])
+    document["sweeps"]["budget"] = sweep_budget(real)
+    save(document, path)
+    document["sweeps"]["pool"] = sweep_pool()
     for name, budget, is_scaled, beam in REAL:
         if name in AGAIN:
             document["again"].append(measure_row(real, budget, is_scaled, beam, has_loop=False, has_cpu=False))
             tell(f"{name}, again", document["again"][-1])
-    return document
+    save(document, path)
+
+
+def save(document: Record, path: Path) -> None:
+    """So that a run that ends early leaves what it has measured."""
+    path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def tell(name: str, row: Record) -> None:
@@ -107,27 +123,32 @@ def tell(name: str, row: Record) -> None:
     print(f"{name}: {1e3 * row['cuda']['median']:.2f} ms; {json.dumps(row)[:400]}", flush=True)
 
 
-def measure_row(workload: Any, budget: int, is_scaled: bool, beam: int, *, has_loop: bool, has_cpu: bool) -> Record:
+def measure_row(
+    workload: Any, budget: int, is_scaled: bool, beam: int, *, has_loop: bool, has_cpu: bool, from_logits: bool = False
+) -> Record:
     """One workload and budget: who picked the same, and how long each took."""
     import torch
 
     method = DoubtCoreset(strength=1.0 if is_scaled else 0.0, beam_width=beam)
-    options: Record = {"labeled": workload.labeled, "doubt": workload.doubt, "strategy": method}
+    options: Record = {"labeled": workload.labeled, "strategy": method}
+    source: Record = {"logits": workload.logits} if from_logits else {"doubt": workload.doubt}
 
     def run() -> Any:
-        return dubito.select(workload.pool, budget, **options)
+        return dubito.select(workload.pool, budget, **options, **source)
 
     picked = run()
     assert picked.engine == "cuda"
     (n, d), m = workload.pool.shape, len(workload.labeled)
     row: Record = {
         "n": n, "d": d, "m": m, "budget": budget, "is_scaled": is_scaled, "beam": beam, "data": workload.title,
+        "source": next(iter(source)),
         "type": str(workload.pool.dtype).removeprefix("torch."),
     }  # fmt: skip
     if has_cpu:
         pool, labeled = workload.on_host()
         started = time.perf_counter()
-        expected = dubito.select(pool, budget, **(options | {"labeled": labeled}), engine="cpu")
+        host = options | {"labeled": labeled, "doubt": workload.doubt}
+        expected = dubito.select(pool, budget, **host, engine="cpu")
         row["cpu_seconds"] = time.perf_counter() - started
         assert np.array_equal(picked.indices, expected.indices)
         assert picked.priorities.tobytes() == expected.priorities.tobytes()

@@ -19,10 +19,12 @@ def host_ms(row: Record) -> float:
 
 def words(row: Record) -> str:
     """A workload in words."""
-    pool = "real pool" if row["data"] != "generated" else f"{short(row['n'])} rows, {short(row['m'])} labeled"
+    size = f"{short(row['n'])} rows, {short(row['m'])} labeled"
+    pool = {"generated": size, "clusters": f"1,000 clusters, {size}"}.get(row["data"], "real pool")
     scaled = "scaled" if row["is_scaled"] else "unscaled"
     beam = f", beam {row['beam']}" if row["beam"] > 1 else ""
-    return f"{pool}, {short(row['budget'])} picks, {scaled}{beam}"
+    source = ", from logits" if row.get("source") == "logits" else ""
+    return f"{pool}, {short(row['budget'])} picks, {scaled}{beam}{source}"
 
 
 def spread(timing: Record) -> str:

@@ -1,4 +1,7 @@
-"""Pools on a GPU: a real one from a file, and generated ones made there, seeded, of the character of `workloads`."""
+"""Pools on a GPU: a real one from a file, and generated ones made there, seeded.
+
+Generated pools are of the character of `workloads`, or clusters.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,9 @@ from dubito.doubt import doubt_from_logits
 
 Tensor = Any
 BLOCK = 200_000
+GENERATED, CLUSTERS = "generated", "clusters"
+N_CLUSTERS, SPREAD = 1_000, 0.5
+"""Gaussian clusters around centers of standard deviation 1 in every feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,8 @@ class GpuWorkload:
     pool: Tensor
     labeled: Tensor
     doubt: Floats
+    logits: Tensor = None
+    """On the GPU, where the doubts are of them."""
 
     def head(self, n_pool: int) -> "GpuWorkload":
         """The first rows of the pool."""
@@ -39,13 +47,31 @@ def read_gpu_workload(path: Path) -> GpuWorkload:
     is_labeled = np.zeros(len(features), dtype=np.bool_)
     is_labeled[rows] = True
     pool, labeled = (torch.tensor(features[which], device="cuda") for which in (~is_labeled, is_labeled))
-    return GpuWorkload(path.name, pool, labeled, doubt_from_logits(logits[~is_labeled]))
+    own = logits[~is_labeled]
+    return GpuWorkload(path.name, pool, labeled, doubt_from_logits(own), torch.tensor(own, device="cuda"))
 
 
 def generate_gpu_workload(n_pool: int, n_labeled: int, dtype: Any) -> GpuWorkload:
     """A generated pool in GPU memory."""
     pool, doubt = _draw(n_pool, 0, dtype)
-    return GpuWorkload("generated", pool, _draw(n_labeled, 1, dtype)[0], doubt)
+    return GpuWorkload(GENERATED, pool, _draw(n_labeled, 1, dtype)[0], doubt)
+
+
+def generate_clusters(n_pool: int, n_labeled: int) -> GpuWorkload:
+    """Clusters of float16, and doubts that are drawn evenly from 0 to 1, whatever the features."""
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    centers = torch.randn((N_CLUSTERS, WIDTH), device="cuda", generator=generator)
+    pool, labeled = (_draw_clusters(n, centers, generator) for n in (n_pool, n_labeled))
+    return GpuWorkload(CLUSTERS, pool, labeled, np.random.default_rng(0).random(n_pool))
+
+
+def _draw_clusters(n: int, centers: Tensor, generator: Any) -> Tensor:
+    features = torch.empty((n, WIDTH), dtype=torch.float16, device="cuda")
+    for start in range(0, n, BLOCK):
+        block = features[start : start + BLOCK]
+        own = torch.randint(N_CLUSTERS, (len(block),), device="cuda", generator=generator)
+        block.copy_(centers[own] + SPREAD * torch.randn(block.shape, device="cuda", generator=generator))
+    return features
 
 
 def _draw(n: int, seed: int, dtype: Any) -> tuple[Tensor, Floats]:

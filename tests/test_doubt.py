@@ -122,7 +122,7 @@ def test_doubt_handed_in_is_not_the_array_worked_on() -> None:
 @pytest.mark.parametrize(("dtype", "miss"), [("float16", 0.01), ("float32", 5e-4), ("float64", 5e-5)])
 def test_rows_may_miss_one_by_what_their_type_loses(dtype: str, miss: float) -> None:
     rows = np.array([[0.5, 0.5 + miss]], dtype=dtype)
-    assert check_probabilities(rows, 1).tolist() == rows.tolist()
+    assert check_probabilities(rows, 1)[:].tolist() == rows.tolist()
     with pytest.raises(InvalidData, match=r"probabilities sum to 1\.\d+ at row 0; pass rows that sum to 1"):
         check_probabilities(np.array([[0.5, 0.5 + 10 * miss]], dtype=dtype), 1)
 

@@ -182,7 +182,7 @@ def test_an_option_that_a_strategy_does_not_take_is_named_with_those_it_takes() 
     for name in ("random", "optimal-coreset"):
         with pytest.raises(InvalidArgument, match=f"strength=2 means nothing to strategy='{name}'; leave it out."):
             build_strategy(name, {"strength": 2})
-    with pytest.raises(InvalidArgument, match=r"strength=2 means nothing to the 'coreset' object .*; give options"):
+    with pytest.raises(InvalidArgument, match=r"strength=2 means nothing to the 'coreset' object .*; set the options"):
         build_strategy(Coreset(), {"strength": 2})
 
 

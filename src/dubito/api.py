@@ -6,12 +6,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
-from dubito.core.constraints import Limits
+from dubito.arguments import build_request, check_points
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Interrupted, Metric, Problem, Progress, Request, Scaling, Selection
 from dubito.covering_radius import Cover, Given
-from dubito.doubt.reading import Sources
 from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine, is_for
 from dubito.errors import InvalidArgument, american_keywords, named
@@ -158,26 +156,39 @@ def select(
     chosen = configure_strategy(
         strategy, engine, strength=strength, beam_width=beam_width, scaling=scaling, features=features
     )
-    terms = check_terms(engine, memory_limit, seed, progress)
-    if is_shards(pool):
+    shards = sys.modules.get("dubito.sharding.shards")  # Not imported by those who have no Shards.
+    if shards is not None and isinstance(pool, shards.Shards):
         from dubito.sharding.run import select_from
 
         others = {"probabilities": probabilities, "logits": logits, "doubt": doubt, "candidates": candidates}
         others |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardize": standardize}
         others |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
-        return select_from(pool, budget, labeled, chosen, metric, engine, terms.seed, progress, others)
+        number = check_integer("seed", seed, least=0)
+        return select_from(pool, budget, labeled, chosen, metric, engine, number, progress, others)
     points = check_points(pool, labeled, metric, ids, standardize)
-    limits = Limits(costs, spend, quotas, classes)
-    sources = Sources(probabilities, logits, doubt, temperature, labels, labeled)
-    points, sources, limits = with_model(points, sources, limits, chosen, ModelChoice(model, no_label), terms.seed)
-    request = build_request(points, terms, budget, candidates, sources, limits=limits)
+    request = build_request(
+        points,
+        chosen,
+        budget,
+        labeled=labeled,
+        probabilities=probabilities,
+        logits=logits,
+        doubt=doubt,
+        temperature=temperature,
+        labels=labels,
+        model=model,
+        no_label=no_label,
+        candidates=candidates,
+        costs=costs,
+        spend=spend,
+        quotas=quotas,
+        classes=classes,
+        engine=engine,
+        memory_limit=memory_limit,
+        seed=seed,
+        progress=progress,
+    )
     return answer(request, chosen, points.ids, started, Given(pool, labeled))
-
-
-def is_shards(pool: object) -> bool:
-    """Whether a pool is a `dubito.Shards`, without importing the module."""
-    module = sys.modules.get("dubito.sharding.shards")
-    return module is not None and isinstance(pool, module.Shards)
 
 
 def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: float, given: Given) -> Selection:

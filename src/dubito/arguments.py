@@ -1,31 +1,23 @@
-"""Check the arguments of `select` and `Pool.select`, and build the `Request` for the strategy."""
+"""The intake: what `dubito.select` and `Pool.select` are called with, checked, becomes a `Request`."""
 
 from typing import NamedTuple, get_args
 
-from dubito.core.constraints import NO_LIMITS, LimitContext, Limits, check_limits
+import numpy as np
+
+from dubito.core.constraints import check_costs, check_quotas, check_spend, n_affordable, refuse_small_quotas
 from dubito.core.problem import Known, Metric, Progress, Request
-from dubito.doubt.reading import Sources, find_temperature, read_doubt
-from dubito.errors import InvalidArgument
+from dubito.doubt.reading import find_temperature, read_doubt
+from dubito.errors import InvalidArgument, keyword
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit, refuse_zero_rows
-from dubito.request.ids import NO_NAMES, RowNames, check_pool
+from dubito.request.ids import NO_NAMES, RowNames, check_pool, columns_of
 from dubito.request.rows import Labeled, check_candidates, check_labeled, describe_order
 from dubito.request.scaling import check_standardize, standardize_points, warn_of_scales
-from dubito.strategies import Strategy
-from dubito.strategies.base import uses_doubt
+from dubito.strategies.base import Strategy, uses_doubt
 
 
-class Terms(NamedTuple):
-    """Checked run options."""
-
-    engine: str
-    memory_limit: int | None
-    seed: int
-    progress: Progress | None
-
-
-class CheckedPoints(NamedTuple):
-    """The pool and the labeled points, checked."""
+class Points(NamedTuple):
+    """The pool and the labeled points, checked: the part of a request that a `Pool` keeps between rounds."""
 
     pool: Matrix
     labeled: Labeled
@@ -41,20 +33,9 @@ class CheckedPoints(NamedTuple):
         return None if self.names.ids is None else self.names.ids.values
 
 
-def check_terms(engine: str, memory_limit: object, seed: object, progress: Progress | None) -> Terms:
-    if progress is not None and not callable(progress):
-        raise InvalidArgument(
-            "cannot be called",
-            argument="progress",
-            value=progress,
-            hint="pass a function of (done, total, radius, seconds).",
-        )
-    return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
-
-
 def check_points(
     pool: object, labeled: object, metric: object, ids: object = None, standardize: object = None
-) -> CheckedPoints:
+) -> Points:
     """Check the pool, the labeled points and the metric.
 
     Must be called directly by the public function, since the stack level of warnings counts on it.
@@ -65,92 +46,137 @@ def check_points(
     seen = check_labeled(labeled, matrix, names)
     if is_standardized:
         matrix, seen, largest, _ = standardize_points(matrix, seen)
-    elif is_standardized is None:
-        warn_of_scales(pool, matrix, stacklevel=4)  # Through american_keywords.
+    elif is_standardized is None and columns_of(pool):
+        warn_of_scales(pool, matrix, stacklevel=4)  # One more for `american_keywords`.
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labeled", seen.references)
     top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
     notes = describe_order(names, len_of(matrix), labeled=labeled)
-    return CheckedPoints(matrix, seen, known_metric, top, names, bool(is_standardized), notes)
+    return Points(matrix, seen, known_metric, top, names, bool(is_standardized), notes)
 
 
 def build_request(
-    points: CheckedPoints,
-    terms: Terms,
+    points: Points,
+    strategy: Strategy,
     budget: object,
-    candidates: object,
-    sources: Sources,
+    *,
+    labeled: object = None,
+    probabilities: object = None,
+    logits: object = None,
+    doubt: object = None,
+    temperature: object = None,
+    labels: object = None,
+    model: object = "linear",
+    no_label: object = None,
+    candidates: object = None,
+    costs: object = None,
+    spend: object = None,
+    quotas: object = None,
+    classes: object = None,
+    engine: str = "auto",
+    memory_limit: object = None,
+    seed: object = 0,
+    progress: Progress | None = None,
     known: Known | None = None,
-    limits: Limits = NO_LIMITS,
 ) -> Request:
-    n_pool = len_of(points.pool)
-    allowed = check_candidates(candidates, n_pool, points.labeled.rows, points.names)
+    """Check the remaining arguments of `dubito.select`, and fit a model on the labels if the strategy needs one.
+
+    ``labeled`` is what was passed for `Points.labeled`: it gives the order of ``labels``.
+    """
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(
+            "cannot be called",
+            argument="progress",
+            value=progress,
+            hint="pass a function of (done, total, radius, seconds).",
+        )
+    limit, start = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
+    n_pool, names, seen, notes = len_of(points.pool), points.names, points.labeled, points.notes
+    own_probabilities = None  # Those of a model fitted here.
+    if labels is not None and temperature is None:
+        has_predictions = not (probabilities is None and logits is None and doubt is None)
+        needs_classes = quotas is not None and classes is None
+        is_needed = not has_predictions and (uses_doubt(strategy) or needs_classes)
+        fitted = _learn(points, labels, labeled, no_label, model, is_needed, start)
+        seen, notes = fitted.labeled, notes + fitted.notes
+        own_probabilities = fitted.probabilities
+        classes = fitted.predicted if needs_classes else classes
+    allowed = check_candidates(candidates, n_pool, seen.rows, names)
     n_picks = check_budget(budget, len(allowed), n_pool)
-    temperature = find_temperature(sources, points.labeled, n_pool, points.names)
-    probabilities, doubt = read_doubt(n_pool, *sources[:3], names=points.names, temperature=temperature.value)
-    checked = check_limits(limits, LimitContext(n_pool, allowed, n_picks, probabilities, points.names))
-    given = (candidates, *sources[:3], limits.costs)
-    row_arguments = dict(zip(("candidates", "probabilities", "logits", "doubt", "costs"), given, strict=True))
+    divisor, remark = 1.0, None
+    if temperature is not None:
+        divisor, remark = find_temperature(temperature, logits, labels, labeled, seen, n_pool, names)
+    given = probabilities if own_probabilities is None else own_probabilities
+    distributions, doubts = read_doubt(n_pool, given, logits, doubt, names=names, temperature=divisor)
+    prices = None if costs is None else check_costs(costs, n_pool, names)
+    most = None
+    if spend is not None:
+        if prices is None:
+            problem, hint = "means nothing without costs", f"pass {keyword('costs')}, too."
+            raise InvalidArgument(problem, argument="spend", value=spend, hint=hint)
+        most = check_spend(spend, prices[allowed])
+        allowed = allowed[prices[allowed] <= most]
+        n_picks = min(n_picks, n_affordable(prices[allowed], most))
+    by_class = None
+    if quotas is not None:
+        by_class = check_quotas(quotas, classes, distributions, n_pool, names)
+        refuse_small_quotas(by_class, allowed, n_picks)
+    elif classes is not None:
+        hint = f"pass {keyword('quotas')}, too."
+        raise InvalidArgument("means nothing without quotas", argument="classes", hint=hint)
+    notes += describe_order(
+        names, n_pool, candidates=candidates, probabilities=probabilities, logits=logits, doubt=doubt, costs=costs
+    )
     return Request(
         pool=points.pool,
-        budget=checked.budget,
-        references=points.labeled.references,
-        candidates=checked.candidates,
-        probabilities=probabilities,
-        doubt=doubt,
+        budget=n_picks,
+        references=seen.references,
+        candidates=allowed,
+        probabilities=distributions,
+        doubt=doubts,
         metric=points.metric,
         largest=points.largest,
-        engine=terms.engine,
-        memory_limit=terms.memory_limit,
-        seed=terms.seed,
-        progress=terms.progress,
+        engine=engine,
+        memory_limit=limit,
+        seed=start,
+        progress=progress,
         known=known,
-        labeled=points.labeled.rows,
+        labeled=seen.rows,
         standardized=points.is_standardized,
-        costs=checked.costs,
-        spend=checked.spend,
-        quotas=checked.quotas,
-        temperature=None if sources.temperature is None else temperature.value,
-        notes=points.notes
-        + describe_order(points.names, n_pool, **row_arguments)
-        + (() if temperature.note is None else (temperature.note,)),
+        costs=prices,
+        spend=most,
+        quotas=by_class,
+        temperature=None if temperature is None else divisor,
+        notes=notes if remark is None else (*notes, remark),
     )
 
 
-class ModelChoice(NamedTuple):
-    """The model to fit on the labels if no predictions were given."""
+class Learned(NamedTuple):
+    """What the labels say: which rows are labeled, and the predictions of a model fitted on them, if one was."""
 
-    model: object = "linear"
-    no_label: object = None
+    labeled: Labeled
+    probabilities: AnyArray | None = None
+    """(n, c) in the order in which the classes first appear, so that ties do not depend on their names."""
+    predicted: AnyArray | None = None
+    """(n,) the most probable class of each row."""
+    notes: tuple[str, ...] = ()
 
 
-def with_model(
-    points: CheckedPoints, sources: Sources, limits: Limits, strategy: Strategy, choice: ModelChoice, seed: int
-) -> tuple[CheckedPoints, Sources, Limits]:
-    """Add the rows with labels to the labeled rows, and the probabilities of a model fitted on those labels.
-
-    No model is fitted if predictions were given, or if neither the strategy nor the quotas need any.
-    """
-    if sources.labels is None or sources.temperature is not None:
-        return points, sources, limits
+def _learn(
+    points: Points, labels: object, labeled: object, no_label: object, model: object, is_needed: bool, seed: int
+) -> Learned:
+    """Read the labels, and fit the model on them if it is needed and not ``"none"``."""
     from dubito.models.fit import first_met, fit_given, is_off
     from dubito.models.given_labels import read_given
 
-    given = read_given(sources.labels, sources.labeled, points.labeled, points.pool, points.names, choice.no_label)
-    points, sources = points._replace(labeled=given.labeled), sources._replace(labels=None)
-    needs_classes = limits.quotas is not None and limits.classes is None
-    has_predictions = any(source is not None for source in sources[:3])
-    if is_off(choice.model) or has_predictions or not (uses_doubt(strategy) or needs_classes):
-        return points, sources, limits
-    fitted = fit_given(points.pool, given, choice.model, seed)
-    notes = fitted.notes if fitted.probabilities is None else (f"fitted: {fitted.described()}.", *fitted.notes)
-    points = points._replace(notes=points.notes + notes)
+    given = read_given(labels, labeled, points.labeled, points.pool, points.names, no_label)
+    if is_off(model) or not is_needed:
+        return Learned(given.labeled)
+    fitted = fit_given(points.pool, given, model, seed)
     if fitted.probabilities is None:
-        return points, sources, limits
-    # Columns in order of first appearance, so that ties and rounding do not depend on the names of the classes.
+        return Learned(given.labeled, notes=fitted.notes)
     order = first_met(given.values)
     probabilities = fitted.probabilities[:, order]
-    if needs_classes:
-        limits = limits._replace(classes=fitted.classes[order][probabilities.argmax(axis=1)])
-    return points, sources._replace(probabilities=probabilities), limits
+    predicted = np.asarray(fitted.classes[order][probabilities.argmax(axis=1)])
+    return Learned(given.labeled, probabilities, predicted, (f"fitted: {fitted.described()}.", *fitted.notes))

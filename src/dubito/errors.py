@@ -264,6 +264,10 @@ class InvalidData(DubitoError, ValueError):
     exit_code = 3
 
 
+class InvalidIds(InvalidData):
+    """Ids are missing or repeated, so that they do not identify rows, or do not match those of the pool."""
+
+
 class MemoryLimit(DubitoError, MemoryError):
     """The memory limit is below the minimum that the computation needs."""
 

@@ -136,8 +136,8 @@ class OnDevice:
 
     def magnitude(self) -> float:
         """The largest magnitude, in one pass on the device; NaN if there is a NaN."""
-        lowest, highest = self.tensor.aminmax()
-        return max(float(highest), -float(lowest)) if float(lowest) == float(lowest) else float("nan")
+        lowest, highest = map(float, self.tensor.aminmax())
+        return max(highest, -lowest) if lowest == lowest else float("nan")
 
     def first_zero_row(self) -> int | None:
         """The first row of zeros, or None."""

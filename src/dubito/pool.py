@@ -8,11 +8,9 @@ from typing import Literal
 import numpy as np
 
 from dubito.api import answer
-from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
-from dubito.core.constraints import Limits
+from dubito.arguments import build_request, check_points
 from dubito.core.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.covering_radius import Given
-from dubito.doubt.reading import Sources
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData, american_keywords, keyword
 from dubito.io.durable import load_sealed, save_sealed
@@ -183,15 +181,32 @@ class Pool:
         chosen = configure_strategy(
             strategy, engine, strength=strength, beam_width=beam_width, scaling=scaling, features=features
         )
-        terms = check_terms(engine, memory_limit, seed, progress)
         labeled = Labeled(Rows(self._points.pool, self._order), self._order, 0.0)
         before = self._before
         self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept)
-        points = self._points._replace(labeled=labeled)
-        limits = Limits(costs, spend, quotas, classes)
-        sources = Sources(probabilities, logits, doubt, temperature, labels, self.labeled)
-        points, sources, limits = with_model(points, sources, limits, chosen, ModelChoice(model, no_label), terms.seed)
-        request = build_request(points, terms, budget, candidates, sources, self._known, limits)
+        request = build_request(
+            self._points._replace(labeled=labeled),
+            chosen,
+            budget,
+            labeled=self.labeled,
+            probabilities=probabilities,
+            logits=logits,
+            doubt=doubt,
+            temperature=temperature,
+            labels=labels,
+            model=model,
+            no_label=no_label,
+            candidates=candidates,
+            costs=costs,
+            spend=spend,
+            quotas=quotas,
+            classes=classes,
+            engine=engine,
+            memory_limit=memory_limit,
+            seed=seed,
+            progress=progress,
+            known=self._known,
+        )
         try:
             return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))
         except BaseException:

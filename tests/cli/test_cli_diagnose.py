@@ -108,7 +108,7 @@ def test_a_picture_is_drawn_and_not_overwritten(pool: Pool, run: Program, suffix
         (("diagnose", "pool.npz", "--checked", "no-wrong.csv"), 2, "no-wrong.csv has no column wrong"),
         (("diagnose", "pool.npz", "--checked", "no-rows.csv"), 2, "no-rows.csv has no column that names rows"),
         (("diagnose", "pool.npz", "--checked", "maybe.csv"), 3, "maybe.csv holds 'maybe' in wrong"),
-        (("diagnose", "pool.npz", "--checked", "few.csv"), 2, "too few to tell"),
+        (("diagnose", "pool.npz", "--checked", "few.csv"), 2, "too few to estimate"),
         (("diagnose", "pool.npz", "--plot", "away/picture.png"), 2, "away"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from cli.conftest import Program
 from dubito.cli.inputs.pool import read_columns
 from dubito.cli.jobs.label_studio import Keeper, Showing, read_picker, read_plan, read_suggestions
-from dubito.cli.jobs.select import read_method
+from dubito.cli.jobs.select import read_options
 from dubito.errors import DubitoError
 from dubito.integrations.exchange.items import Gathered
 
@@ -78,8 +78,8 @@ def test_picks_go_with_guesses_where_a_pool_and_labels_are_named() -> None:
 
 
 def test_watching_picks_as_select_does(run: Program) -> None:
-    method = read_method("4", "auto", {}, "euclidean", "auto", None, "0").with_model("linear")
-    picker = read_picker("pool.csv", TEXTS, [], COLUMNS, method, "auto", guesses=True)
+    options = read_options(None, "auto", "euclidean", "auto", None, "0", "linear")
+    picker = read_picker("pool.csv", TEXTS, [], COLUMNS, options, "auto", guesses=True)
     first = [pick.item.name for pick in picker({}, set(), 4)]
     assert run("select", "pool.csv", "--ignore-columns", "text", "-b", "4", "-o", "first.csv", "-q").code == 0
     assert first == [line.split(",")[2] for line in Path("first.csv").read_text().splitlines()[1:]]
@@ -109,8 +109,8 @@ def test_watching_picks_as_select_does(run: Program) -> None:
 
 
 def test_items_of_another_pool_are_refused_by_name() -> None:
-    method = read_method("4", "auto", {}, "euclidean", "auto", None, "0").with_model("linear")
-    picker = read_picker("pool.csv", TEXTS, ["labels.csv"], COLUMNS, method, "auto", guesses=False)
+    options = read_options(None, "auto", "euclidean", "auto", None, "0", "linear")
+    picker = read_picker("pool.csv", TEXTS, ["labels.csv"], COLUMNS, options, "auto", guesses=False)
     assert {pick.item.name for pick in picker({}, set(), 16)}.isdisjoint({"r0", "r1", "r2", "r3"})
     assert picker({}, {f"r{row}" for row in range(20)}, 3) == []
     with pytest.raises(DubitoError, match="the project has an item 'z' that this pool has not"):

@@ -54,7 +54,7 @@ def test_a_process_writes_the_library_s_picks_to_stdout_and_a_note_to_stderr(poo
     assert indices_of(ran.out) == expected(pool, 5)
     assert [row["id"] for row in rows_of(ran.out)] == [pool.ids[row] for row in expected(pool, 5)]
     assert ran.err.startswith("dubito: 5 of 30 rows picked by doubt-coverage")
-    assert "dubito: auto took doubt-coverage, strength 1: features are frozen (2 labels are too little" in ran.err
+    assert "dubito: auto took doubt-coverage, strength 1: features are frozen (2 labels are not enough" in ran.err
 
 
 def test_the_pool_s_own_file_gives_what_is_not_named(pool: Pool, run: Program) -> None:
@@ -248,8 +248,8 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
 
 def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
     found = read_inputs("pool.npz", None, {}, Columns())
-    method = job.read_method("3", "coreset", {}, "euclidean", "auto", None, "0")
-    whole = job.pick(found, None, method, quiet=True)
+    options = job.read_options("3", "coreset", "euclidean", "auto", None, "0", "none")
+    whole = job.pick(found, None, options, quiet=True)
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
     target = check_target("picks.csv", None, False, False, False)
     with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):

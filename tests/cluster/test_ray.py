@@ -1,4 +1,4 @@
-"""A real Ray cluster of several nodes on this machine: the picks of one machine, whatever dies."""
+"""A Ray cluster of several nodes on this machine gives the picks of one machine, even if nodes die."""
 
 import itertools
 import os
@@ -34,7 +34,7 @@ KILLS = int(os.environ.get("DUBITO_KILLS", "1"))
 ROWS, BUDGET = 12_000, 500
 COVERS = "doubt-coverage:strength=3,sample=3000"
 QUICK = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
-"""A dead node is noticed in about a second, not in twenty."""
+"""Ray notices a dead node in about a second instead of twenty."""
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ print(dubito.select(shards, int(sys.argv[5]), labeled=range(50), strategy=sys.ar
 
 
 @pytest.mark.parametrize("strategy", ["doubt-coreset", COVERS])
-def test_a_driver_that_is_killed_goes_on(
+def test_a_killed_driver_resumes(
     strategy: str,
     cluster: Any,
     pool: FloatArray,

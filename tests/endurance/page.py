@@ -1,4 +1,4 @@
-"""The page of results, out of the record; a claim that the numbers do not bear out is not written."""
+"""The page of results, generated from the record, whose numbers must support its claims."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ MACHINE = ("cores", "server_cores", "machine", "python", "sqlite", "load")
 OUTAGES = {
     "kills": "`kill -9` of the server, SQLite",
     "kills_postgres": "`kill -9` of the server, PostgreSQL",
-    "restarts_postgres": "PostgreSQL stopped at once and started",
-    "cuts_postgres": "connections to PostgreSQL ended",
+    "restarts_postgres": "PostgreSQL stopped (immediate mode) and restarted",
+    "cuts_postgres": "connections to PostgreSQL closed",
     "locks": "SQLite locked by another program",
     "full_disks": "disk full, SQLite",
     "full_disks_postgres": "disk full, PostgreSQL",
@@ -20,10 +20,10 @@ TITLES = OUTAGES | {
     "power_cuts": "power cuts",
     "requests": "requests, SQLite",
     "requests_postgres": "requests, PostgreSQL",
-    "crowd": "a crowd, SQLite",
-    "crowd_postgres": "a crowd, PostgreSQL",
-    "hour": "an hour",
-    "large": "a large pool",
+    "crowd": "many people, SQLite",
+    "crowd_postgres": "many people, PostgreSQL",
+    "hour": "simulated session",
+    "large": "large pool",
 }
 
 
@@ -31,10 +31,11 @@ def page(record: Record) -> str:
     """docs/results/labeling.md."""
     check(record)
     crowd, postgres, hour, large = record["crowd"], record["crowd_postgres"], record["hour"], record["large"]
-    return f"""# What labels live through
+    return f"""# Durability of labels
 
-Measured by `make faults-labeling`, with clients and server on the same machine. This page is made out of
-`labeling.json` beside it; a sentence that its numbers do not bear out is refused. Short forms are among the tests.
+No acknowledged label was lost, changed or duplicated in any of these tests of the labeling server. They are run by
+`make faults-labeling`, with clients and server on the same machine, and the page is generated from `labeling.json`,
+whose numbers are checked against its claims. Short versions are part of the tests.
 
 {_machines(record)}
 
@@ -50,54 +51,61 @@ Measured by `make faults-labeling`, with clients and server on the same machine.
 
 {_cuts(record)}
 
-## A crowd
+## Many people
 
-{crowd["people"]} people label {crowd["items"]:,} items, each of which {crowd["overlap"]} of them answer, as fast as the
-server lets them: without pauses. Rounds of learning and picking run meanwhile.
+{crowd["people"]} simulated people label {crowd["items"]:,} items, {crowd["overlap"]} answers for each, without pauses,
+while rounds of training and selection run.
 
 | | SQLite | PostgreSQL |
 | --- | --- | --- |
 | labels | {crowd["labels"]:,} | {postgres["labels"]:,} |
-| labels a second | {crowd["labels_per_s"]} | {postgres["labels_per_s"]} |
-| a label, ms: median, 99th percentile, longest | {_ms(crowd["label_ms"])} | {_ms(postgres["label_ms"])} |
-| the next eight items, ms | {_ms(crowd["next_ms"])} | {_ms(postgres["next_ms"])} |
-| items that more than {crowd["overlap"]} got | {crowd["beyond_overlap"]} | {postgres["beyond_overlap"]} |
+| labels per second | {crowd["labels_per_s"]} | {postgres["labels_per_s"]} |
+| saving a label, ms: median, 99th percentile, maximum | {_ms(crowd["label_ms"])} | {_ms(postgres["label_ms"])} |
+| fetching the next eight items, ms | {_ms(crowd["next_ms"])} | {_ms(postgres["next_ms"])} |
+| items given to more than {crowd["overlap"]} people | {crowd["beyond_overlap"]} | {postgres["beyond_overlap"]} |
 | errors | {len(crowd["odd"])} | {len(postgres["odd"])} |
 
-## Requests that are made up
+## Malformed requests
 
 {_requests(record)}
 
-## A person's hour
+## A simulated session
 
-{hour["labels"]} labels on {hour["pictures"]:,} pictures of real digits, played through the API as the page does it, one
-every {hour["seconds_a_label"]} s (a person takes longer), with a round every 20 labels ({hour["rounds"]} in all) and 5%
-drawn at random.
+{hour["labels"]} labels on {hour["pictures"]:,} images of digits, sent through the API as the page does, one every
+{hour["seconds_a_label"]} s (people are slower), with a round every 20 labels ({hour["rounds"]} in total) and 5% random
+items.
 
-| what | how much |
+| measure | value |
 | --- | --- |
-| accuracy of dubito's own model, on {hour["tested_on"]} pictures that nobody labels | {hour["accuracy"]:.1%} |
-| with as many labels at random (mean of {len(hour["random"]["draws"])} draws) | {hour["random"]["mean"]:.1%} |
-| waited for the first item | {hour["first_item_s"]} s |
-| waited for all {hour["labels"]} commits and next items together | {hour["wait_s"]["all"]} s |
-| the longest of these waits | {hour["longest_wait_ms"]} ms |
+| accuracy of dubito's model on {hour["tested_on"]} unlabeled images | {hour["accuracy"]:.1%} |
+| with as many random labels (mean of {len(hour["random"]["draws"])} draws) | {hour["random"]["mean"]:.1%} |
+| wait for the first item | {hour["first_item_s"]} s |
+| total wait for {hour["labels"]} commits and next items | {hour["wait_s"]["all"]} s |
+| longest of these waits | {hour["longest_wait_ms"]} ms |
 
 ## A large pool
 
-{large["items"]:,} items, {large["width"]} numbers each, {large["labels"]} labels.
+{large["items"]:,} items with {large["width"]} features, {large["labels"]} labels.
 
-| what | how long |
+| measure | value |
 | --- | --- |
-| start, and start again | {large["start_s"]} s, {large["restart_s"]} s |
-| first picks, after the start | {large["first_picks_s"]} s |
-| the next item, ms: median, 99th percentile, longest | {_ms(large["next_ms"])} |
-| a label, ms | {_ms(large["label_ms"])} |
-| the map, ms | {_ms(large["map_ms"])} |
+| start, restart | {large["start_s"]} s, {large["restart_s"]} s |
+| first picks after the start | {large["first_picks_s"]} s |
+| next item, ms: median, 99th percentile, maximum | {_ms(large["next_ms"])} |
+| saving a label, ms | {_ms(large["label_ms"])} |
+| map, ms | {_ms(large["map_ms"])} |
 """
 
 
 def _outages(record: Record) -> str:
-    heads = ["fault", "times", "acknowledged", "lost, changed, doubled", "wrong items", "recovery, s: median, longest"]
+    heads = [
+        "fault",
+        "times",
+        "acknowledged",
+        "lost, changed, duplicated",
+        "wrong items",
+        "recovery, s: median, maximum",
+    ]
     rows = []
     for name, title in OUTAGES.items():
         found = record[name]
@@ -110,36 +118,35 @@ def _outages(record: Record) -> str:
 
 def _load(record: Record) -> str:
     return _wrapped(
-        f"""{record["kills"]["people"]} people label, relabel, skip and undo through the API of a real server process,
-        and send again, by the same key, whatever was not acknowledged. After each fault everyone pauses, and the log
-        and the exported labels are held against what was acknowledged: no answer is lost, changed or doubled, and the
-        label of every item is the last answer that was acknowledged."""
+        f"""{record["kills"]["people"]} simulated people label, relabel, skip and undo through the API of a real server
+        process, and repeat unacknowledged requests with the same key. After each fault they pause, and the log and the
+        exported labels are compared with the acknowledged answers: none is lost, changed or duplicated, and the label
+        of every item is the last acknowledged answer."""
     )
 
 
 def _recovery(record: Record) -> str:
     refused, restart = sum(sum(record[name]["refused"].values()) for name in OUTAGES), record["kills"]["restart_s"]
     return _wrapped(
-        f"""*Recovery* is the time from the end of the cause (the server or the database is back, the lock or the disk
-        is free) until a new label is acknowledged and everyone who waited has an answer; it is never more than
-        {PROMPT:.0f} s. Meanwhile requests were refused with 503 or 507, or not answered at all, {refused:,} times; no
-        other error came. At the end of every part a round of learning was asked for and finished. A server that was
-        killed answered again after {restart["median"]} s (median), {restart["most"]} s at most, the start of Python on
-        a busy machine included. In some cases, drawn at random, a round of learning was asked for shortly before the
-        kill, the server was killed again while it started, it was killed while the disk was full, or a lock was held
-        for 12 s, which is longer than the server waits for one."""
+        f"""*Recovery* is the time from the end of the fault (server or database restarted, lock released, disk space
+        available) until a new label is acknowledged and all waiting requests are answered; it never exceeds
+        {PROMPT:.0f} s. Until then, requests were refused with 503 or 507 or not answered {refused:,} times; there were
+        no other errors. At the end of every part a round of training was requested and finished. A killed server
+        answered again after {restart["median"]} s (median), at most {restart["most"]} s, including the start of Python
+        on a busy machine. Random cases add a round of training shortly before the kill, a second kill during the
+        restart, a kill while the disk is full, or a lock of 12 s, longer than the server's timeout."""
     )
 
 
 def _cuts(record: Record) -> str:
     cuts = record["power_cuts"]
     return _wrapped(
-        f"""The {cuts["changes"]:,} writes, renames and syncs by which a project is made, labeled, changed and learned
-        from were recorded with strace, cut off at {cuts["prefixes"]} places, and laid on a disk in three ways:
-        everything written, only what was synced, and a random part of the rest (writes missing or torn, new names,
-        renames and removals missing). Of the {cuts["cuts"]} projects that this gave, all opened with every acknowledged
-        answer once and in order, with the right export, classes and settings, and took further labels. PostgreSQL's own
-        files are not part of this; what a project writes besides its database is the same with both."""
+        f"""The {cuts["changes"]:,} writes, renames and syncs of a project that is created, labeled, changed and trained
+        on were recorded with strace, cut off at {cuts["prefixes"]} points, and replayed to disk in three ways:
+        everything written, only what was synced, and a random part of the rest (missing or torn writes, missing new
+        names, renames and removals). All {cuts["cuts"]} resulting projects opened with every acknowledged answer once
+        and in order, with the correct export, classes and settings, and accepted further labels. PostgreSQL's own files
+        are not included; the other files of a project are the same with both databases."""
     )
 
 
@@ -148,12 +155,11 @@ def _requests(record: Record) -> str:
     described = record["requests"]["described"]
     return _wrapped(
         f"""{ours["requests"]:,} malformed requests to a server on SQLite and {theirs["requests"]:,} to one on
-        PostgreSQL (methods, paths, headers, bodies, names and numbers that are odd, huge, damaged or nearly right), and
-        {described["requests"]:,} out of the OpenAPI description ({described["operations"]} operations, right and wrong
-        ones by turns, by schemathesis), each of these once more without the token: no 5xx, no request that hangs, all
-        401 without the token, and no label changed but by a request that names its item and was acknowledged. Answers
-        to the malformed ones on SQLite: {_statuses(ours)}; 0 stands for no answer, as where a request stops in the
-        middle or is not read to its end."""
+        PostgreSQL (unusual, huge, damaged or almost valid methods, paths, headers, bodies, names and numbers), and
+        {described["requests"]:,} generated from the OpenAPI description by schemathesis ({described["operations"]}
+        operations, valid and invalid), each repeated without the token: no 5xx, no request that hangs, always 401
+        without the token, and labels changed only by acknowledged requests that name the item. Responses to the
+        malformed ones on SQLite: {_statuses(ours)}; 0 means no response, for instance to an incomplete request."""
     )
 
 
@@ -166,13 +172,13 @@ def _statuses(found: Record) -> str:
 
 
 def _machines(record: Record) -> str:
-    """Which parts were measured where."""
+    """The machines, with the parts that were measured on each."""
     parts: dict[tuple[Any, ...], list[str]] = {}
     for name, title in TITLES.items():
         machine = record[name]["machine"]
         parts.setdefault(tuple(machine.get(each, "–") for each in MACHINE), []).append(title)
     rows = [f"| {', '.join(titles)} | {' | '.join(map(str, where))} |" for where, titles in parts.items()]
-    names = ["part", "cores", "of them for the server", "machine", "Python", "SQLite", "load, all work counted"]
+    names = ["part", "cores", "for the server", "machine", "Python", "SQLite", "total load"]
     return "\n".join([f"| {' | '.join(names)} |", "| --- " * len(names) + "|", *rows])
 
 
@@ -181,7 +187,7 @@ def _ms(spread: dict[str, float]) -> str:
 
 
 def wrong_in(found: Record) -> list[str]:
-    """What a part counted that must be 0 or nothing."""
+    """The counts of a part that must be 0 or empty but are not."""
     names = (*FAULTS, "odd", "wrong", "broken", "changed_unasked", "events_unasked", "events_lost")
     wrong = [name for name in names if found.get(name)]
     wrong += ["integrity"] * (found.get("integrity", "ok") != "ok") + ["rounds"] * (found.get("rounds") == 0)
@@ -189,7 +195,7 @@ def wrong_in(found: Record) -> list[str]:
 
 
 def check(record: Record) -> None:
-    """Refuse a page whose sentences the numbers do not bear out."""
+    """Exit if the numbers do not support the claims of the page."""
     held = {f"{name}: nothing wrong": not wrong_in(record[name]) for name in TITLES}
     held |= {
         "hour: better than chance": record["hour"]["accuracy"] > record["hour"]["random"]["mean"],
@@ -203,4 +209,4 @@ def check(record: Record) -> None:
         held[f"{name}: a label in 100 ms"] = found["label_ms"]["p99"] < 100.0
     for claim, is_so in held.items():
         if not is_so:
-            raise SystemExit(f"the record does not bear this out: {claim}")
+            raise SystemExit(f"the record does not support this claim: {claim}")

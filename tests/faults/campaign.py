@@ -13,7 +13,7 @@ from pathlib import Path
 from .trying import VERDICTS, Outcome
 
 Tries = Callable[[Path, random.Random], Iterator[Outcome]]
-MOST_TOLD = 20
+MOST_EXAMPLES = 20
 """Faults of a scenario that the record tells in words."""
 SHARES = 10
 """In so many turns every scenario comes to its goal, so that all have had some when the time is over."""
@@ -66,7 +66,7 @@ class Played:
             "goal": self.n_tries if self.is_over else self.scenario.goal,
             "tries": self.n_tries,
             **{verdict: self.counts[verdict] for verdict in VERDICTS},
-            "described": self.faults[:MOST_TOLD],
+            "examples": self.faults[:MOST_EXAMPLES],
         }
 
 

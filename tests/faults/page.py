@@ -1,4 +1,4 @@
-"""The page of results, out of the record alone."""
+"""The page of results, generated from the record."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,74 +8,72 @@ from .trying import VERDICTS
 
 GROUPS = {
     "kills": (
-        "Killed at any moment",
-        "`SIGKILL` at moments drawn at random: of `dubito run` by one process, by three at once, and with worker "
-        "processes (half of the time the workers are left alone and must notice); of `dubito select` once the file to "
-        "come shows. A run is killed twice and then left to come to its end: every round is there once, and is "
-        "the round of a run that was never disturbed. A file of picks is as it was or whole, and the next write leaves "
-        "no temporary file behind.",
+        "Kills at random moments",
+        "`SIGKILL` at random moments: of `dubito run` with one process, with three at once, and with worker processes "
+        "(half of the time only the parent is killed, and the workers must notice); of `dubito select` once its output "
+        "file appears. A run is killed twice and then finished: every round exists once and equals that of a run "
+        "without kills. A file of picks is unchanged or complete, and the next write leaves no temporary file behind.",
     ),
     "crowds": (
-        "Several at once",
-        "Two to four processes that begin at the same moment. With `--append` the file holds what they would have left "
-        "one after another; without `--force` one makes the file and the others are refused.",
+        "Concurrent processes",
+        "Two to four processes that start together. With `--append` the file holds what they would have written one "
+        "after another; without `--force` one writes the file and the others are refused.",
     ),
     "full disks": (
         "Full disks",
-        "Room for none, some, all but one byte, or all of what is written, with streams buffered and not (as with "
-        "`PYTHONUNBUFFERED=1`), by a limit on the size of files, `/dev/full`, and a disk of 64 kB. Output is whole, or "
-        "the command fails; a file is as it was; with room again the same command does what it should.",
+        "Space for none, some, all but one byte, or all of the output, with buffered and unbuffered streams "
+        "(`PYTHONUNBUFFERED=1`), by a limit on file sizes, `/dev/full`, and a disk of 64 kB. Output is complete or "
+        "the command fails; existing files are unchanged; once there is space, the same command succeeds.",
     ),
     "damaged pools": (
         "Damaged pools",
-        "A pool of 40 rows in every form that dubito reads. *As it stands* are files that are still sound and say "
-        "something else: the picks are those from what another reader (Python's own, NumPy, pyarrow, openpyxl, h5py, "
-        "torch, safetensors) finds in them.",
+        "A pool of 40 rows in every format. *Still valid* are files that are intact but have other content: the picks "
+        "are those of the values that another reader (Python, NumPy, pyarrow, h5py, torch, safetensors, ...) finds.",
     ),
     "damaged picks": (
         "Damaged files of picks",
-        "As what is labeled, and as what the next round is added to: all rows stay, none is there twice.",
+        "Used as labeled rows, and appended to by the next round: all rows stay, none occurs twice.",
     ),
     "damaged runs": (
         "Damaged folders of runs",
-        "Journals, data and notes carry checksums, and the plan's hash is in the journal. What is read of a journal is "
-        "what its whole lines say; a run that is resumed gives what it would have given. *As it stands* are journals "
-        "that lost whole lines, or their end, as a kill leaves them.",
+        "Journals, data and notes carry checksums, and the journal has the hash of the plan. Only complete lines of a "
+        "journal are used, and a resumed run gives the same results. *Still valid* are journals that lost complete "
+        "lines, or their end, as after a kill.",
     ),
-    "damaged plans": ("Damaged plans", "Experiments as TOML: what is read is what another reader of TOML finds."),
+    "damaged plans": ("Damaged plans", "Experiments as TOML: the values are those that another TOML reader finds."),
     "damaged saved pools": (
         "Damaged saved pools",
-        "What `Pool.save` wrote: the file, and its arrays with the archive's own checksums made anew.",
+        "Files of `Pool.save`: the file itself, and its arrays with the archive's checksums recomputed.",
     ),
     "bombs": (
-        "Bombs",
-        "Small files that unpack to large ones, promise what they do not hold, or nest without end, under "
-        "`--input-limit 100MB`: refused in one line, with less than 400 MB held at any time.",
+        "Decompression bombs",
+        "Small files that decompress to large ones, declare more than they contain, or nest without end, under "
+        "`--input-limit 100MB`: refused with one line, using less than 400 MB at any time.",
     ),
 }
-"""Titles, and what is tried."""
+"""Titles and descriptions."""
 WIDTH = 120
-HEADS = ("tries", "same answer", "as it stands", "refused", "faults")
+HEADS = ("tries", "same result", "still valid", "refused", "faults")
 
 
 def render(record: Mapping[str, Any]) -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join([*_opening(record), *_tables(record["scenarios"]), *_closing(record)]) + "\n"
 
 
 def count(scenarios: Sequence[Mapping[str, Any]], verdict: str) -> int:
-    """Over several scenarios."""
+    """Sum a count over scenarios."""
     return sum(each[verdict] for each in scenarios)
 
 
 def _opening(record: Mapping[str, Any]) -> Iterator[str]:
     scenarios = record["scenarios"]
     tries, faults = count(scenarios, "tries"), count(scenarios, "fault")
-    yield "# Kills, full disks, damage and bombs"
+    yield "# Kills, full disks and damaged files"
     yield from paragraph(
-        """What dubito does when everything around it goes wrong. The rule: **the answer of the undamaged, or a refusal
-        in one line with exit code 1, 2 or 3**. Nothing is lost, nothing is silently wrong, nothing is unexplained: a
-        traceback, a hang, a crash, or the words "this is a fault in dubito" are faults."""
+        """When files are damaged, disks are full or processes are killed, dubito must **return the same result as
+        without the damage, or refuse with one line and exit code 1, 2 or 3**. Lost data, a wrong result, a traceback, a
+        hang, a crash or an internal error count as faults."""
     )
     yield from paragraph(
         f"{tries:,} tries in {len(scenarios)} scenarios: **{faults or 'no'} fault{'' if faults == 1 else 's'}**."
@@ -86,7 +84,7 @@ def _opening(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def paragraph(text: str) -> Iterator[str]:
-    """Text in lines as the pages have them, after an empty one."""
+    """Yield an empty line and the wrapped text."""
     yield ""
     yield from textwrap.wrap(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
 
@@ -99,7 +97,7 @@ def _tables(scenarios: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"## {title}"
         yield from paragraph(text)
         yield ""
-        yield f"| what | {' | '.join(HEADS)} |"
+        yield f"| scenario | {' | '.join(HEADS)} |"
         yield f"| --- |{' ---: |' * len(HEADS)}"
         for each in found:
             yield f"| {each['name']} | {_tried(each)} | {' | '.join(f'{each[verdict]:,}' for verdict in VERDICTS)} |"
@@ -109,31 +107,31 @@ def _tables(scenarios: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _tried(scenario: Mapping[str, Any]) -> str:
-    """The tries, and of how many where the time was over before."""
+    """The number of tries, and the planned number if time ran out."""
     short = "" if scenario["tries"] >= scenario["goal"] else f" of {scenario['goal']:,}"
     return f"{scenario['tries']:,}{short}"
 
 
 def _closing(record: Mapping[str, Any]) -> Iterator[str]:
     versions = ", ".join(f"{name} {found}" for name, found in record["versions"].items())
-    yield "## Do it again"
+    yield "## Run it again"
     yield ""
     yield "```bash"
     yield "make faults-files                # 30 minutes at most, on one core"
     yield "make faults-files MINUTES=5      # less of everything"
     yield "```"
     yield from paragraph(
-        f"""It needs Linux; a disk of its own needs the right to mount one, and is left out otherwise. What is drawn at
-        random is drawn from a seed (here {record["seed"]}), but moments of kills are moments, and no two plays are the
-        same. A short form is among the tests, which also have the library read 300 damaged files of every form. The
-        tables above are written from `docs/results/faults.json`."""
+        f"""It needs Linux; the scenario with a separate disk needs the right to mount one and is skipped otherwise.
+        Random choices come from a seed (here {record["seed"]}), but the moments of kills differ from run to run. The
+        tests include a short version, and also read 300 damaged files of every format. The tables are generated from
+        `docs/results/faults.json`."""
     )
     yield from paragraph(
-        f"""Played in {record["seconds"] / 60:.0f} minutes on {record["machine"]}, Python {record["python"]},
+        f"""Measured in {record["seconds"] / 60:.0f} minutes on {record["machine"]}, Python {record["python"]},
         {versions}."""
     )
     yield from paragraph(
-        """**What is not tried**: failing memory, disks that lie about having written, clocks that jump, two machines on
-        one network folder, and files made by somebody who knows the checksums and means harm; `SECURITY.md` says what a
-        stranger's file can do."""
+        """**Not tested**: failing memory, disks that acknowledge writes without storing them, clock changes, two
+        machines on one network folder, and malicious files with correct checksums; for untrusted files see
+        `SECURITY.md`."""
     )

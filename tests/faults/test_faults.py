@@ -89,7 +89,7 @@ def test_a_fault_is_counted_reported_and_fails_the_campaign() -> None:
     outcomes = [Outcome("same"), Outcome("fault", "it hangs")]
     wrong = Scenario("bombs", "made up", 3, lambda folder, chance: iter(outcomes))
     record: Any = play([wrong], seconds=60.0, seed=0, tell=lambda played: None)
-    assert record["scenarios"][0]["described"] == ["it hangs"]
+    assert record["scenarios"][0]["examples"] == ["it hangs"]
     assert conclude(record) == 1
     assert "2 tries in 1 scenarios: **1 fault**" in render(record)
 

@@ -1,4 +1,4 @@
-"""Shards cover as one machine does, over the same sample; a run goes on; `auto` says what it took."""
+"""Coverage of shards equals that of one machine with the same sample; a run can resume; `auto` names its choice."""
 
 import itertools
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ def pool() -> FloatArray:
 
 @pytest.fixture
 def probabilities() -> FloatArray:
-    """Of some rows the model is sure."""
+    """The model is sure of some rows."""
     found = np.random.default_rng(1).dirichlet(np.ones(3), N_ROWS)
     found[200:230] = [1.0, 0.0, 0.0]
     return found
@@ -120,7 +120,7 @@ def test_every_type_and_metric(
 def alone_of(
     pool: AnyArray, references: AnyArray, marked: AnyArray, probabilities: FloatArray, metric: str
 ) -> Selection:
-    """One machine, told of marked rows and of other points: they stand behind the pool, labeled as well."""
+    """One machine with the marked rows and other labeled points, which follow the pool."""
     whole = np.concatenate([pool, references[int(marked.sum()) :]])
     more = np.full((len(whole) - N_ROWS, 3), 1.0 / 3.0)
     labeled = np.concatenate([np.flatnonzero(marked), np.arange(N_ROWS, len(whole))])
@@ -239,7 +239,7 @@ def small_fronts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("coverage:radius=0", [7]),
     ],
 )
-def test_a_run_that_broke_off_goes_on_from_its_journal(
+def test_an_interrupted_run_resumes_from_its_journal(
     strategy: str,
     labeled: list[int] | None,
     pool: FloatArray,

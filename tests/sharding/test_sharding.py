@@ -1,4 +1,4 @@
-"""Shards of files and arrays give the picks of one machine; what cannot be read is named; a run goes on."""
+"""Shards of files and arrays give the picks of one machine; errors name the file; a run can be resumed."""
 
 import itertools
 from collections.abc import Iterable
@@ -141,7 +141,7 @@ def test_doubt_in_files_is_joined_by_ids(pool: FloatArray, probabilities: FloatA
     assert_same(found, wanted)
 
 
-def test_a_remote_file_is_copied_and_let_go(pool: FloatArray) -> None:
+def test_a_remote_file_is_copied_and_the_copy_removed(pool: FloatArray) -> None:
     fsspec = pytest.importorskip("fsspec")
     for number, points in enumerate(parts(pool)):
         with fsspec.open(f"memory://shards/{number}.npy", "wb") as file:
@@ -176,7 +176,7 @@ def test_what_cannot_be_read_is_named(pool: FloatArray, tmp_path: Path) -> None:
         ({"strategy": "doubt-coreset"}, "needs the model's doubt"),
     ],
 )
-def test_arguments_that_make_no_sense(arguments: dict[str, Any], words: str, pool: FloatArray) -> None:
+def test_invalid_arguments_are_errors(arguments: dict[str, Any], words: str, pool: FloatArray) -> None:
     with pytest.raises(DubitoError, match=words):
         choose(Shards(parts(pool)), **{"strategy": "coreset", **arguments})
 
@@ -188,7 +188,7 @@ def test_workers_are_of_a_known_kind(pool: FloatArray) -> None:
         Shards([pool], workers_per_gpu=0)
 
 
-def test_shards_that_make_no_sense(pool: FloatArray, tmp_path: Path) -> None:
+def test_invalid_shards_are_errors(pool: FloatArray, tmp_path: Path) -> None:
     with pytest.raises(DubitoError, match="shards is empty"):
         Shards([])
     with pytest.raises(DubitoError, match="has 1 shards, and the pool 5"):
@@ -234,7 +234,7 @@ class Dying(LocalWorkers):
 
 
 @pytest.mark.parametrize("labeled", [None, [7]])
-def test_a_run_that_broke_off_goes_on_from_its_journal(
+def test_an_interrupted_run_resumes_from_its_journal(
     labeled: list[int] | None, pool: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)

@@ -1,4 +1,4 @@
-"""`auto`: what it takes, why, and that it says so."""
+"""`auto`: which strategy it uses, why, and how it reports that."""
 
 from typing import Any
 
@@ -43,17 +43,17 @@ def test_frozen_features_are_covered_and_the_selection_says_why() -> None:
     assert picked.notes[-1].startswith("auto took doubt-coverage, strength 3: features are frozen (")
 
 
-def test_features_bent_around_their_labels_are_reported() -> None:
+def test_trained_features_are_detected() -> None:
     features, labeled, probabilities = bent()
     given: dict[str, Any] = {"labeled": labeled, "probabilities": probabilities}
     picked = dubito.select(features, 10, strategy="auto", **given)
     wanted = dubito.select(features, 10, strategy=DoubtCoreset(strength=0.25), **given)
     assert picked.indices.tolist() == wanted.indices.tolist()
     assert picked.strategy == "doubt-coreset"
-    assert "100.0% of it lies next to its own class" in picked.notes[-1]
+    assert "100.0% of them are next to one of their class" in picked.notes[-1]
 
 
-def test_a_model_that_is_sure_of_its_labels_in_a_space_that_is_not_bent_is_frozen() -> None:
+def test_a_sure_model_on_untrained_features_counts_as_frozen() -> None:
     features, labeled, probabilities = bent()
     mixed = np.random.default_rng(2).normal(size=features.shape)
     picked = dubito.select(mixed, 10, strategy="auto", labeled=labeled, probabilities=probabilities)
@@ -62,7 +62,7 @@ def test_a_model_that_is_sure_of_its_labels_in_a_space_that_is_not_bent_is_froze
 
 
 @pytest.mark.parametrize(("features", "taken"), [("frozen", "doubt-coverage"), ("trained", "doubt-coreset")])
-def test_the_user_may_answer(features: str, taken: str) -> None:
+def test_the_user_may_set_the_origin_of_features(features: str, taken: str) -> None:
     pool, labeled, probabilities = digits()
     given: dict[str, Any] = {"labeled": labeled, "probabilities": probabilities}
     picked = dubito.select(pool, 5, strategy=f"auto:features={features}", **given)
@@ -70,14 +70,14 @@ def test_the_user_may_answer(features: str, taken: str) -> None:
     assert "as you set" in picked.notes[-1]
 
 
-def test_without_doubt_every_row_counts_alike() -> None:
+def test_without_doubt_all_rows_have_the_same_weight() -> None:
     pool, labeled, _ = digits()
     picked = dubito.select(pool, 5, labeled=labeled, strategy="auto")
     assert picked.strategy == "coverage"
     assert picked.indices.tolist() == dubito.select(pool, 5, labeled=labeled, strategy="coverage").indices.tolist()
 
 
-def test_a_model_that_doubts_nothing_has_no_say() -> None:
+def test_a_model_without_doubt_is_ignored() -> None:
     pool, labeled, probabilities = digits()
     certain = np.eye(10)[probabilities.argmax(axis=1)]
     picked = dubito.select(pool, 20, labeled=labeled, probabilities=certain)
@@ -104,7 +104,7 @@ def test_labels_of_nearly_one_class_do_not_say_that_features_were_trained() -> N
     assert "one class has nearly all labels" in picked.notes[-1]
 
 
-def test_too_few_labels_say_nothing() -> None:
+def test_few_labels_are_not_enough_to_detect_training() -> None:
     features, labeled, probabilities = bent()
     picked = dubito.select(features, 5, labeled=labeled[:10], probabilities=probabilities, strategy="auto")
     assert picked.strategy == "doubt-coverage"
@@ -112,7 +112,7 @@ def test_too_few_labels_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(("n_labels", "strength"), [(0, 1.0), (19, 1.0), (20, 3.0)])
-def test_a_model_of_very_few_labels_has_less_say(n_labels: int, strength: float) -> None:
+def test_a_model_of_very_few_labels_gets_a_lower_strength(n_labels: int, strength: float) -> None:
     features, labeled, probabilities = digits()
     for given in (labeled[:n_labels], features[labeled[:n_labels]] + 0.5):
         picked = dubito.select(features, 10, labeled=given, probabilities=probabilities)
@@ -142,7 +142,7 @@ def test_a_large_pool_is_covered_by_a_sample_and_the_selection_says_so(monkeypat
     assert dubito.select(pool, 5, strategy="auto").sampled == 300
 
 
-def test_other_answers_are_refused() -> None:
+def test_other_origins_are_errors() -> None:
     with pytest.raises(dubito.DubitoError, match="features='melted' is not known; choose from frozen, trained"):
         Auto(features="melted")  # type: ignore[arg-type]
 

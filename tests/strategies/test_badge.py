@@ -157,7 +157,7 @@ def test_badge_is_the_same_for_every_block_size(block: int, monkeypatch: pytest.
     rng = np.random.default_rng(3)
     pool, probabilities = rng.integers(-9, 10, (120, 5)).astype(np.float32), rng.dirichlet(np.ones(3), 120)
     expected = dubito.select(pool, 30, probabilities=probabilities, strategy="badge").indices.tolist()
-    monkeypatch.setattr("dubito.strategies.gradients.BLOCK_BYTES", block)
+    monkeypatch.setattr("dubito.strategies.badge.HOST_BLOCK_BYTES", block)
     assert dubito.select(pool, 30, probabilities=probabilities, strategy="badge").indices.tolist() == expected
 
 
@@ -169,7 +169,7 @@ def test_the_metric_cosine_compares_directions() -> None:
         assert picked.priorities == pytest.approx([np.sqrt(0.5), 1.0])
 
 
-def test_what_is_labeled_plays_no_part() -> None:
+def test_labeled_points_have_no_influence() -> None:
     rng = np.random.default_rng(4)
     pool, probabilities = rng.standard_normal((30, 3)), rng.dirichlet(np.ones(3), 30)
     alone = dubito.select(pool, 8, probabilities=probabilities, strategy="badge").indices

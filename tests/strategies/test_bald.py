@@ -176,7 +176,7 @@ def test_a_sample_of_labelings_has_no_bias() -> None:
     assert spread < 0.02
 
 
-def test_labelings_that_cannot_happen_are_not_held() -> None:
+def test_impossible_labelings_are_dropped() -> None:
     sure = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     labelings = unlabeled(2)
     for _ in range(50):

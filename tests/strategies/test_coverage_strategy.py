@@ -1,4 +1,4 @@
-"""Coverage as a strategy: what counts, how much, and what a Selection says of it."""
+"""The coverage strategies: weights, reach, and what a Selection reports."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -27,14 +27,14 @@ def pool_of(n: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
     return rng.standard_normal((n, 4)), rng.dirichlet(np.full(3, 0.4), n)
 
 
-def test_the_middle_of_a_crowd_is_picked_before_an_outlier() -> None:
+def test_the_center_of_a_cluster_is_picked_before_an_outlier() -> None:
     picked = dubito.select(LINE, 2, labeled=[[10.0]], strategy="coverage")
     assert picked.indices[0] in (1, 2)
     core = dubito.select(LINE, 1, labeled=[[10.0]], strategy="coreset")
     assert core.indices.tolist() == [0]
 
 
-def test_doubt_draws_picks_to_itself() -> None:
+def test_picks_concentrate_where_doubt_is_high() -> None:
     probabilities = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.5, 0.5]])
     picked = dubito.select(LINE, 1, labeled=[[10.0]], probabilities=probabilities, strategy="doubt-coverage")
     assert picked.indices.tolist() == [4]
@@ -42,7 +42,7 @@ def test_doubt_draws_picks_to_itself() -> None:
     assert picked.covered.tolist() == [1.0]
 
 
-def test_strength_nought_is_plain_coverage() -> None:
+def test_strength_zero_is_plain_coverage() -> None:
     pool, probabilities = pool_of(40)
     plain = dubito.select(pool, 10, labeled=pool[:3] + 0.1, strategy="coverage")
     scaled = dubito.select(
@@ -52,13 +52,13 @@ def test_strength_nought_is_plain_coverage() -> None:
     assert scaled.priorities.tolist() == plain.priorities.tolist()
 
 
-def test_without_doubt_every_row_counts_alike() -> None:
+def test_without_doubt_all_rows_have_the_same_weight() -> None:
     pool, _ = pool_of(40)
     found = dubito.select(pool, 10, strategy="doubt-coverage")
     assert found.indices.tolist() == dubito.select(pool, 10, strategy="coverage").indices.tolist()
 
 
-def test_labeled_rows_are_covered_and_count_for_nothing() -> None:
+def test_labeled_rows_are_covered_and_have_no_weight() -> None:
     pool, probabilities = pool_of(60)
     labeled = np.array([3, 7, 50])
     rest = np.setdiff1d(np.arange(60), labeled)
@@ -74,7 +74,7 @@ def test_labeled_rows_are_covered_and_count_for_nothing() -> None:
     assert as_rows.reach == as_features.reach
 
 
-def test_rows_that_are_no_candidates_want_covering_too() -> None:
+def test_rows_that_are_not_candidates_are_covered_too() -> None:
     picked = dubito.select(LINE, 1, labeled=[[10.0]], candidates=[0, 2, 4], strategy="coverage")
     assert picked.indices.tolist() == [2]
 
@@ -95,7 +95,7 @@ def test_a_wider_factor_reaches_farther() -> None:
     assert wide == pytest.approx(2.0 * narrow, rel=1e-15)
 
 
-def test_doubt_may_be_confidence_and_doubt_handed_in_is_taken_as_it_is() -> None:
+def test_doubt_may_be_confidence_and_doubt_that_is_passed_is_used_unchanged() -> None:
     pool, probabilities = pool_of(50)
     confidence = DoubtCoverage(doubt="confidence")
     by_rows = dubito.select(pool, 9, probabilities=probabilities, strategy=confidence)
@@ -134,7 +134,7 @@ def test_margin_doubt_is_one_less_the_gap_with_all_its_digits(logits: FloatArray
     assert margin_doubt(np.array([[1.0, 1e-30]])).tolist() == [2e-30]
 
 
-def test_a_sample_stands_for_the_whole_pool_and_the_selection_says_so() -> None:
+def test_a_sample_represents_the_pool_and_is_reported() -> None:
     pool, _ = pool_of(200)
     whole = dubito.select(pool, 5, labeled=[0], strategy="coverage")
     few = dubito.select(pool, 5, labeled=[0], strategy=Coverage(sample=50))
@@ -225,7 +225,7 @@ def test_a_cost_can_be_reported_before_a_run(monkeypatch: pytest.MonkeyPatch) ->
         dubito.estimate(10, 2, 0, 1, strategy="margin")
 
 
-def test_weights_alone_decide_not_whose_they_are() -> None:
+def test_only_the_values_of_weights_matter() -> None:
     pool, _ = pool_of(30)
     problem = CoverageProblem(pool, pool[:2], np.arange(2, 30), 8, np.linspace(0.0, 1.0, 30), np.arange(2, 30))
     assert coverage.greedy(problem).indices.tolist() == coverage.greedy(replace(problem, doubt=None)).indices.tolist()

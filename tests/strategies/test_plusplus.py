@@ -1,4 +1,4 @@
-"""K-means++ in blocks: the law of one draw after another, whatever the size of the blocks."""
+"""K-means++ in blocks has the distribution of single draws, for any block size."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -146,7 +146,7 @@ def test_weights_of_every_size_are_drawn_and_none_that_is_zero(unit: float) -> N
         assert squared[0] == weights[picked[0]]
 
 
-def test_a_proposal_is_kept_by_the_weight_that_picks_of_its_block_left_it() -> None:
+def test_a_proposal_is_accepted_by_its_current_weight() -> None:
     cloud = Cloud(np.array([[0.0], [4.0], [5.0]]))
     weights = np.array([0.0, 16.0, 25.0])
     # The draws propose 1, then 2: its weight fell from 25 to 1.

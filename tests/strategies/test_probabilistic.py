@@ -71,7 +71,7 @@ def test_labeled_points_of_more_than_one_block_join_the_sample(monkeypatch: pyte
     rng = np.random.default_rng(2)
     table, labeled = rng.dirichlet(np.full(4, 3.0), 5), rng.dirichlet(np.full(4, 3.0), 6)
     exact = batch_score(table, given=labeled, samples=2**11)
-    monkeypatch.setattr("dubito.strategies.mixture.POINTS_AT_ONCE", 2)
+    monkeypatch.setattr("dubito.strategies.mixture.POINTS_PER_BLOCK", 2)
     assert batch_score(table, given=labeled, samples=2000) == pytest.approx(exact, abs=0.05)
 
 
@@ -184,7 +184,7 @@ def test_the_exploitive_form_meets_the_contract_and_needs_doubt() -> None:
         dubito.select(np.zeros((4, 1)), 2, strategy=ProbabilisticCoreset(exploit=0.1))
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_determines_the_picks() -> None:
     pool = np.random.default_rng(10).standard_normal((100, 2))
     strategy = ProbabilisticCoreset(components=4, batches=20)
     first, again, other = (dubito.select(pool, 6, strategy=strategy, seed=seed).indices for seed in (1, 1, 2))

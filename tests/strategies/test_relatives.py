@@ -1,4 +1,4 @@
-"""Relatives of the core-set and of uncertainty: each held against its own definition."""
+"""Strategies related to the core-set and to uncertainty, compared with their definitions."""
 
 import numpy as np
 import pytest
@@ -122,7 +122,7 @@ def test_what_has_no_doubt_is_drawn_last_in_its_order() -> None:
     assert picked.indices[2:].tolist() == [0, 2]
 
 
-def test_the_first_batch_takes_a_typical_point_of_every_crowd() -> None:
+def test_the_first_batch_has_a_typical_point_of_every_cluster() -> None:
     rng = np.random.default_rng(0)
     centers = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]])
     pool = np.concatenate([center + rng.normal(size=(50, 2)) for center in centers])

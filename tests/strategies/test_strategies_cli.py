@@ -1,4 +1,4 @@
-"""The strategies by name on the command line, and what it says where their input is missing."""
+"""The strategies by name on the command line, and errors if their input is missing."""
 
 import csv
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Costs, quotas and spending, held against plain greedy loops that mind them at every pick."""
+"""Costs, quotas and spending, compared with plain greedy loops that check them at every pick."""
 
 from typing import Literal
 
@@ -26,14 +26,14 @@ ENGINES = (CpuEngine, CpuCoverage, ReferenceEngine, CoverageReference)
 
 @pytest.fixture
 def unaware(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engines as other packages may have them, which know of no quotas."""
+    """Engines of other packages that do not support quotas."""
     for kind in ENGINES:
         monkeypatch.setattr(kind, "keeps_quotas", False)
 
 
 @pytest.fixture(params=["by the engine", "one solution after another"])
 def kept(request: pytest.FixtureRequest) -> None:
-    """Quotas kept by engines themselves, and around engines that know of none."""
+    """Quotas enforced by engines, and around engines that do not support them."""
     if request.param != "by the engine":
         request.getfixturevalue("unaware")
 
@@ -183,7 +183,7 @@ def test_a_class_may_have_no_picks_at_all_and_others_are_free(name: Name) -> Non
     assert sum(counts.values()) == 25
 
 
-def test_none_stands_for_every_other_class() -> None:
+def test_none_means_every_other_class() -> None:
     rng = np.random.default_rng(2)
     pool, classes = rng.standard_normal((60, 2)), rng.integers(3, size=60)
     found = dubito.select(pool, 9, strategy="coverage", quotas={None: 2, 1: 5}, classes=classes)
@@ -212,7 +212,7 @@ def test_spending_ends_the_picks_before_the_sum_passes_it(name: Name) -> None:
         assert 1 <= n <= case.budget
 
 
-def test_where_the_money_ends_the_radius_is_what_comes_next() -> None:
+def test_at_the_spending_limit_the_radius_is_the_next_priority() -> None:
     pool, costs = np.array([[0.0], [1.0], [5.0], [12.0]]), [1.0, 1.0, 1.0, 1.0]
     found = dubito.select(pool, 3, labeled=[0], strategy="coreset", costs=costs, spend=2.5)
     assert (found.indices.tolist(), found.priorities.tolist(), found.radius) == ([3, 2], [12.0, 5.0], 1.0)
@@ -220,7 +220,7 @@ def test_where_the_money_ends_the_radius_is_what_comes_next() -> None:
     assert "spent=2" in repr(found)
 
 
-def test_rows_dearer_than_what_may_be_spent_are_passed_over() -> None:
+def test_rows_that_cost_more_than_the_limit_are_skipped() -> None:
     pool = np.array([[0.0], [1.0], [5.0], [12.0]])
     found = dubito.select(pool, 3, labeled=[0], strategy="coreset", costs=[1, 1, 1, 9], spend=2.0)
     assert found.indices.tolist() == [2, 1]

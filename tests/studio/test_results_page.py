@@ -1,4 +1,4 @@
-"""The page on what was tried with Label Studio says only what its record bears out."""
+"""The page on tests with Label Studio makes only claims that its record supports."""
 
 import copy
 import json
@@ -45,10 +45,10 @@ def test_the_record_is_of_the_long_form() -> None:
         ("guide", "pictures_shown", 0),
     ],
 )
-def test_a_claim_that_the_numbers_do_not_bear_out_is_not_written(part: str, name: str, value: Any) -> None:
+def test_a_claim_that_the_numbers_do_not_support_is_not_written(part: str, name: str, value: Any) -> None:
     changed = copy.deepcopy(record())
     changed[part][name] = value
-    with pytest.raises(SystemExit, match="does not bear this out"):
+    with pytest.raises(SystemExit, match="does not support this claim"):
         page(changed)
 
 

@@ -1,8 +1,17 @@
-"""The page of results, out of the record; a claim that the numbers do not bear out is not written."""
+"""The page of results, generated from the record, whose numbers must support its claims."""
 
 from typing import Any
 
 Record = dict[str, Any]
+EFFECTS = {
+    "answer late": "response late",
+    "answer lost": "response lost",
+    "cut": "connection interrupted",
+    "nobody waits": "client had given up",
+    "passed": "forwarded",
+    "server away": "server down",
+}
+"""Names of effects where the record has others."""
 
 
 def page(record: Record) -> str:
@@ -10,82 +19,82 @@ def page(record: Record) -> str:
     check(record)
     many, watching, faults = record["many"], record["watching"], record["faults"]
     expiry, guide, machine, at_once = record["expiry"], record["guide"], record["machine"], record["at_once"]
-    rows = "\n".join(f"| {name} | {n} |" for name, n in faults["happened"].items())
+    rows = "\n".join(f"| {EFFECTS.get(name, name)} | {n} |" for name, n in faults["happened"].items())
     removed = faults.get("copies_removed")
-    copies = "" if removed is None else f"| copies that requests which came late had made, taken away | {removed} |\n"
+    copies = "" if removed is None else f"| copies made by late requests, deleted | {removed} |\n"
     moments = ", ".join(f"{name} {n}" for name, n in sorted(faults["killed_at"].items()))
     restarts = " and ".join(f"{seconds} s" for seconds in faults["server_restarts_s"])
-    return f"""# What was tried with Label Studio
+    return f"""# Tests with Label Studio
 
-Measured by what `make label-studio-test` plays, with Label Studio {record["label_studio"]} as it is installed (SQLite,
-its own server), on {machine["cores"]} cores ({machine["machine"]}) with other work on them, Python
-{machine["python"]}, in {record["minutes"]} minutes. Two people with accounts of their own label through the API, each
-asking the server for the next item. This page is made out of `label-studio.json` beside it; a sentence that its numbers
-do not bear out is refused. `make test` replays answers that this server gave.
+With a real Label Studio server, no label was lost, changed or duplicated, even with lost requests and killed processes.
+`make label-studio-test` runs these tests: Label Studio {record["label_studio"]} with its defaults (SQLite, its own
+server), {machine["cores"]} busy cores ({machine["machine"]}), Python {machine["python"]}, {record["minutes"]} minutes.
+Two people with their own accounts label through the API. The page is generated from `label-studio.json`, whose numbers
+are checked against its claims. `make test` replays recorded responses of this server.
 
 ## Many items
 
-| what | how many |
+| measure | value |
 | --- | --- |
 | items pushed, in the order of the picks | {many["items"]:,} in {many["push_s"]} s |
-| sent when pushed again | {many["pushed_again"]} |
+| items sent by a second push | {many["pushed_again"]} |
 | labels by two people | {many["labels"]} ({many["by_each"][0]} and {many["by_each"][1]}) |
-| items that were none of the first {many["handed"]} picks, or out of order for a person | 0 |
-| items handed out twice | {many["handed_twice"]} |
-| labels lost, wrong, doubled | {many["handed"] - many["labels"]}, {many["wrong"]}, {many["doubled"]} |
+| items not among the first {many["handed"]} picks, or out of order for a person | 0 |
+| items given out twice | {many["handed_twice"]} |
+| labels lost, wrong, duplicated | {many["handed"] - many["labels"]}, {many["wrong"]}, {many["doubled"]} |
 
-The two ask for their next item one after the other. Where they ask in the same moment, again and again, this Label
-Studio (SQLite) gave {at_once["handed_twice"]} of {at_once["labels"]} items to both of them: their answers are two votes
-for one item, and {at_once["lost"]} were lost.
+Here the two ask for the next item one after the other. When they ask at the same moment, again and again, this Label
+Studio (SQLite) gives {at_once["handed_twice"]} of {at_once["labels"]} items to both; their answers count as two votes,
+and {at_once["lost"]} were lost.
 
-## Round after round
+## Several rounds
 
-`dubito label-studio watch` for {watching["rounds"]} rounds of {watching["batch"]} while the two label:
-{watching["labels"]} labels, in the order of the picks, no item twice. The same rounds with files alone (`select`,
-`export`, an upload, a download, `import`) gave the same picks, labels and agreement, row for row.
+`dubito label-studio watch` with {watching["rounds"]} rounds of {watching["batch"]} items: {watching["labels"]} labels,
+in the order of the picks, no item twice. The same rounds with files (`select`, `export`, upload, download, `import`)
+gave the same picks, labels and agreement, row for row.
 
-## Access that has run out
+## Expired tokens
 
-A personal token opens the server for 300 s. {expiry["waited_s"]} s later, the same connection pushed
-{expiry["pushed"]} items: access was asked for again {expiry["traded_again"]} time{"s" * (expiry["traded_again"] != 1)},
-and {expiry["on_the_server"]} items were on the server.
+A personal token gives access for 300 s. {expiry["waited_s"]} s later, the same connection pushed
+{expiry["pushed"]} items: it renewed its access {expiry["traded_again"]} time{"s" * (expiry["traded_again"] != 1)}, and
+all {expiry["on_the_server"]} items were on the server.
 
-## Everything at once
+## All faults together
 
-The same {watching["rounds"]} rounds once more, through a network that loses or delays {disturbed(faults)} of
-{faults["requests"]} requests or their answers (what is late comes after dubito has given up waiting), while lines are
-cut for three seconds at a time, the server is killed and started again ({restarts} away), and dubito is killed with
-`kill -9` {faults["kills"]} times and started again. A batch goes in many small requests, so that it also dies between
-two parts of a round; of {faults["imports"]} of these {faults["imports_disturbed"]} were lost or late, or their answers.
+The same {watching["rounds"]} rounds with a network that loses or delays {disturbed(faults)} of {faults["requests"]}
+requests or their responses (delayed ones arrive after dubito has given up), connections interrupted for three seconds
+at a time, a server that is killed and restarted ({restarts} down), and dubito killed with `kill -9`
+{faults["kills"]} times and restarted. A batch is sent in many small requests, so that kills also happen within a round;
+{faults["imports_disturbed"]} of {faults["imports"]} of these or their responses were lost or late.
 
-| what happened to a request | how often |
+| effect on a request | count |
 | --- | --- |
 {rows}
 
-| what came of it | how many |
+| result | count |
 | --- | --- |
 | items answered | {faults["labels"]} |
 | labels lost, wrong | {faults["lost"]}, {faults["wrong"]} |
-{copies}| tasks, answers doubled in the end | {faults["doubled_tasks"]}, {faults["doubled_answers"]} |
-| items that people were shown twice | {faults["handed_twice"]} |
+{copies}| tasks, answers duplicated in the end | {faults["doubled_tasks"]}, {faults["doubled_answers"]} |
+| items shown twice | {faults["handed_twice"]} |
 
-The labels are those of the run without faults, item for item. When it was killed, by the request that the network had
-just got (before) or passed on (after): {moments}.
+The labels equal those of the run without faults, item for item. Moments of the kills, by the request that the network
+had just received (before) or forwarded (after): {moments}.
 
-## The guide
+## The how-to page
 
-All {guide["commands"]} commands of [the how-to page](../how-to/label-studio.md) ran as they are printed there, with the
-pool and the folders of a reader; the server showed {guide["pictures_shown"]} pictures from its own disk.
+All {guide["commands"]} commands of [the how-to page](../how-to/label-studio.md) ran as printed; the server displayed
+{guide["pictures_shown"]} images from its own disk.
 """
 
 
 def disturbed(faults: Record) -> int:
-    """Requests that were lost or late, or their answers."""
+    """Count lost or late requests and responses."""
     return sum(n for name, n in faults["happened"].items() if name.endswith(("lost", "late")))
 
 
 def check(record: Record) -> None:
-    """Refuse to write what is not so."""
+    """Exit if the numbers do not support the claims of the page."""
     many, watching, faults, expiry = (record[name] for name in ("many", "watching", "faults", "expiry"))
     at_once = record["at_once"]
     claims = {
@@ -105,4 +114,4 @@ def check(record: Record) -> None:
     }
     broken = [claim for claim, is_so in claims.items() if not is_so]
     if broken:
-        raise SystemExit(f"the record does not bear this out: {'; '.join(broken)}")
+        raise SystemExit(f"the record does not support this claim: {'; '.join(broken)}")

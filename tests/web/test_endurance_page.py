@@ -1,4 +1,4 @@
-"""The page on what labels live through says only what its record bears out."""
+"""The page on the durability of labels makes only claims that its record supports."""
 
 import copy
 import json
@@ -27,11 +27,11 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
         ("hour", "accuracy", 0.5),
     ],
 )
-def test_a_claim_that_the_numbers_do_not_bear_out_is_not_written(part: str, name: str, value: Any) -> None:
+def test_a_claim_that_the_numbers_do_not_support_is_not_written(part: str, name: str, value: Any) -> None:
     assert "| `kill -9` of the server, SQLite | 100 | 9 | 0, 0, 0 |" in page(RECORD)
     record = copy.deepcopy(RECORD)
     record[part][name] = value
-    with pytest.raises(SystemExit, match="does not bear this out"):
+    with pytest.raises(SystemExit, match="does not support this claim"):
         page(record)
 
 

@@ -178,9 +178,8 @@ def page(described: dict[str, Measured]) -> str:
         "",
         f"Measured on {', '.join(machines)}; {versions}; seed 0.",
         "Figures that need a GPU were measured on one NVIDIA H200.",
-        "`dubito reproduce all` repeats all measurements, `dubito reproduce all --quick` a smaller version in a few "
-        "minutes,",
-        "and `dubito reproduce` lists the last results.",
+        "`dubito reproduce all` repeats all measurements, `dubito reproduce all --quick` a smaller version in a few",
+        "minutes, and `dubito reproduce` lists the last results.",
         "",
     ]
     for each in exhibits().values():

@@ -1,7 +1,7 @@
 """Validation of the arguments ``costs``, ``spend``, ``quotas`` and ``classes``."""
 
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,61 +18,6 @@ CHEAPEST, DEAREST = 1e-9, 1e9
 MOST_NAMED = 8
 ROUNDING = 1.0 + 1e-9
 """Tolerance for sums of costs: in floating point, three times 0.1 exceeds 0.3."""
-
-
-class Limits(NamedTuple):
-    """The arguments as passed by the user."""
-
-    costs: object = None
-    spend: object = None
-    quotas: object = None
-    classes: object = None
-
-
-class CheckedLimits(NamedTuple):
-    """Validated limits, with the candidates and the budget that they leave."""
-
-    candidates: IntArray
-    budget: int
-    costs: FloatArray | None = None
-    spend: float | None = None
-    quotas: Quotas | None = None
-
-
-class LimitContext(NamedTuple):
-    """The facts that limits are validated against."""
-
-    n_pool: int
-    candidates: IntArray
-    budget: int
-    probabilities: Matrix | None = None
-    names: RowNames = NO_NAMES
-
-
-NO_LIMITS = Limits()
-
-
-def check_limits(given: Limits, context: LimitContext) -> CheckedLimits:
-    """Validate the limits; rows that cost more than ``spend`` are removed from the candidates."""
-    candidates, budget = context.candidates, context.budget
-    costs = None if given.costs is None else check_costs(given.costs, context.n_pool, context.names)
-    spend = None
-    if given.spend is not None:
-        if costs is None:
-            problem = "means nothing without costs"
-            raise InvalidArgument(problem, argument="spend", value=given.spend, hint=f"pass {keyword('costs')}, too.")
-        spend = check_spend(given.spend, costs[candidates])
-        candidates = candidates[costs[candidates] <= spend]
-        budget = min(budget, n_affordable(costs[candidates], spend))
-    quotas = None
-    if given.quotas is not None:
-        quotas = check_quotas(given.quotas, given.classes, context)
-        _refuse_too_few(quotas, candidates, budget)
-    elif given.classes is not None:
-        raise InvalidArgument(
-            "means nothing without quotas", argument="classes", hint=f"pass {keyword('quotas')}, too."
-        )
-    return CheckedLimits(candidates, budget, costs, spend, quotas)
 
 
 def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> FloatArray:
@@ -119,20 +64,22 @@ def n_affordable(costs: FloatArray, spend: float) -> int:
     return int(np.searchsorted(np.cumsum(np.sort(costs)), spend * ROUNDING, side="right"))
 
 
-def check_quotas(quotas: object, classes: object, context: LimitContext) -> Quotas:
+def check_quotas(
+    quotas: object, classes: object, probabilities: Matrix | None, n_pool: int, names: RowNames = NO_NAMES
+) -> Quotas:
     """Quotas with the class of each row, given or predicted, and the limit of each class."""
     default, by_class = _read_quotas(quotas)
     if classes is not None:
-        known, numbers = _read_classes(classes, context.n_pool, context.names)
-    elif context.probabilities is not None:
-        numbers = predicted_classes(context.probabilities)
-        known = [str(number) for number in range(context.probabilities.shape[-1])]
+        known, numbers = _read_classes(classes, n_pool, names)
+    elif probabilities is not None:
+        numbers = predicted_classes(probabilities)
+        known = [str(number) for number in range(probabilities.shape[-1])]
     else:
         hint = (
             f"pass {keyword('probabilities')}, {keyword('logits')}, or the classes themselves as {keyword('classes')}."
         )
         raise InvalidArgument("need the class of each row", argument="quotas", hint=hint)
-    limits = np.full(len(known), context.n_pool if default is None else default, dtype=np.int64)
+    limits = np.full(len(known), n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
             raise InvalidArgument(
@@ -181,7 +128,8 @@ def _read_classes(classes: Any, n_pool: int, names: RowNames) -> tuple[list[str]
     return known.tolist(), numbers.astype(np.int64)
 
 
-def _refuse_too_few(quotas: Quotas, candidates: IntArray, budget: int) -> None:
+def refuse_small_quotas(quotas: Quotas, candidates: IntArray, budget: int) -> None:
+    """Raise if the quotas leave fewer candidates than the budget."""
     counts = np.bincount(quotas.classes[candidates], minlength=len(quotas.limits))
     n_allowed = int(np.minimum(counts, quotas.limits).sum())
     if n_allowed < budget:

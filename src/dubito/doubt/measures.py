@@ -1,5 +1,7 @@
 """Doubt and other measures of uncertainty. These functions do not validate their input.
 
+Doubt of what lies on a GPU is computed there, by `dubito.doubt.device`.
+
 Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1].
 """
 
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, OnDevice, blocks
 
 BLOCK_ROWS = 1 << 14
 LOWEST_LOG_CONFIDENCE = float(np.log(1e-12))
@@ -15,7 +17,7 @@ SCORE_STEP = 2.0**-32
 """Beam scores are integer multiples of this, so that the score of a set does not depend on the order of its points."""
 
 
-def doubt_from_probabilities(probabilities: AnyArray) -> FloatArray:
+def doubt_from_probabilities(probabilities: Matrix) -> FloatArray:
     """I(x) for each row: the sum of all probabilities except the largest, divided by the sum of all.
 
     ``1 - max`` would lose all precision for a confident float32 row. Probabilities (n, k, c) of k posterior samples are
@@ -26,7 +28,11 @@ def doubt_from_probabilities(probabilities: AnyArray) -> FloatArray:
     >>> doubt_from_probabilities(np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])).tolist()
     [0.5, 0.0]
     """
-    doubt = np.empty(len(probabilities))
+    if isinstance(probabilities, OnDevice):
+        from dubito.doubt import device
+
+        return device.doubt_from_probabilities(probabilities.tensor)
+    doubt = np.empty(probabilities.shape[0])
     for span in blocks(len(doubt), BLOCK_ROWS):
         ascending = np.sort(mean_probabilities(probabilities[span]), axis=1)
         # Add in ascending order, one column at a time: the sum depends neither on the class order nor on the layout.
@@ -37,7 +43,7 @@ def doubt_from_probabilities(probabilities: AnyArray) -> FloatArray:
     return doubt
 
 
-def doubt_from_logits(logits: AnyArray) -> FloatArray:
+def doubt_from_logits(logits: Matrix) -> FloatArray:
     """I(x) for each row as exp(logsumexp(others) - logsumexp(all)).
 
     Examples
@@ -45,7 +51,11 @@ def doubt_from_logits(logits: AnyArray) -> FloatArray:
     >>> doubt_from_logits(np.array([[0.0, 0.0], [40.0, 0.0]])).round(20).tolist()
     [0.5, 4.25e-18]
     """
-    doubt = np.empty(len(logits))
+    if isinstance(logits, OnDevice):
+        from dubito.doubt import device
+
+        return device.doubt_from_logits(logits.tensor)
+    doubt = np.empty(logits.shape[0])
     for span in blocks(len(doubt), BLOCK_ROWS):
         ascending = np.sort(np.asarray(logits[span], dtype=np.float64), axis=1)
         others = np.zeros(len(ascending))
@@ -59,7 +69,7 @@ def doubt_from_logits(logits: AnyArray) -> FloatArray:
 class Softmax:
     """Probabilities (n, c) of logits, computed on access."""
 
-    logits: AnyArray
+    logits: Matrix
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -185,6 +195,11 @@ def margin_doubt(probabilities: Matrix) -> FloatArray:
     >>> margin_doubt(np.array([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])).tolist()
     [1.0, 0.75, 0.0]
     """
+    source = probabilities.logits if isinstance(probabilities, Softmax) else probabilities
+    if isinstance(source, OnDevice):
+        from dubito.doubt import device
+
+        return device.margin_doubt(source.tensor if source is probabilities else device.softmax(source.tensor))
     doubt = np.empty(probabilities.shape[0])
     for span in blocks(len(doubt), BLOCK_ROWS):
         ascending = np.sort(mean_probabilities(probabilities[span]), axis=1)

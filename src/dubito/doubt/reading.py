@@ -7,9 +7,10 @@ import numpy as np
 
 from dubito.doubt.measures import Softmax, doubt_from_logits, doubt_from_probabilities
 from dubito.errors import InvalidArgument, InvalidData, at_row, by_interface, keyword, named
-from dubito.matrix import AnyArray, FloatArray, Matrix
-from dubito.request.arrays import as_array, as_names, check_finite, check_real
+from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice
+from dubito.request.arrays import as_array, as_matrix, as_names, check_finite, check_real
 from dubito.request.ids import NO_NAMES, RowNames, columns_of, in_pool_order, take_names
+from dubito.request.labels import label_keys
 from dubito.request.rows import Labeled, labeled_in_order
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
@@ -26,18 +27,6 @@ LEAST, MOST = 1e-6, 1e6
 FIT = "fit"
 DOUBT_SOURCES = f"{keyword('probabilities')}, {keyword('logits')} or {keyword('doubt')}"
 """The arguments that provide doubt, for messages."""
-
-
-class Sources(NamedTuple):
-    """The arguments on the model's predictions, as passed by the user."""
-
-    probabilities: object = None
-    logits: object = None
-    doubt: object = None
-    temperature: object = None
-    labels: object = None
-    labeled: object = None
-    """The rows of ``labels``, in the same order."""
 
 
 class Temperature(NamedTuple):
@@ -78,10 +67,18 @@ def read_doubt(
         checked = check_probabilities(value, n_pool, columns_of(take_names(source, sources[source])[0]))
         return checked, doubt_from_probabilities(checked)
     if source == "logits":
-        array = check_logits(value, n_pool)
-        array = array if temperature == 1.0 else array.astype(np.float64) / temperature
-        return Softmax(array), doubt_from_logits(array)
+        checked = _divided(check_logits(value, n_pool), temperature)
+        return Softmax(checked), doubt_from_logits(checked)
     return None, check_doubt(value, n_pool)
+
+
+def _divided(logits: Matrix, temperature: float) -> Matrix:
+    if temperature == 1.0:
+        return logits
+    if isinstance(logits, OnDevice):
+        wide = logits.tensor.double()
+        return OnDevice(wide / wide.new_full((1,), temperature))  # By a number torch would multiply with its inverse.
+    return np.asarray(logits[:], dtype=np.float64) / temperature
 
 
 def two_sources(given: Collection[str]) -> InvalidArgument:
@@ -106,9 +103,12 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
     return array.astype(np.float64)
 
 
-def check_logits(logits: object, n_pool: int) -> AnyArray:
+def check_logits(logits: object, n_pool: int) -> Matrix:
     """(n, c) finite numbers; raises InvalidData for probabilities and percentages."""
-    array = _check_rows_of_classes("logits", logits, n_pool, (2,))
+    matrix = _check_rows_of_classes("logits", logits, n_pool, (2,))
+    if isinstance(matrix, OnDevice) and n_pool and float(matrix.tensor.min()) < 0.0:
+        return matrix
+    array: AnyArray = matrix[:]
     is_share = len(array) > 1 and array.min() >= 0  # A single row may be so by chance.
     whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
     if whole is not None:
@@ -119,7 +119,7 @@ def check_logits(logits: object, n_pool: int) -> AnyArray:
             argument="logits",
             hint=f"pass them as {keyword('probabilities')}{hint}.",
         )
-    return array
+    return matrix
 
 
 def _sum_to(array: AnyArray, whole: float) -> bool:
@@ -133,17 +133,23 @@ def _rounded(n_classes: int) -> float:
     return min(max(ROUNDED, 0.005 * n_classes), MOST_ROUNDED)
 
 
-def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[str] = ()) -> AnyArray:
+def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[str] = ()) -> Matrix:
     """(n, c) or (n, k, c) probabilities whose rows sum to one; ``columns`` are the names of the classes, if known."""
-    array = _check_rows_of_classes("probabilities", probabilities, n_pool, (2, 3))
+    matrix = _check_rows_of_classes("probabilities", probabilities, n_pool, (2, 3))
+    is_bfloat16 = str(getattr(probabilities, "dtype", "")) == "torch.bfloat16"
+    tolerance = BFLOAT16_TOLERANCE if is_bfloat16 else SUM_TOLERANCE.get(matrix.dtype.itemsize, 1e-4)
+    if isinstance(matrix, OnDevice) and len(matrix.shape) == 2:
+        from dubito.doubt.device import sum_to_one
+
+        if sum_to_one(matrix.tensor, min(tolerance, ROUNDED)):
+            return matrix
+    array: AnyArray = matrix[:]
     refuse_stray(array, columns)
     if array.min() < 0:
         at = tuple(int(i) for i in np.argwhere(array < 0)[0])
         problem = f"holds {array[at]:g} at {at_row(at[0])}"
         raise InvalidData(problem, argument="probabilities", hint="pass numbers from 0 to 1.")
     sums = array.sum(axis=-1, dtype=np.float64)
-    is_bfloat16 = str(getattr(probabilities, "dtype", "")) == "torch.bfloat16"
-    tolerance = BFLOAT16_TOLERANCE if is_bfloat16 else SUM_TOLERANCE.get(array.dtype.itemsize, 1e-4)
     wrong = ~(np.abs(sums - 1.0) <= tolerance)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -198,17 +204,18 @@ def _hint_of_sums(sums: FloatArray, n_classes: int) -> str:
     return f"pass rows that sum to 1 (raw scores go in as {named('logits')})."
 
 
-def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tuple[int, ...]) -> AnyArray:
-    array = as_array(name, value)
-    if array.ndim not in dimensions or array.shape[0] != n_pool or array.shape[-1] < 2 or array.shape[1] < 1:
+def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tuple[int, ...]) -> Matrix:
+    matrix = as_matrix(name, value)
+    shape = matrix.shape
+    if len(shape) not in dimensions or shape[0] != n_pool or shape[-1] < 2 or shape[1] < 1:
         samples = f", or ({n_pool}, k, classes) of k posterior samples" if 3 in dimensions else ""
         hint = (
             f"pass one row of at least two classes for each of the {n_pool} pool rows, "
             f"shape ({n_pool}, classes){samples}."
         )
-        raise InvalidArgument(f"has shape {array.shape}", argument=name, hint=hint)
-    check_finite(name, array)
-    return array
+        raise InvalidArgument(f"has shape {shape}", argument=name, hint=hint)
+    check_finite(name, matrix)
+    return matrix
 
 
 def check_temperature(temperature: object) -> float | None:
@@ -225,26 +232,45 @@ def check_temperature(temperature: object) -> float | None:
     return number
 
 
-def find_temperature(sources: Sources, labeled: Labeled, n_pool: int, names: RowNames = NO_NAMES) -> Temperature:
-    """The given temperature, or the one fitted on the labeled rows; 1 by default."""
-    if sources.temperature is None:
-        return Temperature(1.0)
-    number = check_temperature(sources.temperature)
-    if sources.logits is None:
+def find_temperature(
+    temperature: object,
+    logits: object,
+    labels: object,
+    labeled: object,
+    checked: Labeled,
+    n_pool: int,
+    names: RowNames = NO_NAMES,
+) -> Temperature:
+    """The temperature given, or fitted on the labeled rows; ``labeled`` is as passed, ``checked`` the same checked."""
+    number = check_temperature(temperature)
+    if logits is None:
         hint = f"pass {keyword('logits')} in place of probabilities."
-        raise InvalidArgument("needs logits", argument="temperature", value=sources.temperature, hint=hint)
+        raise InvalidArgument("needs logits", argument="temperature", value=temperature, hint=hint)
     if number is not None:
         return Temperature(number)
-    rows = labeled_in_order(sources.labeled, labeled, n_pool, names)
-    if sources.labels is None or len(rows) == 0:
-        hint = f"pass {keyword('labels')} and their rows as {keyword('labeled')}, or a number."
-        problem = "needs the classes of labeled rows of the pool"
-        raise InvalidArgument(problem, argument="temperature", value=sources.temperature, hint=hint)
-    values = as_names("labels", sources.labels)
+    rows = labeled_in_order(labeled, checked, n_pool, names)
+    values = None if labels is None else as_names("labels", labels)
+    if values is None or len(rows) == 0:
+        raise _without_classes(temperature)
     if values.shape not in ((n_pool,), (len(rows),)):
         hint = f"pass one for each of the {len(rows)} labeled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     from dubito.doubt.temperature import fit_temperature
 
-    logits = check_logits(in_pool_order("logits", sources.logits, names, n_pool), n_pool)
-    return fit_temperature(logits[rows], values[rows] if len(values) == n_pool else values)
+    array = check_logits(in_pool_order("logits", logits, names, n_pool), n_pool)
+    values = values[rows] if len(values) == n_pool else values
+    is_known = np.array([key != "" for key in label_keys(values)], dtype=np.bool_)
+    if not is_known.any():
+        raise _without_classes(temperature)
+    fitted, n_labels = fit_temperature(array[rows[is_known]], values[is_known]), int(is_known.sum())
+    note = fitted.note or f"temperature {fitted.value:.4g}, fitted on {n_labels} labeled row{'s' * (n_labels != 1)}"
+    return Temperature(fitted.value, note)
+
+
+def _without_classes(temperature: object) -> InvalidArgument:
+    hint = by_interface(
+        "pass labels= and their rows as labeled=, or a number.",
+        command="fill in a column label, in the pool or in a table for --labeled, or pass a number.",
+    )
+    problem = "needs the classes of labeled rows of the pool"
+    return InvalidArgument(problem, argument="temperature", value=temperature, hint=hint)

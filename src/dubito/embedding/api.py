@@ -161,7 +161,7 @@ def embed(
     out : str or path, optional
         Where the pool goes: a file that ends in ``.parquet``, or a folder of shards; without it, into memory.
     text, image : str, optional
-        The column of a table that is embedded, where its name and its content do not tell.
+        The column of a table that is embedded, where its name and its content do not report.
     id_column : str, optional
         The column that names the rows, if not ``id`` or ``ids``; rows without a name go by their numbers.
     labels : bool
@@ -207,11 +207,11 @@ def embed(
     n_processes = cores if processes is None else check_integer("processes", processes, least=1)
     given = ", ".join(f"{name}={value}" for name, value in sorted((options or {}).items())) or "none"
     task = Task(supply, made, size, check_integer("shard", shard, least=1), n_processes, half, given, notes)
-    tell = _Told(task, progress, begun)
-    return _in_memory(task, tell) if out is None else _in_file(task, os.fspath(out), force, tell)
+    report = _Reporter(task, progress, begun)
+    return _in_memory(task, report) if out is None else _in_file(task, os.fspath(out), force, report)
 
 
-class _Told:
+class _Reporter:
     def __init__(self, task: Task, progress: EmbedProgress | None, begun: float) -> None:
         self.total, self.progress, self.begun, self.done = task.supply.n_items, progress, begun, 0
 
@@ -225,20 +225,20 @@ class _Told:
         return time.monotonic() - self.begun
 
 
-def _in_memory(task: Task, tell: _Told) -> Embedded:
+def _in_memory(task: Task, report: _Reporter) -> Embedded:
     maker = task.maker
     ready = maker.ready(maker.learn(task.supply.contents)) if isinstance(maker, LearningEmbedder) else maker
     tables, left_out = [], list(task.supply.left_out)
     for done in _done(task, ready, task.supply.lots(task.shard)):
         tables.append(done.table)
         left_out += done.left_out
-        tell(done.n_items)
+        report(done.n_items)
     table = require("pyarrow", extra="files").concat_tables(tables)
     _refuse_nothing(task, len(table), left_out)
-    return _embedded(task, ready, len(table), left_out, tell, table=table)
+    return _embedded(task, ready, len(table), left_out, report, table=table)
 
 
-def _in_file(task: Task, out: str, force: bool, tell: _Told) -> Embedded:
+def _in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
     with file_lock(out, needed=False):
         whole = complete_pool(out, task.settings, force=force)
         if whole is not None:
@@ -246,12 +246,12 @@ def _in_file(task: Task, out: str, force: bool, tell: _Told) -> Embedded:
         store = Store(out, task.settings, force=force)
         ready = _ready(task, store)
         made = _made(task, ready, out)
-        before = _fill(task, store, ready, made, tell)
+        before = _fill(task, store, ready, made, report)
         left_out = [*task.supply.left_out, *store.left_out]
         n_rows = store.n_rows
         _refuse_nothing(task, n_rows, left_out)
         store.finish(made, left_out)
-    return _embedded(task, ready, n_rows, left_out, tell, path=out, n_before=before)
+    return _embedded(task, ready, n_rows, left_out, report, path=out, n_before=before)
 
 
 def _was_whole(task: Task, whole: WholePool, out: str) -> Embedded:
@@ -260,11 +260,11 @@ def _was_whole(task: Task, whole: WholePool, out: str) -> Embedded:
     return Embedded(made.embedder, made.version, made.width, whole.n_rows, *facts, n_before=task.supply.n_items)
 
 
-def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, tell: _Told) -> int:
+def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, report: _Reporter) -> int:
     """Make the shards that are missing; how many items there were before."""
     numbered = [(number, store.is_done(number)) for number in sorted(store.done)]
     kept = {number for number, is_whole in numbered if is_whole}
-    tell(before := store.n_done)
+    report(before := store.n_done)
     missing: list[int] = []
 
     def lots() -> Any:
@@ -275,7 +275,7 @@ def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, tell: _To
 
     for place, done in enumerate(_done(task, ready, lots())):
         store.add(missing[place], done, made)
-        tell(done.n_items)
+        report(done.n_items)
     return before
 
 
@@ -314,6 +314,8 @@ def _refuse_nothing(task: Task, n_rows: int, left_out: list[LeftOut]) -> None:
     )
 
 
-def _embedded(task: Task, ready: Embedder, n_rows: int, left_out: list[LeftOut], tell: _Told, **more: Any) -> Embedded:
+def _embedded(
+    task: Task, ready: Embedder, n_rows: int, left_out: list[LeftOut], report: _Reporter, **more: Any
+) -> Embedded:
     facts = ready.name, ready.version, ready.width, n_rows, task.supply.takes, tuple(left_out), task.notes
-    return Embedded(*facts, seconds=tell.seconds, **more)
+    return Embedded(*facts, seconds=report.seconds, **more)

@@ -5,7 +5,7 @@ Thin on purpose: the package knows how its pictures and texts go in. Weights com
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -62,12 +62,9 @@ def weights_digest(network: Any) -> str:
     digest = hashlib.blake2b(digest_size=6)
     for name, tensor in network.state_dict().items():
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(_bytes()).numpy().tobytes())
+        plain = tensor.detach().cpu().contiguous().flatten()
+        digest.update(plain.view(require("torch", extra="torch").uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _bytes() -> Any:
-    return require("torch", extra="torch").uint8
 
 
 # ``torch:module.function``: a network of the user's own. The function is called once, without arguments, and returns
@@ -93,15 +90,10 @@ class TorchEmbedder:
     std: Triple
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        return run_network(self.network, batch, self.mean, self.std, self.device, self.name)
-
-
-def run_network(
-    network: Any, batch: AnyArray | Sequence[str], mean: Triple, std: Triple, device: str, name: str
-) -> AnyArray:
-    with require("torch", extra="torch").inference_mode():
-        given = normalized(batch, mean, std, device) if isinstance(batch, np.ndarray) else list(batch)
-        return as_rows(network(given), name)
+        with require("torch", extra="torch").inference_mode():
+            if isinstance(batch, np.ndarray):
+                return as_rows(self.network(normalized(batch, self.mean, self.std, self.device)), self.name)
+            return as_rows(self.network(list(batch)), self.name)
 
 
 def make_torch(rest: str, options: Options) -> TorchEmbedder:
@@ -123,11 +115,9 @@ def make_torch(rest: str, options: Options) -> TorchEmbedder:
     mean, std = options.triple("mean", (0.485, 0.456, 0.406)), options.triple("std", (0.229, 0.224, 0.225))
     size, fit = options.side("size", 224), options.choice("fit", "crop", ("crop", "squash"))
     framing = None if takes == "texts" else Framing(*size, "squash" if fit == "squash" else "crop")
-    trial = ["a text"] if takes == "texts" else np.zeros((1, *size, 3), dtype=np.uint8)
-    width = run_network(network, trial, mean, std, device, name).shape[1]
-    return TorchEmbedder(
-        name, version or "unknown", takes, width, options.whole("batch", 32), framing, network, device, mean, std
-    )
+    batch = options.whole("batch", 32)
+    made = TorchEmbedder(name, version or "unknown", takes, 0, batch, framing, network, device, mean, std)
+    return _measured(made, ["a text"] if takes == "texts" else np.zeros((1, *size, 3), dtype=np.uint8))
 
 
 ONE = (1.0, 1.0, 1.0)
@@ -212,7 +202,4 @@ def make_sentence(rest: str, options: Options) -> TorchEmbedder:
 
 def _measured(made: TorchEmbedder, trial: AnyArray | Sequence[str]) -> TorchEmbedder:
     """The same with its width, by one trial."""
-    from dataclasses import replace
-
-    width = made(trial).shape[1]
-    return replace(made, width=width)
+    return replace(made, width=made(trial).shape[1])

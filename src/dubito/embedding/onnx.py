@@ -7,7 +7,7 @@ tokens that are no padding. Pictures go in as floats, normalized as the options 
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -165,8 +165,8 @@ def _texts(path: str, session: Any, output: str, options: Options) -> OnnxTexts:
     normalize = options.truth("normalize", True)
     version = f"{digest_of(path)}, tokenizer {digest_of(place)}, {most} tokens, {pooling}{', unit' * normalize}"
     facts = options.whole("batch", 32), session, output, tokenizer, pooling, normalize, LETTERS_A_TOKEN * most
-    trial = OnnxTexts(f"onnx:{path}", version, 0, *facts)
-    return OnnxTexts(trial.name, version, trial(["a text"]).shape[1], *facts)
+    made = OnnxTexts(f"onnx:{path}", version, 0, *facts)
+    return replace(made, width=made(["a text"]).shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +221,5 @@ def _pictures(path: str, session: Any, output: str, options: Options) -> OnnxPic
     fixed = shape[0] if isinstance(shape[0], int) else None
     framing = Framing(*size, "squash" if fit == "squash" else "crop")
     facts = framing, session, output, np.array(mean, np.float32), np.array(std, np.float32), first, fixed, normalize
-    trial = OnnxPictures(f"onnx:{path}", version, 0, 1, *facts)
-    width = trial(np.zeros((1, *size, 3), dtype=np.uint8)).shape[1]
-    return OnnxPictures(trial.name, version, width, options.whole("batch", 32), *facts)
+    made = OnnxPictures(f"onnx:{path}", version, 0, options.whole("batch", 32), *facts)
+    return replace(made, width=made(np.zeros((1, *size, 3), dtype=np.uint8)).shape[1])

@@ -45,7 +45,8 @@ def open_supply(
     elif suffix_of(path) in ARROW:
         rows = read_arrow(path)
     elif suffix_of(path) in CELLS:
-        _refuse_empty(path)
+        if not found.st_size:
+            raise InvalidData(f"{path} is empty (0 bytes).")
         rows = read_cells(path)
     elif suffix_of(path) in SUFFIXES:
         raise InvalidArgument(f"{path} is one picture", hint="name the folder that it is in.")
@@ -78,8 +79,3 @@ def _refuse_special(path: str, found: os.stat_result) -> None:
         check_regular(found)
     except NotRegularFile as error:
         raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and name that.") from None
-
-
-def _refuse_empty(path: str) -> None:
-    if os.path.getsize(path) == 0:
-        raise InvalidData(f"{path} is empty (0 bytes).")

@@ -204,15 +204,11 @@ def _pictures(lots: Iterable[Lot], decoders: Decoders) -> Iterator[tuple[Lot, li
             yield (
                 lot,
                 [
-                    _Problem(_of(lot, place, each)) if isinstance(each, str) else each
-                    for place, each in enumerate(gathered)
+                    _Problem("has no picture" if content is None else each) if isinstance(each, str) else each
+                    for content, each in zip(lot.contents, gathered, strict=True)
                 ],
             )
             gathered, n_chunks = [], 0
-
-
-def _of(lot: Lot, place: int, problem: str) -> str:
-    return "has no picture" if lot.contents[place] is None else problem
 
 
 def _embed(lot: Lot, items: list[Any], embedder: Embedder, batch: int, dtype: np.dtype[Any]) -> Done:

@@ -245,7 +245,7 @@ def choose_columns(rows: TableRows, text: str | None, image: str | None, id_colu
     sample = next(iter(rows.blocks())).slice(0, SAMPLED)
     kinds = {name: holds(sample, name) for name in names if name != ids}
     if text is not None:
-        return Chosen(text, "texts", ids) if _is_text(rows, text) else _refuse(rows, "text", text)
+        return Chosen(text, "texts", ids) if _holds_text(rows.schema.field(text).type) else _refuse(rows, "text", text)
     if image is not None:
         found = kinds.get(image) or holds(sample, image)
         found = "paths" if found == "texts" else found
@@ -305,10 +305,6 @@ def are_paths(values: Sequence[str | None]) -> bool:
 def _holds_text(kind: Any) -> bool:
     types = require("pyarrow.types", extra="files")
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _is_text(rows: TableRows, name: str) -> bool:
-    return _holds_text(rows.schema.field(name).type)
 
 
 def _refuse(rows: TableRows, argument: str, name: str) -> Chosen:

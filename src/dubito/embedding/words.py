@@ -109,21 +109,16 @@ class WordsToLearn:
         return {"columns": columns, "weights": weights, "directions": directions.T.astype(np.float32)}
 
     def _sample(self, contents: Iterator[object], n_texts: int, columns: AnyArray, weights: AnyArray) -> Any:
-        from scipy.sparse import vstack
+        from scipy.sparse import csr_matrix, vstack
 
         step = max(1, -(-n_texts // SAMPLE))
         texts = (each for each in contents if isinstance(each, str) and each.strip())
         parts = [weighted(counts(part), columns, weights) for part in batches(islice(texts, 0, None, step))]
-        return vstack(parts, format="csr") if parts else _nothing(len(columns))
+        parts = parts or [csr_matrix(np.zeros((1, max(1, len(columns))), dtype=np.float32))]
+        return vstack(parts, format="csr")
 
     def ready(self, learnt: Mapping[str, AnyArray], /) -> Words:
         return Words(learnt["columns"], learnt["weights"], learnt["directions"])
-
-
-def _nothing(width: int) -> Any:
-    from scipy.sparse import csr_matrix
-
-    return csr_matrix(np.zeros((1, max(1, width)), dtype=np.float32))
 
 
 def make_words(rest: str, options: Options) -> WordsToLearn:

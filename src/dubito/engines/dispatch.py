@@ -109,7 +109,11 @@ def choose_engine(name: str, problem: P) -> Engine[P]:
     """The engine of that name, or for ``"auto"`` the first one that pays and does not refuse the problem."""
     engines = engines_for(problem)
     if name == "auto":
-        return _first_paying_engine(engines, problem)
+        for engine in engines.values():
+            if engine.pays(problem) and not engine.refusals(problem):
+                return engine
+        refused = f"finds no engine that solves {_kind_of(problem)} problems"
+        raise InvalidArgument(refused, argument="engine", value="auto", hint="name another one.")
     if name == "gpu":
         raise InvalidArgument("is not known", argument="engine", value=name, hint=f"{PASS} {named('engine', 'cuda')}.")
     check_choice("engine", name, ("auto", *installed_engines()))
@@ -118,14 +122,6 @@ def choose_engine(name: str, problem: P) -> Engine[P]:
         hint = f"pass {named('engine', 'auto')}."
         raise InvalidArgument(f"cannot do this: {'; '.join(reasons)}", argument="engine", value=name, hint=hint)
     return engines[name]
-
-
-def _first_paying_engine(engines: dict[str, Engine[P]], problem: P) -> Engine[P]:
-    for engine in engines.values():
-        if engine.pays(problem) and not engine.refusals(problem):
-            return engine
-    refused = f"finds no engine that solves {_kind_of(problem)} problems"
-    raise InvalidArgument(refused, argument="engine", value="auto", hint="name another one.")
 
 
 def _kind_of(problem: object) -> str:

@@ -296,7 +296,8 @@ def _write_and_rename(path: str, target: str, data: bytes, new: bool, private: b
     temporary = os.path.join(folder, f".{name[:LONGEST_NAME]}.{secrets.token_hex(4)}.tmp")
     try:
         # open() rather than tempfile, so that the user's umask applies.
-        with open(temporary, "xb", opener=_open_private if private else None) as file:
+        opener = (lambda name, flags: os.open(name, flags, 0o600)) if private else None
+        with open(temporary, "xb", opener=opener) as file:
             with suppress(OSError):
                 try_lock(file.fileno())  # Locked until closed, so that other processes do not remove it as stale.
             file.write(data)
@@ -310,10 +311,6 @@ def _write_and_rename(path: str, target: str, data: bytes, new: bool, private: b
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _replace(temporary: str, target: str, private: bool) -> None:

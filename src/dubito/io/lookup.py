@@ -233,16 +233,13 @@ def choose(source: Source, role: Role, key: str | None, columns: Columns) -> lis
         return probability_columns(source, columns)
     name = key or given_name(role, columns) or usual_name(source, role)
     if name is None and role == "labeled":
-        name = "index" if _holds_picks(source) else usual_name(source, "features")
+        is_picks = source.is_table and "index" in source.names and ("rank" in source.names or len(source.names) == 1)
+        name = "index" if is_picks else usual_name(source, "features")
     if name is not None:
         return [name]
     if len(source.entries) == 1 and not source.is_table and (role == "ids" or source.names[0].lower() not in IDS):
         return list(source.names)
     return _only_fitting(source, role, columns)
-
-
-def _holds_picks(source: Source) -> bool:
-    return source.is_table and "index" in source.names and ("rank" in source.names or len(source.names) == 1)
 
 
 def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
@@ -269,12 +266,13 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
 
 def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns: Columns) -> list[str]:
     """All free columns; raises InvalidData if one is not numeric."""
+    no_numbers = [name for name, entry in free.items() if entry.content != "numbers"]  # One hint for all of them.
     for name, entry in free.items():
         if entry.content != "numbers":
             raise InvalidData(
                 f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
                 hint=f"{plain_numbers(entry)}if it identifies the rows {_as_ids(source, role, name, columns)}, "
-                f"if it is their class {_as_column('label', name)}, else {_ignoring(_without_numbers(free))}.",
+                f"if it is their class {_as_column('label', name)}, else {_ignoring(no_numbers)}.",
             )
     if not free:
         raise MissingFile(
@@ -295,11 +293,6 @@ def _as_column(role: str, name: str) -> str:
     return by_interface(
         f"Columns({role}={name!r})", command=f"--{role}-column {name}", toml=f'{role}_column = "{name}"'
     )
-
-
-def _without_numbers(free: dict[str, Entry]) -> list[str]:
-    """All columns that are not numeric, so that one hint covers them."""
-    return [name for name, entry in free.items() if entry.content != "numbers"]
 
 
 def _ignoring(names: Sequence[str]) -> str:

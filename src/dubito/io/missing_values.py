@@ -83,8 +83,11 @@ def settle_missing(
     counts, rows = _count(features)
     if not counts.any():
         return WithoutGaps(features)
-    where = _columns(counts, names) if names else _first(features, int(rows[0]))
-    problem = _reported(path, int(counts.sum()), len(rows), len_of(features), where)
+    first, total = int(rows[0]), int(counts.sum())
+    column = int(np.argmax(np.isnan(features[first : first + 1])))
+    where = _columns(counts, names) if names else f"the first is nan at row {first}, column {column}"
+    missing_in = f"{total:,} missing value{'s' * (total != 1)} in {len(rows):,} of {len_of(features):,} rows"
+    problem = f"{path} has {missing_in} ({where})"
     if missing is None:
         raise InvalidData(problem, hint=HINT)
     if missing == "median":
@@ -117,10 +120,6 @@ def _count(features: Matrix) -> tuple[IntArray, IntArray]:
     return counts, np.concatenate(rows)
 
 
-def _reported(path: str, total: int, n_gaps: int, n_rows: int, where: str) -> str:
-    return f"{path} has {total:,} missing value{'s' * (total != 1)} in {n_gaps:,} of {n_rows:,} rows ({where})"
-
-
 def _columns(counts: IntArray, names: Sequence[str]) -> str:
     """The number of missing values per column, largest first, for a message."""
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())].tolist()
@@ -128,20 +127,11 @@ def _columns(counts: IntArray, names: Sequence[str]) -> str:
     return ", ".join([*(f"{names[column]} {counts[column]}" for column in order[:MOST_NAMED]), *more])
 
 
-def _first(features: Matrix, row: int) -> str:
-    """The position of the first missing value, for arrays without column names."""
-    column = int(np.argmax(np.isnan(features[row : row + 1])))
-    return f"the first is nan at row {row}, column {column}"
-
-
-def _name(column: int, names: Sequence[str]) -> str:
-    return names[column] if len(names) > column else f"column {column}"
-
-
 def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str], like: AnyArray | None) -> AnyArray:
     empty = np.flatnonzero(counts == len(values))
     if len(empty) and like is None:
         hint = by_interface("leave it out.", command="leave it out with --feature-columns or --ignore-columns.")
-        raise InvalidData(f"{path} has nothing at all in {_name(int(empty[0]), names)}", hint=hint)
+        name = names[empty[0]] if len(names) > empty[0] else f"column {empty[0]}"
+        raise InvalidData(f"{path} has nothing at all in {name}", hint=hint)
     medians = np.nanmedian(values if like is None else like, axis=0)
     return np.where(np.isnan(values), medians.astype(values.dtype), values)

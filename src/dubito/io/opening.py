@@ -16,7 +16,7 @@ from dubito.io.formats.numpy_files import open_npy, open_npz, open_safetensors
 from dubito.io.formats.parquet import open_parquet
 from dubito.io.formats.torch_files import open_tensors
 from dubito.io.source import Content, Entry, Source, gather, natural_order, reading, stack_rows, suffix_of, whole
-from dubito.matrix import AnyArray, Matrix
+from dubito.matrix import Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
     ".npy": open_npy,
@@ -179,20 +179,14 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
         )
     content: Content = next((part.content for part in parts if part.content != "numbers"), "numbers")
     summary = f"{first.summary} in {len(parts)} shards"
-    reads = partial(_joined_read, parts, paths), partial(_joined_names, parts, paths), partial(_joined_values, parts)
-    return Entry(first.ndim, content, summary, *reads)
-
-
-def _joined_read(parts: list[Entry], paths: list[str]) -> Matrix:
-    return stack_rows([part.read() for part in parts], paths)
-
-
-def _joined_names(parts: list[Entry], paths: list[str]) -> AnyArray:
-    return whole(stack_rows([part.names() for part in parts], paths))
-
-
-def _joined_values(parts: list[Entry]) -> AnyArray:
-    return np.concatenate([part.values().astype(np.object_) for part in parts])
+    return Entry(
+        first.ndim,
+        content,
+        summary,
+        lambda: stack_rows([part.read() for part in parts], paths),
+        lambda: whole(stack_rows([part.names() for part in parts], paths)),
+        lambda: np.concatenate([part.values().astype(np.object_) for part in parts]),
+    )
 
 
 def _joined_columns(sources: list[Source], names: Sequence[str]) -> Matrix:

@@ -45,6 +45,15 @@ class PoolFile:
         """(n,) the ids, or None."""
         return None if self.names.ids is None else self.names.ids.values
 
+    def labels(self, columns: Columns) -> tuple[str, AnyArray] | None:
+        """The name and the unparsed values of the labels in the file; None if there are none, or they are features."""
+        name = columns.label if columns.label in self.source.names else usual_name(self.source, "labels")
+        if name is None or name in self.feature_names or self.source.entry(name).ndim != 1:
+            return None
+        values = self.source.entry(name).values()
+        # An archive may hold the names of the classes instead.
+        return (name, values) if len(values) == len_of(self.features) else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsFile:

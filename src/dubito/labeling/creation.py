@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.errors import DubitoError, InvalidArgument, MissingFile
+from dubito.errors import DubitoError, InvalidArgument, InvalidIds, MissingFile
 from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
@@ -210,7 +210,7 @@ def is_pool(source: str) -> bool:
             read_pool(source)
         except DubitoError as no_features:
             # For a table of texts with duplicate ids, the complaint about ids is the useful one.
-            raise (no_items if " id " in str(no_items) else no_features) from None
+            raise (no_items if isinstance(no_items, InvalidIds) else no_features) from None
         return True
     return False
 

@@ -14,7 +14,7 @@ from dubito.core.problem import Request
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
 from dubito.models.fit import Fit, fit
 from dubito.models.held_out import Share
-from dubito.models.progress import DOUBTED, LabelsSoFar
+from dubito.models.progress import DOUBTED, Advice, LabelsSoFar
 from dubito.pool import Pool
 from dubito.request.scaling import measure_scale, on_scale
 from dubito.strategies import Strategy
@@ -273,7 +273,7 @@ def _progress(
 
 def _facts(job: Job, fitted: Fit | None, progress: LabelsSoFar | None) -> dict[str, Any]:
     """The facts of the round's record."""
-    advice = "go on: nothing is labeled yet." if progress is None else progress.advice()
+    advice = Advice(False, "go on: nothing is labeled yet.") if progress is None else progress.advice()
     audited = _audited(job, fitted)
     return {
         "round": job.round,
@@ -283,8 +283,8 @@ def _facts(job: Job, fitted: Fit | None, progress: LabelsSoFar | None) -> dict[s
         "covered": 0.0 if progress is None else progress.covered,
         "audited_right": None if audited is None else audited.right,
         "audited": None if audited is None else audited.of,
-        "stop": not advice.startswith("go on"),
-        "advice": advice,
+        "stop": advice.stop,
+        "advice": advice.text,
         "message": "nothing is labeled yet" if fitted is None else fitted.described(),
     }
 

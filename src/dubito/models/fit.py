@@ -257,7 +257,7 @@ def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
     shown = ", ".join(map(repr, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")
     return (
         f"{len(alone)} class{'es have' if len(alone) > 1 else ' has'} one label only ({shown}), which cannot be held "
-        "out: nothing is known of how well such a class is reported.",
+        "out: nothing is known of how well such a class is predicted.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,14 @@ FEWEST = 30
 """Fewer labels than this tell too little to stop."""
 
 
+class Advice(NamedTuple):
+    """Whether to go on labeling."""
+
+    stop: bool
+    """Whether further labels may teach little."""
+    text: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelsSoFar:
     """What is known after a round of labels."""
@@ -64,25 +73,28 @@ class LabelsSoFar:
     def counts(self) -> dict[str, int]:
         return {str(name): int(n) for name, n in zip(self.fitted.classes.tolist(), self.fitted.counts, strict=True)}
 
-    def advice(self) -> str:
+    def advice(self) -> Advice:
         found = self.fitted
         if found.probabilities is None:
-            return "go on: label until at least two classes have labels; there is no model yet."
+            return Advice(False, "go on: label until at least two classes have labels; there is no model yet.")
         if found.tested is None or found.n_labels < FEWEST:
-            return f"go on: {found.n_labels} labels are too few to tell how well the model does."
+            return Advice(False, f"go on: {found.n_labels} labels are too few to tell how well the model does.")
         low, _ = found.tested.interval
         alone = int((found.counts == 1).sum())
         if alone:
-            return f"go on: {alone} of {len(found.counts)} classes have one label only, and nothing is known of them."
+            few = f"{alone} of {len(found.counts)} classes have one label only, and nothing is known of them."
+            return Advice(False, f"go on: {few}")
         if found.tested.value < SURE or (self.expected or 0.0) < SURE:
-            return (
+            return Advice(
+                False,
                 "go on if that is not good enough for you: the model is wrong on some of what was held out, or expects "
-                "to be wrong on some of the rest."
+                "to be wrong on some of the rest.",
             )
-        return (
+        return Advice(
+            True,
             f"further labels may teach little (at least {low:.0%} of the held-out are right, at 95%). Check before you "
             "stop: label a few dozen rows drawn at random (--strategy random), since picks are chosen, and only a "
-            "random sample tells of the pool."
+            "random sample tells of the pool.",
         )
 
 

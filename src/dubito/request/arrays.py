@@ -35,7 +35,9 @@ def as_matrix(name: str, value: Any) -> Matrix:
 def as_array(name: str, value: Any) -> AnyArray:
     """A NumPy array of numbers, without a copy if possible."""
     package = type(value).__module__.partition(".")[0]
-    if package == "torch":
+    if isinstance(value, np.ndarray):
+        array = value
+    elif package == "torch":
         array = _from_torch(name, value)
     elif package == "pyarrow":
         array = _from_arrow(name, value)
@@ -45,7 +47,7 @@ def as_array(name: str, value: Any) -> AnyArray:
     elif package in {"pandas", "polars"}:
         array = np.asarray(value.to_numpy())
     else:
-        array = _from_sequence(name, value)
+        array = as_names(name, value)
     if array.dtype.kind not in "biuf":
         where = _odd_column(value) if package in HINTS else ""
         problem = f"holds {_kind(array)} where numbers belong ({where}dtype {array.dtype})"
@@ -57,8 +59,12 @@ def as_array(name: str, value: Any) -> AnyArray:
 
 
 def as_names(name: str, value: Any) -> AnyArray:
-    """An array of class names: numbers, text or both."""
-    return _from_sequence(name, value)
+    """An array of numbers, text or both."""
+    try:
+        return value if isinstance(value, np.ndarray) else np.asarray(value)
+    except ValueError as error:
+        hint = "pass equal rows of numbers."
+        raise InvalidArgument(f"cannot be read as an array ({error})", argument=name, hint=hint) from None
 
 
 def _odd_column(frame: Any) -> str:
@@ -69,14 +75,6 @@ def _odd_column(frame: Any) -> str:
 
 def _kind(array: AnyArray) -> str:
     return {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates"}.get(array.dtype.kind, "objects")
-
-
-def _from_sequence(name: str, value: Any) -> AnyArray:
-    try:
-        return value if isinstance(value, np.ndarray) else np.asarray(value)
-    except ValueError as error:
-        hint = "pass equal rows of numbers."
-        raise InvalidArgument(f"cannot be read as an array ({error})", argument=name, hint=hint) from None
 
 
 def _from_torch(name: str, tensor: Any) -> AnyArray:
@@ -242,7 +240,9 @@ def check_finite(name: str, matrix: Matrix) -> float:
     if isinstance(matrix, OnDevice) and (largest := matrix.magnitude()) <= LARGEST_FEATURE:
         return largest
     largest, n_rows = 0.0, rows_per_read(matrix, matrix.dtype.itemsize)
-    for span in blocks(len_of(matrix), n_rows if _steps_for(matrix) is None else BLOCKS * n_rows):
+    # The compiled code reads the matrix in place; NumPy copies one block at a time.
+    is_read_in_place = isinstance(matrix, np.ndarray) and compiled.steps is not None and compiled.can_read(matrix)
+    for span in blocks(len_of(matrix), BLOCKS * n_rows if is_read_in_place else n_rows):
         own = _magnitude(np.asarray(matrix[span]))
         if not own <= LARGEST_FEATURE:
             raise _unusable(name, matrix, span)
@@ -250,18 +250,13 @@ def check_finite(name: str, matrix: Matrix) -> float:
     return largest
 
 
-def _steps_for(matrix: Matrix) -> compiled.CompiledSteps | None:
-    """The compiled code, if it can read the matrix in place; None for NumPy, which copies one block at a time."""
-    return compiled.steps if isinstance(matrix, np.ndarray) and compiled.can_read(matrix) else None
-
-
 def _magnitude(block: AnyArray) -> float:
     """Largest magnitude; NaN if there is a NaN."""
     if block.size == 0:
         return 0.0
-    if (steps := _steps_for(block)) is not None:
+    if compiled.steps is not None and compiled.can_read(block):
         workers = n_threads() if block.size > SINGLE_THREAD_SIZE else 1
-        return steps.magnitude((block,), block.size, block.itemsize, workers)
+        return compiled.steps.magnitude((block,), block.size, block.itemsize, workers)
     if block.dtype == np.float16 and block.dtype.isnative:
         # Bit patterns of magnitudes sort like the magnitudes, and integer maxima are much faster than float16 ones.
         bits = (block.view(np.uint16) & np.uint16(0x7FFF)).max()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dubito.errors import InvalidArgument, InvalidData
+from dubito.errors import InvalidArgument, InvalidData, InvalidIds
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import Features, as_array, check_features
 from dubito.request.columns import IDS, could_be_index, index_names, no_features, usual
@@ -78,11 +78,11 @@ class Ids:
         names = [repr(self.values[row : row + 1].tolist()[0]) for row in rows[:MOST_SHOWN]]
         return ", ".join(names) + (", ..." if len(rows) > MOST_SHOWN else "")
 
-    def wrong(self, problem: str, hint: str) -> InvalidData:
+    def wrong(self, problem: str, hint: str) -> InvalidIds:
         """An error about these ids."""
         if self.argument is not None:
-            return InvalidData(problem, argument=self.argument, hint=hint)
-        return InvalidData(f"{self.owner} {problem}", hint=hint)
+            return InvalidIds(problem, argument=self.argument, hint=hint)
+        return InvalidIds(f"{self.owner} {problem}", hint=hint)
 
 
 class InvalidId(Exception):
@@ -327,6 +327,8 @@ def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]
 
 # Ids of frames. The packages of frames are not imported.
 
+FRAMES = ("pandas", "polars", "pyarrow")
+
 
 def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
     """Split an argument into its data, without id columns, and the ids of its rows.
@@ -334,8 +336,11 @@ def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
     Only frames have ids: in a column ``id`` or ``ids``, in a pandas index, or in a column ``index`` (as pandas names an
     index turned into a column). Other values are returned unchanged.
     """
+    package = type(value).__module__.partition(".")[0]
+    if package not in FRAMES:
+        return value, NO_NAMES
     columns = columns_of(value)
-    is_pandas = type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "iloc")
+    is_pandas = package == "pandas" and hasattr(value, "iloc")
     own = value.index if is_pandas else None
     index = None if own is None else _ids(name, np.asarray(own))
     id_column = usual(columns, IDS)
@@ -352,7 +357,11 @@ def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
 def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
     """The features of a pool, and the ids of its rows."""
     value, names = take_names("pool", pool)
-    _refuse_strays(value)
+    strays = no_features(columns_of(value))
+    if strays:  # They would silently be used as features.
+        problem = f"has the column {strays[0]!r}, which is no feature by its name"
+        hint = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
+        raise InvalidArgument(problem, argument="pool", hint=hint)
     features = check_features("pool", value)
     if ids is None:
         return features, names
@@ -382,15 +391,6 @@ def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
     return value
 
 
-def _refuse_strays(pool: Any) -> None:
-    """Raise for a column such as ``label``, which would silently be used as a feature."""
-    strays = no_features(columns_of(pool))
-    if strays:
-        problem = f"has the column {strays[0]!r}, which is no feature by its name"
-        hint = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
-        raise InvalidArgument(problem, argument="pool", hint=hint)
-
-
 def _check_ids(ids: object, n_pool: int) -> Ids:
     """(n,) unique ids."""
     values = np.asarray(ids)
@@ -407,7 +407,7 @@ def _check_ids(ids: object, n_pool: int) -> Ids:
 
 def columns_of(value: Any) -> list[str]:
     """The text names of a frame's columns, in order; empty for a Series or an Arrow column."""
-    if type(value).__module__.partition(".")[0] not in {"pandas", "polars", "pyarrow"}:
+    if type(value).__module__.partition(".")[0] not in FRAMES:
         return []
     names = value.column_names if hasattr(value, "column_names") else getattr(value, "columns", ())
     return [str(name) for name in names if isinstance(name, str)]

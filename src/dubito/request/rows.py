@@ -162,24 +162,18 @@ def holds_ids(value: Any) -> bool:
         return True
     if isinstance(value, list | tuple):
         return any(isinstance(item, str) for item in value)
-    array = _as_id_array(value) if _could_hold_text(value) else None
-    return array is not None and array.ndim == 1 and (array.dtype.kind in "USM" or _holds_text(array))
+    if not isinstance(value, np.ndarray):
+        # A column whose type is numeric or a list holds no ids.
+        kind = str(getattr(value, "dtype", getattr(value, "type", ""))).lower()
+        if not any(word in kind for word in ("str", "utf8", "object", "categor", "dictionary", "enum", "date")):
+            return False
+    array = _as_id_array(value)
+    is_text = array.dtype.kind == "O" and any(isinstance(item, str) for item in array.tolist())
+    return array.ndim == 1 and (array.dtype.kind in "USM" or is_text)
 
 
 def _is_index(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pandas" and not hasattr(value, "iloc")
-
-
-def _could_hold_text(value: Any) -> bool:
-    """Whether the type allows text: any array, or a column whose type is neither numeric nor a list."""
-    if isinstance(value, np.ndarray):
-        return True
-    kind = str(getattr(value, "dtype", getattr(value, "type", ""))).lower()
-    return any(word in kind for word in ("str", "utf8", "object", "categor", "dictionary", "enum", "date"))
-
-
-def _holds_text(array: AnyArray) -> bool:
-    return array.dtype.kind == "O" and any(isinstance(item, str) for item in array.tolist())
 
 
 def _as_id_array(value: Any) -> AnyArray:

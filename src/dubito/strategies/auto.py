@@ -65,11 +65,13 @@ class Auto:
     scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
+        given = self._given()
         if self.features is None:
-            self._paper()
+            if given:
+                self._paper()  # Checks them.
             return
         check_choice("features", self.features, get_args(Origin))
-        for option in self._given():
+        for option in given:
             problem = f"cannot be combined with {named(option)}, an option of doubt-coreset"
             raise InvalidArgument(problem, argument="features", value=self.features, hint="leave one out.")
 

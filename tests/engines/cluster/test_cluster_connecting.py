@@ -1,4 +1,4 @@
-"""How many workers a cluster is asked for, and what they compute on."""
+"""The number of workers, their resources and their hardware."""
 
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ def test_without_gpus_every_processor_has_a_worker(kind: Kind) -> None:
     assert plan_workers(cluster(CPU=6.0), kind) == WorkerPlan(6)
 
 
-def test_with_gpus_every_gpu_has_one_unless_processors_are_asked_for() -> None:
+def test_with_gpus_every_gpu_has_a_worker_unless_cpu_is_requested() -> None:
     plan = plan_workers(cluster(CPU=16.0, GPU=2.0))
     assert (plan.size, plan.n_processors, plan.hardware) == (2, 1.0, Hardware("cuda"))
     assert plan_workers(cluster(CPU=16.0, GPU=2.0), "cpu") == WorkerPlan(16)
@@ -33,13 +33,13 @@ def test_workers_that_share_a_gpu_share_its_memory_and_the_processors() -> None:
     assert plan.size * plan.n_gpus + REPLACEMENT_GPU <= 1.0
 
 
-def test_gpus_that_are_not_there_cannot_be_asked_for() -> None:
+def test_requesting_gpus_without_any_is_an_error() -> None:
     with pytest.raises(InvalidArgument, match=r"workers='cuda' finds no GPU in the cluster"):
         plan_workers(cluster(CPU=4.0), "cuda")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "ray://127.0.0.1:1"])
-def test_an_address_that_leads_nowhere_is_reported(address: str) -> None:
+def test_an_unreachable_address_is_an_error(address: str) -> None:
     ray = pytest.importorskip("ray")
     if address.startswith("ray://") and find_spec("grpc") is not None:
         pytest.skip("Ray's client would try for a long time")
@@ -48,7 +48,7 @@ def test_an_address_that_leads_nowhere_is_reported(address: str) -> None:
         connect(address)
 
 
-def test_a_worker_made_anew_shares_a_gpu_or_takes_the_cpu() -> None:
+def test_a_replacement_shares_a_gpu_or_uses_the_cpu() -> None:
     plan = plan_workers(cluster(CPU=4.0, GPU=1.0))
     left = RayWorkers([], cluster(CPU=2.0, GPU=1.0), plan)
     assert left._replacement_plan() == WorkerPlan(1, 0.0, REPLACEMENT_GPU, plan.hardware)

@@ -1,4 +1,4 @@
-"""Shards cover as the reference does, however the pool is cut, and whatever is lost on the way."""
+"""Coverage over shards equals the reference, however the pool is divided and whichever shards are lost."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -62,12 +62,12 @@ class InPieces(Engine[CoverageProblem]):
 
 
 @pytest.mark.parametrize(("n_shards", "most_rows"), [(1, 200), (3, 500), (7, 200)])
-def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int, most_rows: int) -> None:
+def test_picks_do_not_depend_on_how_a_pool_is_divided(n_shards: int, most_rows: int) -> None:
     check_coverage_engine(InPieces(n_shards, most_rows=most_rows), examples=examples(30))
 
 
 @pytest.mark.parametrize(("rows", "pairs"), [(1, 1 << 21), (5, 1 << 21), (64, 40)])
-def test_nor_on_how_large_a_front_is(rows: int, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picks_do_not_depend_on_the_size_of_fronts(rows: int, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", rows)
     monkeypatch.setattr(driver, "FRONT_PAIRS", pairs)
     monkeypatch.setattr(driver, "SPARE_ROWS", 1)
@@ -76,13 +76,13 @@ def test_nor_on_how_large_a_front_is(rows: int, pairs: int, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
-def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losing_and_restoring_a_shard_changes_no_pick(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)
     monkeypatch.setattr(messages, "MIN_REQUEST", 2)
     check_coverage_engine(InPieces(n_shards, lost=0.5, most_rows=60), examples=examples(30))
 
 
-def test_nor_does_a_shard_with_little_room_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picks_do_not_depend_on_the_memory_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(64, 0, 300))
     check_coverage_engine(InPieces(2, most_rows=60), examples=examples(30))
     # More pairs than were reckoned with.
@@ -95,7 +95,7 @@ def test_nor_does_a_shard_with_little_room_for_pairs(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("n_labeled", [0, 20, 500])
-def test_rounds_follow_fronts_and_not_picks(n_labeled: int) -> None:
+def test_the_number_of_rounds_depends_on_fronts_not_on_picks(n_labeled: int) -> None:
     rng = np.random.default_rng(0)
     pool, weights = rng.normal(size=(2000, 6)).astype(np.float32), rng.random(2000)
     weights[:n_labeled] = 0.0
@@ -108,7 +108,7 @@ def test_rounds_follow_fronts_and_not_picks(n_labeled: int) -> None:
     assert traffic.sent > pool.nbytes
 
 
-def test_the_cluster_covers_and_estimate_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_estimate_supports_coverage_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     alone = estimate(10_000, 64, 10, 100, strategy="coverage", engine="cpu")
     found = estimate(10_000, 64, 10, 100, strategy="coverage", engine="cluster")

@@ -1,4 +1,4 @@
-"""Shards on GPUs give the reference's picks: on one where there is one, and otherwise the same code interpreted."""
+"""Shards on a GPU return the reference's picks; without a GPU, Triton's interpreter runs the kernels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,14 +28,14 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MACHINE = Hardware(DEVICE)
 EXAMPLES = 60 if DEVICE == "cuda" else 5
 MOST_ROWS = 500 if DEVICE == "cuda" else 60
-"""Of a problem: the interpreter takes its time."""
+"""Maximum number of rows of a problem: the interpreter is slow."""
 
 SetConstant = Callable[[str, float], None]
 
 
 @pytest.fixture(autouse=True)
 def few_programs(set_constant: SetConstant) -> None:
-    """The interpreter takes its time for each program, whatever its size."""
+    """Large blocks for the interpreter, whose time per program does not depend on the size."""
     if DEVICE == "cpu":
         sizes = {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1}
         for name, value in (sizes | {"WITHIN_ROWS": 64, "WITHIN_COLUMNS": 64}).items():
@@ -80,7 +80,7 @@ class OnDevices(Engine[Any]):
 
 @dataclass(frozen=True)
 class Covering(OnDevices):
-    """The same for coverage, which keeps no quotas."""
+    """The same for coverage, without quotas."""
 
     keeps_quotas: ClassVar[bool] = False
 
@@ -91,18 +91,18 @@ def test_core_sets_are_those_of_the_reference(n_shards: int) -> None:
 
 
 @pytest.mark.parametrize("n_shards", [1, 3])
-def test_and_so_is_what_is_covered(n_shards: int) -> None:
+def test_coverage_is_that_of_the_reference(n_shards: int) -> None:
     check_coverage_engine(Covering(n_shards), examples=EXAMPLES)
 
 
 @pytest.mark.slow
 def test_large_problems_are_solved_in_the_same_way() -> None:
-    """What is covered, round after round."""
+    """Many rounds of coverage."""
     check_engine(OnDevices(2, most_rows=200), examples=EXAMPLES)
     check_coverage_engine(Covering(2, most_rows=200), examples=EXAMPLES)
 
 
-def test_a_shard_that_is_lost_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losing_a_shard_changes_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)
     check_engine(OnDevices(2, lost=0.3), examples=EXAMPLES)
     check_coverage_engine(Covering(2, lost=0.3), examples=EXAMPLES)
@@ -151,7 +151,7 @@ def test_a_shard_that_does_not_fit_is_streamed(monkeypatch: pytest.MonkeyPatch) 
     assert uploads == [True, False]
 
 
-def test_what_never_fits_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_that_never_fits_in_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> None:
         raise torch.OutOfMemoryError("no")
 
@@ -181,7 +181,7 @@ def test_pairs_that_do_not_fit_are_found_for_fewer_candidates_at_a_time(monkeypa
     assert max(asked) > 7
 
 
-def test_a_shard_too_large_to_be_covered_on_a_gpu_is_covered_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coverage_of_a_shard_too_large_for_the_gpu_runs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried.")
 
@@ -191,7 +191,7 @@ def test_a_shard_too_large_to_be_covered_on_a_gpu_is_covered_on_the_cpu(monkeypa
     assert picks_of(covered(), MACHINE) == picks_of(covered(), HOST)
 
 
-def test_costs_are_for_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_with_costs_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = replace(some(), costs=np.linspace(1.0, 2.0, 300))
     monkeypatch.setattr(device, "DeviceCandidates", None)
     assert picks_of(problem, MACHINE) == picks_of(problem, HOST)
@@ -201,7 +201,7 @@ def test_costs_are_for_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert picks_of(priced, MACHINE) == picks_of(priced, HOST)
 
 
-def test_a_worker_without_a_gpu_takes_the_cpu_unless_one_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_a_gpu_uses_the_cpu_unless_a_gpu_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard, "missing", lambda device, d: ["torch sees no NVIDIA GPU"])
     assert usable_hardware(Hardware("cuda"), 4) == HOST
     assert usable_hardware(HOST, 4) == HOST
@@ -210,7 +210,7 @@ def test_a_worker_without_a_gpu_takes_the_cpu_unless_one_was_asked_for(monkeypat
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="there is no NVIDIA GPU")
-def test_a_worker_keeps_to_its_share_of_a_gpu() -> None:
+def test_a_worker_stays_within_its_part_of_gpu_memory() -> None:
     _, total = torch.cuda.mem_get_info()
     try:
         assert device.worker_memory(Hardware("cuda", memory_fraction=0.01), None) <= 0.01 * total

@@ -1,4 +1,4 @@
-"""Shards give the reference's picks, however the pool is cut, and whatever is lost on the way."""
+"""Core-sets over shards equal the reference, however the pool is divided and whichever shards are lost."""
 
 import itertools
 from collections.abc import Sequence
@@ -65,24 +65,24 @@ class InPieces(Engine[Problem]):
 
 
 @pytest.mark.parametrize("n_shards", [1, 3, 7])
-def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
+def test_picks_do_not_depend_on_how_a_pool_is_divided(n_shards: int) -> None:
     check_engine(InPieces(n_shards), examples=max(10, examples(50)))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 64])
-def test_nor_on_how_large_a_front_is(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picks_do_not_depend_on_the_size_of_fronts(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", rows)
     monkeypatch.setattr(messages, "MIN_REQUEST", 1)
     check_engine(InPieces(3), examples=examples(25))
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
-def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losing_and_restoring_a_shard_changes_no_pick(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)
     check_engine(InPieces(n_shards, lost=0.5), examples=max(10, examples(30)))
 
 
-def test_rounds_follow_fronts_and_not_picks() -> None:
+def test_the_number_of_rounds_depends_on_fronts_not_on_picks() -> None:
     rng = np.random.default_rng(0)
     pool, weights = rng.normal(size=(8000, 16)).astype(np.float32), rng.random(8000)
     candidates = np.arange(100, len(pool))
@@ -93,7 +93,7 @@ def test_rounds_follow_fronts_and_not_picks() -> None:
     assert traffic.sent + traffic.received < 10 * 1200 * pool[0].nbytes
 
 
-def test_a_pool_sorted_by_priority_is_asked_where_its_first_candidates_are() -> None:
+def test_a_pool_sorted_by_priority_takes_few_rounds() -> None:
     rng = np.random.default_rng(1)
     pool = rng.normal(size=(8000, 8)).astype(np.float32)
     pool = pool[np.argsort((pool**2).sum(axis=1))]
@@ -112,7 +112,7 @@ def test_the_sum_of_shards_is_that_of_one_machine_to_the_last_bit(edges: list[in
     assert final_sum(total, begun).tobytes() == column_sums(pool).tobytes()
 
 
-def test_rows_and_picks_behind_them_are_read_as_one_matrix() -> None:
+def test_an_extended_matrix_reads_its_own_and_additional_rows() -> None:
     own = np.arange(8.0).reshape(4, 2)
     extended = ExtendedMatrix(own, 2)
     assert extended.store(0, np.array([[-1.0, -2.0]])).tolist() == [4]
@@ -122,7 +122,7 @@ def test_rows_and_picks_behind_them_are_read_as_one_matrix() -> None:
     assert extended[3:5].tolist() == [[6, 7], [-1, -2]]
 
 
-def test_the_threshold_is_what_comes_first_of_all_that_was_left_out() -> None:
+def test_the_first_threshold_comes_before_all_others() -> None:
     one, other = Threshold(2.0, 7), Threshold(2.0, 3)
     assert first_threshold([NO_THRESHOLD, one, other]) == other
     assert first_threshold([NO_THRESHOLD, NO_THRESHOLD]) == NO_THRESHOLD
@@ -133,7 +133,7 @@ def answer(ranks: Sequence[int], levels: Sequence[float]) -> Answer:
     return Answer(facts.empty_points(), np.empty(0), NO_THRESHOLD, np.array(ranks), np.array(levels))
 
 
-def test_shards_are_asked_for_their_part_of_what_seems_to_be_first() -> None:
+def test_requests_follow_the_bounds_that_shards_report() -> None:
     parts = fractions_of_first(
         [answer([0, 1, 2, 3], [9.0, 8.0, 7.0, 6.0]), answer([0, 1, 2, 3], [6.5, 1.0, 1.0, 1.0])], 4
     )
@@ -148,7 +148,7 @@ def test_shards_are_asked_for_their_part_of_what_seems_to_be_first() -> None:
         (ShardInfo(3, 3, 4, "float32", 1.0, False, False, False), "a has doubt, and b has none"),
     ],
 )
-def test_shards_that_do_not_go_together_are_named(odd: ShardInfo, words: str) -> None:
+def test_shards_that_disagree_are_named(odd: ShardInfo, words: str) -> None:
     empty, first = (
         ShardInfo(0, 0, 0, "float64", 0.0, False, False, False),
         ShardInfo(2, 2, 4, "float32", 1.0, True, False, True),
@@ -158,7 +158,7 @@ def test_shards_that_do_not_go_together_are_named(odd: ShardInfo, words: str) ->
         check_shards_agree([empty, first, odd], ["none", "a", "b"])
 
 
-def test_auto_never_takes_a_cluster_by_itself_and_estimate_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_never_chooses_the_cluster_and_estimate_supports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(np.zeros((4, 2)), np.zeros((1, 2)), np.arange(4), 1)
     assert choose_engine("auto", problem).name != "cluster"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

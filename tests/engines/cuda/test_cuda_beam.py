@@ -1,4 +1,4 @@
-"""The beam of the cuda engine against the reference: on a GPU where there is one, otherwise interpreted."""
+"""The beam of the cuda engine compared with the reference, on a GPU or interpreted."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +26,7 @@ SetConstant = Callable[[str, float], None]
 
 @pytest.fixture(autouse=True)
 def large_tiles(set_constant: SetConstant) -> None:
-    """The interpreter takes its time for each program, whatever its size."""
+    """Large blocks for the interpreter, whose time per program does not depend on the size."""
     if DEVICE == "cpu":
         for name, value in {"ROWS": 64, "REFERENCES": 64, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1}.items():
             set_constant(name, value)
@@ -40,7 +40,7 @@ def use_program(block_program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def narrow(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fronts so small that they are left, found again and grown, and nothing known beforehand."""
+    """Fronts so small that they are closed, found again and enlarged, with loose first bounds."""
     for name, value in {"ROWS_PER_CONFIGURATION": 1, "TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2}.items():
         set_constant(name, value)
     plan = memory.DevicePlan(memory.DeviceSizes(4, 13, 1 << 20), is_resident=True)
@@ -126,7 +126,7 @@ def test_a_cold_start_near_the_mean_is_the_references() -> None:
     assert_same(replace(make(5, m=0, budget=4), weights=None))
 
 
-def test_candidates_that_differ_by_an_ulp_are_told_apart() -> None:
+def test_candidates_that_differ_by_an_ulp_are_distinguished() -> None:
     rng = np.random.default_rng(0)
     pool = np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, 4.0], [0.0, 5.0]])[np.arange(16) % 4]
     pool += np.spacing(pool) * rng.integers(-3, 4, (16, 1))

@@ -1,4 +1,4 @@
-"""The cuda engine on a real GPU: tensors that lie there, the caller's stream, memory that runs out."""
+"""The cuda engine on a real GPU: tensors on the GPU, the caller's stream, running out of memory."""
 
 import numpy as np
 import pytest

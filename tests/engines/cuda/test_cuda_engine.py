@@ -1,7 +1,8 @@
-"""The cuda engine gives the reference's picks: on a GPU where there is one, and otherwise the same code interpreted."""
+"""The cuda engine returns the reference's picks; without a GPU, Triton's interpreter runs the kernels."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice, Rows, Stack
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 cudamemory = pytest.importorskip("dubito.engines.cuda.memory")
+places = pytest.importorskip("dubito.engines.cuda.points")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ENGINE = CudaEngine(device=DEVICE)
@@ -39,11 +41,14 @@ def cut(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> Cut:
     return change
 
 
+PIECES = {"TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2, "SOME": 3, "RADIUS_FRONT": 4, "WIDE": 1}
+
+
 @pytest.fixture
 def pieces(cut: Cut, set_constant: SetConstant) -> None:
-    """Everything in the smallest pieces, and nothing known beforehand: every path is taken."""
+    """Small blocks and loose first bounds, so that all code paths run."""
     cut(front=10, rows=13, pairs=60, resident=False)
-    for name, value in {"TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2, "RADIUS_FRONT": 4}.items():
+    for name, value in PIECES.items():
         set_constant(name, value)
     if DEVICE == "cpu":
         set_constant("ROWS", 16)
@@ -51,7 +56,7 @@ def pieces(cut: Cut, set_constant: SetConstant) -> None:
 
 
 def assert_same(problem: Problem, engine: CudaEngine = ENGINE) -> Solution:
-    """The reference's picks with the reference's bits, and nothing handed in is changed."""
+    """The picks equal the reference bit for bit, and the inputs are unchanged."""
     expected, before = reference.solve(problem), contents(problem)
     found = engine.solve(problem)
     assert contents(problem) == before
@@ -196,7 +201,7 @@ def test_fronts_of_any_size_pick_alike(front: int, top: int, cut: Cut, set_const
     assert_same(Case(n=30, budget=6, d=2, points="grid").make(5))
 
 
-def test_distances_that_differ_by_an_ulp_are_told_apart(cut: Cut) -> None:
+def test_distances_that_differ_by_an_ulp_are_distinguished(cut: Cut) -> None:
     cut()
     rng = np.random.default_rng(0)
     corners = np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, 4.0], [4.0, -3.0], [0.0, 5.0], [-5.0, 0.0]])
@@ -205,7 +210,7 @@ def test_distances_that_differ_by_an_ulp_are_told_apart(cut: Cut) -> None:
     assert_same(Problem(pool, np.zeros((1, 2)), np.arange(36), 20, largest=5.1))
 
 
-def test_an_outlier_does_not_drown_the_others(cut: Cut) -> None:
+def test_an_outlier_does_not_hide_other_distances(cut: Cut) -> None:
     cut()
     pool = np.random.default_rng(0).standard_normal((24, 4))
     pool[3] *= 1e30
@@ -221,13 +226,13 @@ def test_doubts_whose_squares_lose_digits_give_exact_priorities(cut: Cut) -> Non
         assert_same(replace(problem, scaling="acquired" if scaling == "acquired" else "respective"))
 
 
-def test_a_pool_of_zeros_is_a_pool(cut: Cut) -> None:
+def test_a_pool_of_zeros_is_solved(cut: Cut) -> None:
     cut()
     problem = Problem(np.zeros((5, 2)), np.zeros((1, 2)), np.arange(5), 3, largest=0.0)
     assert assert_same(problem).configurations[0].indices.tolist() == [0, 1, 2]
 
 
-def test_nothing_is_left_after_the_last(cut: Cut) -> None:
+def test_the_radius_is_zero_after_the_last_candidate(cut: Cut) -> None:
     cut()
     problem = Problem(np.array([[2.0], [1.0]]), np.array([[0.0]]), np.arange(2), 2, largest=2.0)
     assert assert_same(problem).configurations[0].radius == 0.0
@@ -254,7 +259,7 @@ def test_storage_does_not_matter(cut: Cut) -> None:
 
 # The interpreter takes the bits of a bfloat16 for a whole number.
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", *(["bfloat16"] if DEVICE == "cuda" else [])])
-def test_tensors_are_read_where_they_lie(dtype: str, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_are_not_copied(dtype: str, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     cut()
     pool = OnDevice(torch.randn(24, 3, generator=torch.manual_seed(0)).to(getattr(torch, dtype)).to(DEVICE))
     rows = np.array([2, 9])
@@ -288,6 +293,23 @@ def test_ctrl_c_leaves_a_prefix(case: Case, set_constant: SetConstant) -> None:
     assert found.configurations[0].indices.tolist() == shorter.indices.tolist()
     assert found.configurations[0].priorities.tobytes() == shorter.priorities.tobytes()
     assert found.configurations[0].radius == shorter.radius
+
+
+def test_a_wide_front_with_many_near_pairs_is_made_smaller(cut: Cut, set_constant: SetConstant) -> None:
+    cut(front=4)
+    set_constant("MOST_PAIRS", 3)
+    set_constant("RADIUS_FRONT", 4)
+    set_constant("FIRST_CAPACITY", 2)
+    for seed in range(3):
+        assert_same(Case(n=30, budget=12).make(seed))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 10, 97, 256, 1000])
+def test_scattered_numbers_are_each_there_once_and_begin_spread_out(n: int) -> None:
+    order = places.scattered(n, "cpu").tolist()
+    assert sorted(order) == list(range(n))
+    first = sorted(order[: n // 8])
+    assert all(later - earlier <= 24 for earlier, later in pairwise([0, *first, n])) or len(first) < 8
 
 
 def test_progress_ends_with_every_pick_made(cut: Cut) -> None:

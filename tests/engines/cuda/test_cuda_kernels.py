@@ -1,4 +1,4 @@
-"""Each kernel of the cuda engine against a few lines of NumPy: on a GPU where there is one, otherwise interpreted."""
+"""Each kernel of the cuda engine compared with a few lines of NumPy, on a GPU or interpreted."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -107,6 +107,7 @@ class Shaped:
         source = places.DeviceSource(x, DEVICE, is_resident=True)
         largest = float(max(np.abs(x).max(), np.abs(y).max()))
         references = shapes.DeviceReferences(y, places.DevicePoints(source, "euclidean"), 3, largest, DEVICE)
+        y = y[places.scattered(m, DEVICE).tolist()]
         self.shape, self.constants = references.shape, references.shape.constants(DEVICE)
         self.x, self.y = references.shape_of(source.rows(slice(0, n))), references.shaped[:m]
         self.squared = np.array([distances.settle(y.astype(float), row) for row in x.astype(float)])
@@ -136,7 +137,7 @@ def test_a_bound_that_is_lower_already_stays() -> None:
     assert (here(bound) == -1.0).all()
 
 
-def test_some_rows_are_tightened_by_the_references_they_have_not_passed() -> None:
+def test_rows_are_tightened_by_the_references_not_applied_yet() -> None:
     made = Shaped("as they are")
     rows = made.rng.permutation(50)[:20]
     starts = np.zeros(50, dtype=np.int32)
@@ -186,7 +187,7 @@ def test_no_reference_that_may_lower_a_priority_is_missed(layout: str, by_pick: 
     assert found <= index_pairs((made.squared - room) * scales <= height * (1 + 1e-6))
 
 
-def test_references_that_were_seen_are_passed_over_in_whole_blocks() -> None:
+def test_blocks_of_seen_references_are_skipped() -> None:
     made = Shaped("as they are")
     rows, seen = np.arange(20), np.full(20, 116, dtype=np.int32)
     if DEVICE == "cuda":
@@ -220,7 +221,7 @@ def test_each_pair_of_a_front_counts_once_if_either_may_lower_the_other(layout: 
     assert len(found) < 35 * 34 // 2
 
 
-def test_more_pairs_than_there_is_room_for_are_found_again(set_constant: SetConstant) -> None:
+def test_a_search_is_repeated_if_pairs_exceed_the_capacity(set_constant: SetConstant) -> None:
     set_constant("FIRST_CAPACITY", 3)
     made = Shaped("as they are")
     pairs = kernels.near_pairs(

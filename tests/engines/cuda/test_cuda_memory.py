@@ -1,4 +1,4 @@
-"""What the cuda engine refuses, when it pays, and how it lives within a memory that may run out."""
+"""What the cuda engine refuses, when it pays, and what happens if memory runs out."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ ROOMY = 1 << 40
 # A plan
 
 
-def test_a_pool_that_fits_is_brought_whole() -> None:
+def test_a_pool_that_fits_is_copied_to_the_device() -> None:
     assert plan_memory((1000, 512), 4, 100, ROOMY, on_device=False) == DevicePlan(DeviceSizes(), is_resident=True)
 
 
@@ -79,14 +79,14 @@ def test_more_work_is_estimated_to_take_longer_and_more_memory(
     assert engine.estimate(replace(small, beam_width=5, scores=np.ones(1_000, dtype=np.int64))).seconds > cheap.seconds
 
 
-def test_a_pool_on_the_device_takes_no_room_and_no_way_there(engine: CudaEngine) -> None:
+def test_a_pool_on_the_device_needs_no_memory_and_no_transfer(engine: CudaEngine) -> None:
     features = np.zeros((200_000, 64), dtype=np.float32)
     problem = Problem(features, features[:10], np.arange(len(features)), 100)
     there = replace(problem, pool=OnDevice(torch.from_numpy(features).to(engine.device)))
     assert engine.estimate(there).bytes == engine.estimate(problem).bytes - features.nbytes
 
 
-def test_a_pool_that_is_streamed_takes_less_room(engine: CudaEngine) -> None:
+def test_a_streamed_pool_needs_less_memory(engine: CudaEngine) -> None:
     features = np.zeros((200_000, 64), dtype=np.float32)
     problem = Problem(features, features[:10], np.arange(len(features)), 100)
     whole = engine.estimate(problem).bytes
@@ -116,7 +116,7 @@ def fail_first(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
     whole = run.solve
 
     def solve(self: Any) -> Solution:
-        tried.append(self.front)
+        tried.append(self.bounds.sizes.front)
         self._step()
         if len(tried) <= times:
             raise torch.OutOfMemoryError("there is no room")
@@ -127,7 +127,7 @@ def fail_first(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
     return tried
 
 
-def test_a_limit_is_kept_to(engine: CudaEngine, problem: Problem) -> None:
+def test_memory_stays_within_the_limit(engine: CudaEngine, problem: Problem) -> None:
     with pytest.raises(MemoryLimit, match=r"20 rows of 3 features with 9 references and picks need 18 MB .* and 1 MB"):
         engine.solve(replace(problem, memory_limit=1_000_000))
     found = engine.solve(replace(problem, memory_limit=40_000_000)).configurations[0]
@@ -135,7 +135,7 @@ def test_a_limit_is_kept_to(engine: CudaEngine, problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_where_memory_runs_out_blocks_become_smaller_and_picks_stay(
+def test_running_out_of_memory_shrinks_blocks_and_keeps_picks(
     times: int, engine: CudaEngine, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = fail_first(monkeypatch, times)
@@ -229,7 +229,7 @@ def test_rows_of_what_is_on_a_device_are_there_too() -> None:
     assert not is_on_device(Rows(np.eye(4), np.array([1])))
 
 
-def test_small_arrays_on_the_host_do_not_wake_torch() -> None:
+def test_small_arrays_on_the_host_do_not_import_torch() -> None:
     program = (
         "import sys, numpy as np, dubito\n"
         "picked = dubito.select(np.eye(9), 3, labeled=[0], strategy='coreset')\n"

@@ -1,4 +1,4 @@
-"""Points on a device, and what a beam asks of them, against NumPy: on a GPU where there is one."""
+"""Points on a device compared with NumPy, on a GPU if there is one."""
 
 from importlib import import_module
 from typing import Any
@@ -66,7 +66,7 @@ def test_distances_from_the_mean_have_the_bits_of_numpy(metric: Metric, n: int, 
         ("float64", 1e60, 0.0, False),
     ],
 )
-def test_well_placed_features_are_multiplied_as_they_are(dtype: str, scale: float, offset: float, is_raw: bool) -> None:
+def test_centered_features_are_multiplied_unchanged(dtype: str, scale: float, offset: float, is_raw: bool) -> None:
     sample = np.random.default_rng(0).standard_normal((500, 6)) * scale + offset
     shape = shapes.fit_shape(there(sample), getattr(torch, dtype), float(np.abs(sample).max()))
     assert (shape.center is None) is is_raw

@@ -1,4 +1,4 @@
-"""Steps of a beam in one kernel, and what leads from front to front, against a few lines of Python."""
+"""Steps of a beam in one thread block, compared with a few lines of Python."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -143,7 +143,7 @@ def test_a_front_stops_before_a_proposal_that_something_outside_may_come_before(
     assert_same(made, plain)
 
 
-def test_no_steps_are_made_where_none_are_asked_for(run_steps: Runner) -> None:
+def test_a_limit_of_zero_makes_no_steps(run_steps: Runner) -> None:
     plain = Beam(np.random.default_rng(3), 12, 3, n_scores=50)
     plain.step()
     plain.past.clear()
@@ -159,7 +159,7 @@ def test_every_candidate_is_picked_in_the_end_and_one_set_is_left(run_steps: Run
     assert_same(made, plain)
 
 
-def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same(run_steps: Runner) -> None:
+def test_keys_that_fall_into_one_bucket_are_searched(run_steps: Runner) -> None:
     plain = Beam(np.random.default_rng(0), 60, 2, n_scores=1000)
     # The first quarter holds everything: of four groups of sixteen one has as many as are to be listed.
     plain.start = np.arange(60)[::-1].copy()
@@ -173,7 +173,7 @@ def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same(run_st
 
 
 @pytest.mark.parametrize(("width", "n_scores", "share"), [(3, 1000, 0.002), (20, 10**6, 0.01), (32, 5, 0.05)])
-def test_a_list_that_is_too_short_is_drawn_again(width: int, n_scores: int, share: float, block_program: Any) -> None:
+def test_a_list_that_is_too_short_is_built_again(width: int, n_scores: int, share: float, block_program: Any) -> None:
     plain, limit = Beam(np.random.default_rng(width), 300, width, n_scores, share), beam.SLOTS - width + 5
     for _ in range(5):
         plain.step()
@@ -189,7 +189,7 @@ def test_a_list_that_is_too_short_is_drawn_again(width: int, n_scores: int, shar
     assert_same(made, plain)
 
 
-def test_scores_of_very_different_sizes_are_told_apart(block_program: Any) -> None:
+def test_scores_of_very_different_sizes_are_distinguished(block_program: Any) -> None:
     rng = np.random.default_rng(7)
     plain = Beam(rng, 200, 8, 3, 0.01)
     plain.gains = rng.choice([0, 1, 2, 3, 1 << 30, (1 << 30) + 1, 1 << 33, 1 << 36], 200)
@@ -200,7 +200,7 @@ def test_scores_of_very_different_sizes_are_told_apart(block_program: Any) -> No
     assert_same(made, plain)
 
 
-def test_own_picks_that_lower_most_of_the_front_are_reckoned_with(block_program: Any) -> None:
+def test_own_picks_that_lower_most_of_the_front_are_considered(block_program: Any) -> None:
     """A list of what common picks leave highest would be of candidates that no configuration proposes."""
     rng = np.random.default_rng(8)
     plain = Beam(rng, 400, 3, 1000, 0.0)
@@ -235,7 +235,7 @@ def test_there_is_no_block_without_a_gpu() -> None:
     assert beam.block_program(torch.device("cpu")) is None
 
 
-def test_a_front_that_fits_in_a_block_leaves_room_for_all_else() -> None:
+def test_the_largest_front_fits_in_shared_memory() -> None:
     for width in (2, 20, 32):
         for most in (100_000, 166_912, 232_448):
             n = beam.largest_front(most, width)

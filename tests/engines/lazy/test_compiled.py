@@ -1,4 +1,4 @@
-"""Compiled steps have the numbers of NumPy's: intervals, picks, heights and configurations."""
+"""The C extension computes the same intervals, picks, heights and configurations as NumPy."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(compiled.steps is None, reason="there was no C c
 
 
 def random_front(rng: np.random.Generator, n_rows: int, *, error: float, by_pick: bool) -> Front:
-    """Points on a coarse grid, so that many distances are level."""
+    """Points on a coarse grid, so that many distances are equal."""
     points = rng.integers(0, 6, (n_rows, 3)).astype(np.float64)
     squared = ((points[:, None] - points) ** 2).sum(axis=2)
     weights = rng.choice([0.0, 0.5, 1.0, 3.0], n_rows)
@@ -81,7 +81,7 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
         compiled.steps.pick_greedily((one,), 1, 1, 0, 1.0, False, 0.0, 0)
 
 
-def test_it_can_be_done_without() -> None:
+def test_the_c_extension_is_optional() -> None:
     code = "from dubito import native as compiled; print(compiled.steps)"
     without = os.environ | {"DUBITO_COMPILED": "0"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=without)

@@ -1,4 +1,4 @@
-"""Configurations as they are handed out."""
+"""Configurations and the tree of their picks."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def test_a_beam_without_picks_or_without_doubt_has_no_uncertainty() -> None:
     assert [each.uncertainty for each in finished_beam(doubted, nothing, np.zeros((2, 0)), np.zeros(2))] == [None, None]
 
 
-def test_paths_are_those_of_plain_lists_and_what_no_one_holds_is_dropped() -> None:
+def test_paths_equal_plain_lists_and_unused_nodes_are_dropped() -> None:
     rng, nodes = np.random.default_rng(1), Nodes()
     ends, picks = [NO_NODE] * 4, [list[int]() for _ in range(4)]
     for front in range(5):

@@ -1,4 +1,4 @@
-"""Who is first by bounds: as a plain sort has it, with and without a sample first, compiled or not."""
+"""The first candidates by bound equal those of a sort, with and without a sample and the C extension."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(LEVELS | st.floats(0.0, 2.0), max_size=40), st.integers(0, 45))
 @pytest.mark.usefixtures("way")
-def test_it_is_the_order_of_a_sort(bound: list[float], size: int) -> None:
+def test_the_first_in_order_equal_a_sort(bound: list[float], size: int) -> None:
     values = np.array(bound, dtype=np.float64)
     assert found(values, size) == by_sorting(values, size)
 
@@ -43,7 +43,7 @@ def test_it_is_the_order_of_a_sort(bound: list[float], size: int) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(LEVELS, st.booleans()), max_size=40), st.integers(0, 45))
 @pytest.mark.usefixtures("way")
-def test_of_some_alone_it_is_their_order(bounds: list[tuple[float, bool]], size: int) -> None:
+def test_the_first_of_a_subset_equal_a_sort(bounds: list[tuple[float, bool]], size: int) -> None:
     values, is_among = np.array([bound for bound, _ in bounds]), np.array([own for _, own in bounds], dtype=np.bool_)
     rows, threshold = first_in_order(values, size, np.flatnonzero(is_among))
     assert (rows.tolist(), threshold) == by_sorting(np.where(is_among, values, -1.0), size)
@@ -53,7 +53,7 @@ def test_of_some_alone_it_is_their_order(bounds: list[tuple[float, bool]], size:
 @pytest.mark.parametrize("n_levels", [1, 3, 1000, 10**9])
 @pytest.mark.parametrize("picked", [0.0, 0.5, 0.999])
 @pytest.mark.parametrize("size", [0, 1, 300, 5000])
-def test_a_sample_first_changes_nothing(n_levels: int, picked: float, size: int) -> None:
+def test_filtering_by_a_sample_changes_nothing(n_levels: int, picked: float, size: int) -> None:
     rng, n = np.random.default_rng(size), MANY * max(size, SAMPLED * SAMPLED) + 7
     bound = np.floor(rng.random(n) * n_levels)
     bound[rng.random(n) < picked] = -1.0
@@ -64,8 +64,8 @@ def test_a_sample_first_changes_nothing(n_levels: int, picked: float, size: int)
 
 @pytest.mark.parametrize("share", [0.001, 0.5, 1.0])
 @pytest.mark.usefixtures("way")
-def test_bounds_that_are_no_numbers_end_no_process(share: float) -> None:
-    """What comes of them is anybody's guess, but it comes, and is a row."""
+def test_nan_bounds_do_not_crash(share: float) -> None:
+    """The result is undefined, but it is a row."""
     rng = np.random.default_rng(3)
     bound = rng.random(40_000)
     bound[rng.random(40_000) < share] = np.nan

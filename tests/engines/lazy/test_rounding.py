@@ -1,4 +1,4 @@
-"""Every bound on rounding against fractions, at the edges of what float32 and float64 hold."""
+"""All rounding bounds, compared with exact fractions at the limits of float32 and float64."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ Edge = st.sampled_from(EDGES)
 
 
 def exact_squared(x: FloatArray, y: FloatArray) -> Fraction:
-    """Δ² without any rounding."""
+    """Δ² without rounding."""
     return sum(((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(x.tolist(), y.tolist(), strict=True)), Fraction(0))
 
 
@@ -83,7 +83,7 @@ def test_products_in_any_order_stay_within_their_slack(seed: int, edge: Any, d: 
         assert abs(Fraction(float(sizes[0])) - Fraction(float(target)) - truth) <= allowed
 
 
-def test_a_tenth_of_the_slack_would_not_do() -> None:
+def test_a_tenth_of_the_slack_is_not_enough() -> None:
     # After the first, every term is half a last digit: added one after another, each is lost.
     d = 4096
     x = np.full(d, 2.0**-12.5, dtype=np.float32)
@@ -95,7 +95,7 @@ def test_a_tenth_of_the_slack_would_not_do() -> None:
 
 
 @given(SEEDS, Edge)
-def test_a_sketch_never_says_more_than_the_distance(seed: int, edge: Any) -> None:
+def test_a_sketched_distance_is_never_larger_than_the_distance(seed: int, edge: Any) -> None:
     points = edge(np.random.default_rng(seed), (140, 160))
     plain = sketch_for(points)
     fitted = fit_sketch(plain, plain.shift(points))

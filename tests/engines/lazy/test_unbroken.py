@@ -1,4 +1,4 @@
-"""Ctrl-C waits where picks and what they leave change together, and nothing that was picked is lost."""
+"""Ctrl-C is deferred while picks and bounds change together, and no pick is lost."""
 
 import signal
 import threading
@@ -31,28 +31,28 @@ def press_in_a_block(times: int) -> DeferInterrupt:
     return held
 
 
-def test_it_is_heard_when_the_block_is_done() -> None:
+def test_an_interrupt_is_raised_at_the_end_of_the_block() -> None:
     held = press_in_a_block(1)
     assert held.is_pending
     with pytest.raises(KeyboardInterrupt):
         held.raise_if_pending()
 
 
-def test_a_second_time_is_not_kept_waiting() -> None:
+def test_a_second_interrupt_is_raised_immediately() -> None:
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         press_in_a_block(2)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_nothing_is_heard_where_nothing_was_pressed() -> None:
+def test_nothing_is_raised_without_an_interrupt() -> None:
     with DeferInterrupt() as held:
         pass
     held.raise_if_pending()
     assert not held.is_pending
 
 
-def test_a_handler_of_ones_own_is_asked() -> None:
+def test_a_custom_handler_is_called() -> None:
     described = []
     before = signal.signal(signal.SIGINT, lambda *given: described.append(given))
     try:
@@ -65,7 +65,7 @@ def test_a_handler_of_ones_own_is_asked() -> None:
     assert not held.is_pending
 
 
-def test_other_threads_leave_signals_alone() -> None:
+def test_other_threads_do_not_change_signal_handlers() -> None:
     seen = []
 
     def look() -> None:
@@ -107,7 +107,7 @@ def check_prefix(problem: Problem, found: Solution, whole: Solution) -> None:
     assert part.radius == (all_of_it.radius if n == problem.budget else all_of_it.priorities[n])
 
 
-def test_a_front_is_left_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_does_not_split_the_end_of_a_front(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of()
     whole = CpuEngine("lazy").solve(problem)
     pressed_in(FrontPicking, "priorities", monkeypatch)

@@ -1,4 +1,4 @@
-"""A real Chromium before a real server: `dubito label` in a process of its own, and people who press keys."""
+"""Fixtures: Chromium, `dubito label` in a process of its own, and users of the page."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ PATIENCE = 240_000.0
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """The browser, or a plain word on what is missing."""
+    """The browser, or an error that says what is missing."""
     driver = pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright: make page")
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
@@ -52,7 +52,7 @@ def demo(chromium: Any, serve: Callable[..., Server], tmp_path_factory: pytest.T
 
 @pytest.fixture
 def come(chromium: Any) -> Iterator[Callable[..., Person]]:
-    """Somebody opens the page in a browser of their own: `come(server, "ada")`."""
+    """A user opens the page in a browser of their own: `come(server, "ada")`."""
     contexts = []
 
     def open_page(server: Server, name: str, *, view: str = "label", **settings: Any) -> Person:

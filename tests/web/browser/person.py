@@ -1,4 +1,4 @@
-"""Somebody at the labeling page: looks, presses keys, and has an ear for whatever the browser complains of."""
+"""A user of the labeling page, who presses keys and records errors of the browser."""
 
 import re
 import time
@@ -96,4 +96,4 @@ class Person:
         """Until a model has learnt from so many labels, and the page knows; asked for: the last round may be older."""
         assert self.page.evaluate(TRAIN) == 202
         self.wait_until(lambda: int(self.standing()["model"]["labels"]) >= labels)
-        self.wait("() => /model \\d+%/.test(document.getElementById('standing').textContent)")
+        self.wait("() => /model \\d+%/.test(document.getElementById('project-status').textContent)")

@@ -1,4 +1,4 @@
-"""Which key is whose: asked of the page's own module."""
+"""The keys of classes, computed by the page's module."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def test_a_class_called_by_one_character_has_it_as_its_key(demo: Server, come: C
     assert keys_of(person, ["A", "a", "g"]) == ["a", "1", "2"]
 
 
-def test_a_class_that_is_added_moves_no_key(demo: Server, come: Callable[..., Person]) -> None:
+def test_a_new_class_changes_no_key(demo: Server, come: Callable[..., Person]) -> None:
     person = come(demo, "keys")
     classes = ["cat", "dog", "bird"]
     for name in ("2", "d", "D", "10", "x", "9", "0", "A", "a"):

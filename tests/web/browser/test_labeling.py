@@ -1,4 +1,4 @@
-"""What a person does with keys, in a real browser before `dubito label --demo`."""
+"""Labeling with keys in a real browser, with `dubito label --demo`."""
 
 import csv
 import io
@@ -11,18 +11,18 @@ from web.browser.server import Server
 Come = Callable[..., Person]
 
 
-def test_twenty_digits_are_labeled_by_keys_and_each_is_kept(demo: Server, come: Come) -> None:
+def test_twenty_digits_are_labeled_by_keys_and_each_is_stored(demo: Server, come: Come) -> None:
     ada = come(demo, "ada")
     before = ada.labeled()
     seen = ada.label(20)
     assert len(set(seen)) == 20
     assert ada.labeled() == before + 20
     assert ada.mine() == 20
-    assert "labeled" in ada.page.locator("#standing").text_content()
+    assert "labeled" in ada.page.locator("#project-status").text_content()
     assert ada.complaints == []
 
 
-def test_space_skips_and_no_label_comes_of_it(demo: Server, come: Come) -> None:
+def test_space_skips_without_a_label(demo: Server, come: Come) -> None:
     bob = come(demo, "bob")
     labeled, skipped = bob.standing()["labeled"], bob.standing()["skipped"]
     bob.press(" ")
@@ -64,7 +64,7 @@ def test_a_key_that_is_held_down_labels_once(demo: Server, come: Come) -> None:
     assert pat.mine() == 1
 
 
-def test_a_class_added_while_labeling_has_a_key_at_once(demo: Server, come: Come) -> None:
+def test_a_new_class_has_a_key_immediately(demo: Server, come: Come) -> None:
     kim = come(demo, "kim")
     kim.page.keyboard.press("+")
     kim.page.keyboard.type("smudge")
@@ -108,7 +108,7 @@ def test_two_people_are_never_shown_the_same_item(demo: Server, come: Come) -> N
     assert not {mine for mine, _ in seen} & {theirs for _, theirs in seen}
 
 
-def test_guidelines_are_written_once_and_seen_by_others_at_once(demo: Server, come: Come) -> None:
+def test_new_guidelines_are_shown_to_others_immediately(demo: Server, come: Come) -> None:
     ann, ben = come(demo, "ann"), come(demo, "ben")
     ann.page.get_by_role("button", name="Edit the guidelines").click()
     ann.page.get_by_label("Guidelines, plain text").fill("A 7 may have a bar.\n\nA 1 has none.")
@@ -135,14 +135,14 @@ def rename(person: Person, name: str) -> None:
     person.name = name
 
 
-def test_a_name_is_changed_and_stands_beside_later_labels(demo: Server, come: Come) -> None:
+def test_a_changed_name_is_stored_with_later_labels(demo: Server, come: Come) -> None:
     new = come(demo, "first-name")
     rename(new, "second name")
     new.label(2)
     assert new.mine() == 2
 
 
-def test_what_was_asked_of_one_name_is_not_labeled_by_the_next(demo: Server, come: Come) -> None:
+def test_items_of_one_annotator_are_not_labeled_by_the_next(demo: Server, come: Come) -> None:
     eve = come(demo, "eve")
     eve.shown()
     eve.page.route("**/api/next*", lambda _: None)

@@ -1,4 +1,4 @@
-"""A server that does not answer: the label waits where the person sees it, and arrives once."""
+"""A server that does not respond: the label is shown as unsaved, and arrives once."""
 
 import signal
 from collections.abc import Callable
@@ -16,14 +16,14 @@ def test_a_label_pressed_offline_waits_visibly_and_arrives_once(demo: Server, co
     shown = person.shown()
     person.page.context.set_offline(True)
     person.page.keyboard.press(person.answer())
-    person.page.wait_for_selector("#trouble:has-text('not saved yet')")
+    person.page.wait_for_selector("#unsaved:has-text('not saved yet')")
     assert person.shown() == shown
     assert person.page.evaluate(UNSENT) == 1
     person.page.keyboard.press("5")
     person.page.wait_for_timeout(1500)
     person.page.context.set_offline(False)
     person.wait("before => document.querySelector('.caption .id')?.textContent !== before", shown)
-    person.page.wait_for_selector("#trouble", state="hidden")
+    person.page.wait_for_selector("#unsaved", state="hidden")
     assert person.mine() == 1
     assert person.page.evaluate(UNSENT) == 0
     person.label(3)
@@ -35,7 +35,7 @@ def test_a_label_outlives_a_killed_server_and_a_closed_page(demo: Server, come: 
     person.label(2)
     demo.stop(signal.SIGKILL)
     person.page.keyboard.press(person.answer())
-    person.page.wait_for_selector("#trouble:has-text('not saved yet')")
+    person.page.wait_for_selector("#unsaved:has-text('not saved yet')")
     context = person.page.context
     person.page.close()
     demo.start()
@@ -47,7 +47,7 @@ def test_a_label_outlives_a_killed_server_and_a_closed_page(demo: Server, come: 
     assert later.mine() == 4
 
 
-def test_an_answer_that_got_lost_on_its_way_doubles_nothing(demo: Server, come: Come) -> None:
+def test_a_lost_response_does_not_duplicate_a_label(demo: Server, come: Come) -> None:
     person = come(demo, "lost")
     shown = person.shown()
     tries = []
@@ -89,7 +89,7 @@ def test_a_class_whose_answer_got_lost_is_sent_again_and_not_refused(demo: Serve
     assert person.page.evaluate(UNSENT) == 0
 
 
-def test_what_the_server_refuses_is_said_in_a_sentence_and_not_tried_again(demo: Server, come: Come) -> None:
+def test_a_rejected_request_is_reported_and_not_repeated(demo: Server, come: Come) -> None:
     person = come(demo, "refused")
     shown = person.shown()
     body = '{"error": "There is no class of that name; add it first."}'

@@ -41,7 +41,7 @@ def post(server: Server, path: str, body: object, method: str = "POST") -> None:
 
 @pytest.fixture(scope="module")
 def hostile(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """A table of texts, all of it written by somebody who means no good."""
+    """A table of malicious texts."""
     source: Path = tmp_path_factory.mktemp("hostile") / "texts.csv"
     with source.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

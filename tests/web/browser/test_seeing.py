@@ -1,4 +1,4 @@
-"""What is on the screen can be read, and only what has been on the screen is labeled."""
+"""Items are readable, and only visible items can be labeled."""
 
 import csv
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def test_a_key_pressed_while_a_label_is_on_its_way_labels_nothing_and_says_so(ta
     assert person.mine() == 1
 
 
-def test_what_turns_the_direction_is_shown_and_turns_nothing(table: Server, come: Come) -> None:
+def test_bidi_characters_are_shown_without_effect(table: Server, come: Come) -> None:
     post(table, "/api/classes", {"name": TURNED})
     person = come(table, "turned")
     person.shown()
@@ -96,7 +96,7 @@ def test_what_turns_the_direction_is_shown_and_turns_nothing(table: Server, come
     assert TURNED in person.standing()["classes"]
 
 
-def test_what_cannot_be_shown_is_labeled_only_if_somebody_insists(photos: Server, come: Come) -> None:
+def test_an_item_that_cannot_be_shown_is_labeled_only_after_confirmation(photos: Server, come: Come) -> None:
     person = come(photos, "ada")
     while person.page.locator(".stage .broken").count() == 0:
         person.press("1")

@@ -1,4 +1,4 @@
-"""A slip of the hand is undone, told, or without effect: in every view, and with classes that look alike."""
+"""Mistakes are undone, reported or without effect, in every view and with similar classes."""
 
 import csv
 from collections.abc import Callable
@@ -99,11 +99,11 @@ def test_backspace_where_nothing_is_undone_says_where_it_is(table: Server, come:
     dan = come(table, f"dan-{view}")
     dan.press("1")
     dan.go_to(view).page.keyboard.press("Backspace")
-    described(dan, "undo is under Label, Grid and Review")
+    described(dan, "undo works in Label, Grid and Review")
     assert dan.mine() == 1
 
 
-def test_a_screen_of_labels_is_undone_at_once_and_what_came_before_it_stays(table: Server, come: Come) -> None:
+def test_undo_removes_a_whole_screen_of_labels_and_keeps_earlier_ones(table: Server, come: Come) -> None:
     eva = come(table, "eva")
     eva.press("1")
     eva.go_to("grid").page.wait_for_selector(".tile")
@@ -120,7 +120,7 @@ def test_a_screen_of_labels_is_undone_at_once_and_what_came_before_it_stays(tabl
     assert eva.mine() == 0
 
 
-def test_after_another_label_a_screen_is_no_longer_undone_at_once(table: Server, come: Come) -> None:
+def test_after_another_label_undo_removes_single_labels(table: Server, come: Come) -> None:
     fay = come(table, "fay", view="grid")
     fay.page.wait_for_selector(".tile")
     fay.page.keyboard.press("Enter")
@@ -139,7 +139,7 @@ def test_without_classes_the_page_says_how_to_add_one(bare: Server, come: Come) 
     gil = come(bare, "gil")
     gil.shown()
     gil.page.keyboard.press("1")
-    described(gil, "press + under Label")
+    described(gil, "press + in the Label view")
     gil.page.keyboard.press("?")
     assert "There is no class yet" in gil.page.locator("dialog").text_content()
     assert "/" not in gil.page.locator("dialog dt").all_text_contents()
@@ -172,7 +172,7 @@ def test_agreement_is_called_by_the_name_that_it_has_for_so_many_people(bare: Se
         for row, name in ((1, "yes"), (2, "no")):
             for who in people:
                 say(bare, who, row, name)
-        ida.page.locator("#open-who").click()
+        ida.page.locator("#open-annotator").click()
         ida.page.wait_for_selector(f'.others:has-text("{named}")')
         assert [f"({named} " in said for said in ida.page.locator(".others p").all_text_contents()] == [True]
         ida.page.keyboard.press("Escape")

@@ -1,4 +1,4 @@
-"""Grid, map, curve and review, in a real browser before `dubito label --demo`."""
+"""Grid, map, curve and review, in a real browser with `dubito label --demo`."""
 
 from collections.abc import Callable
 from typing import Any

@@ -277,14 +277,14 @@ def watch(
     """
     from dubito.cli.inputs.pool import read_columns, reading_files
     from dubito.cli.jobs import label_studio as job
-    from dubito.cli.jobs.select import read_method
+    from dubito.cli.jobs.select import read_options
 
     plan = job.read_plan(budget, rounds, ahead, every, jump_ahead=jump_ahead)
     keeper = job.Keeper(output, skipped, force=force, classes=job.names_in(classes))
     server = job.connect(url, token_file, timeout, quiet=quiet)
     shown = job.Showing(show, prefix, local_files, document_root)
-    method = read_method(budget, strategy, {}, metric, engine, memory_limit, seed).with_model(model)
+    options = read_options(None, strategy, metric, engine, memory_limit, seed, model)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, memory_limit, quiet=quiet):
-        picker = job.read_picker(pool, shown, labeled or [], columns, method, standardize, guesses=guesses)
+        picker = job.read_picker(pool, shown, labeled or [], columns, options, standardize, guesses=guesses)
     job.watch_project(server, project, picker, plan, keeper, shown, quiet=quiet)

@@ -65,24 +65,25 @@ def select(
     """
     from dubito.cli.inputs import pool as files
     from dubito.cli.inputs import row_columns
-    from dubito.cli.inputs.features import read_when
+    from dubito.cli.inputs.features import read_when, with_scale
     from dubito.cli.inputs.pool import handle_missing, opened, read_missing, reading_files
-    from dubito.cli.inputs.row_columns import read_temperature, with_labels
+    from dubito.cli.inputs.row_columns import with_labels
     from dubito.cli.inputs.rows import read_carried, with_carried
     from dubito.cli.jobs import cluster
     from dubito.cli.jobs import select as job
     from dubito.cli.jobs.select import check_overwrites, check_sheet, check_target, finish, show_dry_run
 
     pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label)
-    target = check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
-    own = job.read_strategy_options(features, strength, beam_width, scaling)
-    method = job.read_method(budget, strategy, own, metric, engine, memory_limit, seed)
+    target = check_target(output, format, as_json, append, force, safe_csv)
+    chosen = {"features": features, "strength": strength, "beam_width": beam_width, "scaling": scaling}
+    numbers = {"spend": spend, "temperature": temperature}
+    given = job.read_options(budget, strategy, metric, engine, memory_limit, seed, model, **numbers, **chosen)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     check_overwrites(target, sheet, [pool, *sources.values(), *(labeled or []), candidates, costs, classes])
     when, how = read_when(standardize), read_missing(missing)
     rows: row_columns.Specs = {"costs": costs, "classes": classes}
-    method = method.with_limits(row_columns.read_spend(spend), row_columns.read_quotas(quota)).with_model(model)
+    quotas = row_columns.read_quotas(quota)
     columns = files.read_columns(
         id_column,
         label_column,
@@ -97,25 +98,25 @@ def select(
         others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
         others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
         cluster.refuse(target, {**others, "standardize": None if standardize == "auto" else standardize})
-        picked = cluster.pick(pool, labeled or [], sources, columns, method, where, quiet=quiet)
+        picked = cluster.pick(pool, labeled or [], sources, columns, given, where, quiet=quiet)
         finish(picked, target, quiet, labeled or [])
         return
     with job.lock_output(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labeled, sources, columns, how)
             found = row_columns.with_row_columns(job.without_earlier_picks(found, target, columns), rows, columns)
-            method = method.with_limits(method.spend, row_columns.quotas_by_index(method.quotas, found, columns))
-            found = found if model == "none" else with_labels(found, labeled or [], columns)
-            method = method.with_temperature(read_temperature(temperature, found, labeled or [], columns))
+            given["quotas"] = row_columns.quotas_by_index(quotas, found, columns)
+            if temperature == "fit" or (model != "none" and not found.doubt):
+                found = with_labels(found, labeled or [], columns)
             allowed = job.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
             found, kept = handle_missing(found, how)
             allowed = None if allowed is None else kept.positions_of(allowed)
-            method = job.with_scale(method, found, when)
+            given["standardize"] = with_scale(when, found.pool.feature_names, found.pool.features)
         if dry_run:
-            show_dry_run(found, allowed, method, as_json, quiet)
+            show_dry_run(found, allowed, given, as_json, quiet)
         else:
-            picked = with_carried(kept.restored(job.pick(found, allowed, method, quiet)), texts)
+            picked = with_carried(kept.restored(job.pick(found, allowed, given, quiet)), texts)
             if page is not None and len(picked):
                 page.write(picked, quiet=quiet)
             finish(picked, target, quiet, labeled or [])

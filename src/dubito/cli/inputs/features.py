@@ -1,18 +1,20 @@
-"""What a person should know of an experiment's features before it runs: which they are, and how they are scaled."""
+"""Notes on the features of a pool: which columns they are, how they are scaled, and which look out of place."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
 import numpy as np
 
-from dubito.cli.inputs.suspects import describe_features
 from dubito.cli.output import say
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data
-from dubito.io import Columns, open_source, split_spec
-from dubito.io.lookup import choose
-from dubito.matrix import AnyArray, Matrix, len_of
+from dubito.io import Columns, PoolFile, open_source, split_spec
+from dubito.io.lookup import choose, left_out, unused_number_columns
+from dubito.io.source import gather
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, len_of
 from dubito.request.arrays import check_choice
+from dubito.request.labels import are_labels, label_keys
 from dubito.request.scaling import describe_dominant, measure_scale
 
 # Whether features are standardized: columns of a table have units of their own, an embedding's do not.
@@ -40,6 +42,13 @@ def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
     source = open_source(path).without(columns.ignore)
     chosen = choose(source, "features", key, columns)
     return tuple(chosen) if source.is_table and source.entry(chosen[0]).ndim == 1 else ()
+
+
+def with_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> bool:
+    """Whether to standardize; a note says so if the user did not ask for it."""
+    advice = describe_scale(when, feature_names, features)
+    gather([] if advice is None else [advice])
+    return is_wanted(when, feature_names)
 
 
 def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> str | None:
@@ -100,3 +109,209 @@ def are_unequal(features: AnyArray) -> bool:
     spreads = np.asarray(features[:SAMPLED_ROWS], dtype=np.float64).std(axis=0)
     spreads = spreads[spreads > 0]
     return bool(len(spreads) and spreads.max() > UNEQUAL * np.quantile(spreads, 0.25, method="lower"))
+
+
+# Columns that became features and perhaps should not: ids, probabilities, the label in disguise, and constants.
+
+MOST_NAMED = 5
+"""Features that a note names where nothing is the matter with them."""
+MOST_ROWS, MOST_CELLS, FEWEST_ROWS = 10_000, 4_000_000, 20
+"""What columns are judged on; among fewer rows, whole numbers may well differ by chance."""
+SUM_TOLERANCE = 1e-3
+ID_NAME = re.compile(r"(?i:(^|[_\-. ])(id|ids|uid|uuid|guid)$)|[a-z](Id|ID)$")
+NUMBER_NAME = re.compile(r"(?i:(^|[_\-. ])(key|nr|no|num|number|code)$|nummer$)|[a-z](Nr|No|Key)$")
+"""Names of what tells things apart: the first say so by themselves, the others of numbers that all differ."""
+STATUS_NAME = re.compile(
+    r"(is|has|already|was)?[_\-. ]?(un)?(label|labell?ed|annotated|tagged|done|reviewed|gelabelt|annotiert)",
+    re.IGNORECASE,
+)
+MISSING_CODES = (-999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0)
+FEWEST_CODES, CODED_SHARE = 3, 0.01
+"""How many rows, and what share of them, must hold such a number."""
+STEM = re.compile(r"(.*[_\-. ]|.*?)(\d+|[^_\-. ]*)$")
+"""What columns of one kind begin with: p_ of p_cat, prob of prob12."""
+
+
+def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
+    """Which columns of a table are features, and in full those that one should look at."""
+    names = pool.feature_names
+    shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    yield f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
+    if columns.features:
+        return
+    strays = left_out(pool.source)
+    if strays:
+        yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns takes them all the same"
+    yield from _describe_suspects(pool, columns)
+
+
+def describe_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
+    """Which column of lists the features are, and the columns of numbers beside it that are none."""
+    chosen = choose(pool.source, "features", split_spec(spec)[1], columns)
+    beside = unused_number_columns(pool.source, chosen, columns)
+    if beside:
+        shown = ", ".join(beside[:MOST_NAMED]) + (", ..." if len(beside) > MOST_NAMED else "")
+        yield f"features are the lists in {chosen[0]}; left out: {shown}"
+
+
+def _describe_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
+    n_rows = min(MOST_ROWS, max(FEWEST_ROWS, MOST_CELLS // len(pool.feature_names)))
+    sample = np.asarray(pool.features[:n_rows], dtype=np.float64)
+    names = np.array(pool.feature_names)
+    constant: BoolArray = (sample == sample[:1]).all(axis=0) & (len(sample) > 1)
+    ids = looks_like_ids(names.tolist(), sample, len_of(pool.features)) & ~constant
+    if ids.any():
+        hint = f"pass --id-column {names[ids][0]}" if pool.ids is None else _ignore(names[ids])
+        described = _listed(names[ids], "looks like an id", "look like ids")
+        yield f"{described}: {hint} if so; now {'it is a feature' if ids.sum() == 1 else 'they are features'}"
+    for name in names[looks_like_status(names.tolist(), sample)].tolist():
+        yield f"{name} is 0 or 1 and may say what is labeled: call it labeled if so, or pass --ignore-columns {name}"
+    yield from _describe_missing(names.tolist(), sample, "the first " * (len(sample) < len_of(pool.features)))
+    codes = np.array([pool.source.entry(name).is_code for name in names.tolist()], dtype=np.bool_) & ~ids
+    if codes.any():
+        described = _listed(names[codes], "has", "have")
+        yield f"{described} zeros before numbers, as codes do: {_ignore(names[codes])} if they count nothing"
+    for group in probability_groups(names.tolist(), sample):
+        stem = _stem(group)
+        wanted = f"'{stem}*'" if stem else ",".join(group)
+        options = f"--probability-columns {wanted} if they are, or --ignore-columns {wanted}"
+        yield f"{', '.join(group)} look like probabilities: pass {options}"
+    labels = _labels(pool, columns, n_rows)
+    if labels is not None:
+        predictors = names[predict_perfectly(sample[labels[0]], labels[1]) & ~constant]
+        if len(predictors):
+            hint = f"if it was made from it {_ignore(predictors)}"
+            yield f"{_listed(predictors, 'predicts', 'predict')} the label perfectly: {hint}"
+    if constant.any():
+        yield f"{_listed(names[constant], 'is', 'are')} the same in every row: {_ignore(names[constant])}"
+
+
+def _listed(names: AnyArray, one: str, several: str) -> str:
+    return f"{', '.join(names.tolist())} {one if len(names) == 1 else several}"
+
+
+def _ignore(names: AnyArray) -> str:
+    return f"pass --ignore-columns {','.join(names.tolist())}"
+
+
+def looks_like_ids(names: Sequence[str], sample: FloatArray, n_rows: int) -> BoolArray:
+    """Columns that are called so, or that count the ``n_rows``: whole numbers one after another, none of them twice.
+
+    Examples
+    --------
+    >>> rows = np.arange(30.0)
+    >>> columns = [rows % 2, rows[::-1] + 7, rows * rows % 31, rows / 3]
+    >>> looks_like_ids(["user_id", "n", "clicks", "x"], np.stack(columns, axis=1), 30).tolist()
+    [True, True, False, False]
+    """
+    called = np.array([ID_NAME.search(name) is not None for name in names], dtype=np.bool_)
+    if len(sample) < FEWEST_ROWS:
+        return called
+    whole = (np.isfinite(sample) & (sample == np.round(sample))).all(axis=0)
+    whole[whole] = (np.diff(np.sort(sample[:, whole], axis=0), axis=0) > 0).all(axis=0)
+    numbered = np.array([NUMBER_NAME.search(name) is not None for name in names], dtype=np.bool_)
+    counts = np.zeros(len(names), dtype=np.bool_)
+    counts[whole] = np.ptp(sample[:, whole], axis=0) < n_rows
+    return np.asarray(called | (whole & (counts | numbered)))
+
+
+def looks_like_status(names: Sequence[str], sample: FloatArray) -> BoolArray:
+    """Columns of 0 and 1, both of them, with a name such as ``annotated``.
+
+    Examples
+    --------
+    >>> both = np.array([0.0, 1.0, 1.0])
+    >>> looks_like_status(["done", "is_annotated", "male"], np.stack([both] * 3, axis=1)).tolist()
+    [True, True, False]
+    """
+    called = np.array([STATUS_NAME.fullmatch(name) is not None for name in names], dtype=np.bool_)
+    is_0, is_1 = sample == 0, sample == 1
+    return np.asarray(called & (is_0 | is_1).all(axis=0) & is_0.any(axis=0) & is_1.any(axis=0))
+
+
+def _describe_missing(names: Sequence[str], sample: FloatArray, which: str) -> Iterator[str]:
+    for name, values in zip(names, sample.T, strict=True):
+        for code in codes_for_missing(values):
+            n = int((values == code).sum())
+            yield (
+                f"{name} is {code:g} in {n} of {which}{len(values)} rows, far from all else, as if that meant missing: "
+                "leave those cells empty and pass --missing median or --missing drop if so; now it is a number"
+            )
+
+
+def codes_for_missing(values: FloatArray) -> list[float]:
+    """Numbers such as -999 that are there often and lie farther from the rest than the rest is wide.
+
+    Examples
+    --------
+    >>> codes_for_missing(np.array([0.5, 3.5, -999.0, -999.0, -999.0])), codes_for_missing(np.arange(2000.0) % 1000)
+    ([-999.0], [])
+    """
+    known = values[np.isfinite(values)]
+    rest = known[~np.isin(known, MISSING_CODES)]
+    if not len(rest):
+        return []
+    low, high = float(rest.min()), float(rest.max())
+    far = [code for code in MISSING_CODES if max(low - code, code - high) > high - low]
+    least = max(FEWEST_CODES, CODED_SHARE * len(values))
+    return [code for code in far if low < high and (known == code).sum() >= least]
+
+
+def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[str]]:
+    """Columns of one beginning, or all that are from 0 to 1, that sum to 1 in every row.
+
+    Examples
+    --------
+    >>> probability_groups(["x", "p_a", "p_b"], np.array([[5.0, 0.25, 0.75], [3.0, 0.5, 0.5]]))
+    [['p_a', 'p_b']]
+    """
+    within = np.flatnonzero(((sample >= 0) & (sample <= 1)).all(axis=0) & (sample != np.round(sample)).any(axis=0))
+    groups: dict[str, list[int]] = {}
+    for place in within.tolist():
+        match = STEM.fullmatch(names[place])
+        groups.setdefault(match.group(1) if match else "", []).append(place)
+    found = [group for group in groups.values() if _sum_to_one(sample, group)]
+    if not found and _sum_to_one(sample, within.tolist()):
+        found = [within.tolist()]
+    return [[names[place] for place in group] for group in found]
+
+
+def _sum_to_one(sample: FloatArray, places: list[int]) -> bool:
+    return len(places) > 1 and bool((np.abs(sample[:, places].sum(axis=1) - 1) <= SUM_TOLERANCE).all())
+
+
+def _stem(names: Sequence[str]) -> str:
+    stems = {match.group(1) for name in names if (match := STEM.fullmatch(name))}
+    return stems.pop() if len(stems) == 1 else ""
+
+
+def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:
+    """Columns by which the label is known: by a class for each of few values, or by thresholds between classes.
+
+    Examples
+    --------
+    >>> labels = np.repeat([0, 1, 2], 10)
+    >>> code, noise = (2 - labels).astype(float), np.arange(30) % 7.0
+    >>> predict_perfectly(np.stack([code, noise], axis=1), labels).tolist()
+    [True, False]
+    """
+    n_classes = len(np.unique(labels))
+    if len(labels) < FEWEST_ROWS or n_classes < 2:
+        return np.zeros(sample.shape[1], dtype=np.bool_)
+    order = np.argsort(sample, axis=0, kind="stable")
+    values, theirs = np.take_along_axis(sample, order, axis=0), labels[order]
+    same_value, same_label = values[1:] == values[:-1], theirs[1:] == theirs[:-1]
+    decides = ~(same_value & ~same_label).any(axis=0)
+    by_threshold = (~same_label).sum(axis=0) == n_classes - 1
+    few_values = (~same_value).sum(axis=0) + 1 <= len(labels) // 5
+    return np.asarray(decides & (by_threshold | few_values))
+
+
+def _labels(pool: PoolFile, columns: Columns, n_rows: int) -> tuple[IntArray, IntArray] | None:
+    """The first rows that have a label, and a number for each of their labels."""
+    found = pool.labels(columns)
+    if found is None:
+        return None
+    values = found[1]
+    rows = np.flatnonzero(are_labels(pool.source.path, values[:n_rows], columns.no_label))
+    return rows, np.unique(label_keys(values[rows]), return_inverse=True)[1].astype(np.int64)

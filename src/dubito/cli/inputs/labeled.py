@@ -28,7 +28,7 @@ from dubito.io import Columns, PoolFile, find_array, open_source, read_array, sp
 from dubito.io.lookup import usual_name
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
 from dubito.request.arrays import unlike_features
-from dubito.request.columns import LABELED, ROW, usual
+from dubito.request.columns import LABELED, usual
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows
 
@@ -120,8 +120,7 @@ NO_ROWS = LabeledInputs(np.empty(0, dtype=np.int64))
 
 def read_labeled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> LabeledInputs:
     """Read one file: rows by id or index, row numbers, a mask, or features."""
-    path, key = split_spec(spec)
-    table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
+    table = read_table(spec, columns, pool)
     if table is None or not can_name_rows(table, pool, columns):
         return read_unnamed(spec, table, pool, columns, note)
     elsewhere = pool.source.is_table and columns.label in pool.source.names
@@ -227,13 +226,10 @@ def all_rows_except(pool: PoolFile, free: IntArray) -> LabeledInputs:
 
 def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns, note: Note) -> LabeledInputs:
     """Rows of the pool file with a label; if all rows have one, ``rows_named`` decides."""
-    source, n = pool.source, len_of(pool.features)
-    name = columns.label if columns.label in source.names else usual_name(source, "labels")
-    if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
+    found, source, n = pool.labels(columns), pool.source, len_of(pool.features)
+    if found is None:
         return NO_ROWS
-    values = source.entry(name).values()
-    if len(values) != n:
-        return NO_ROWS  # An archive may hold the names of the classes instead.
+    name, values = found
     rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
     if len(rows) == n and rows_named is not NO_ROWS:
         note(f"{source.path}: every row has one of {name}; those named as labeled count as such.")

@@ -12,9 +12,9 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
+from dubito.cli.inputs.features import describe_features, describe_vectors
 from dubito.cli.inputs.labeled import LabeledInputs, own_labels, own_rows, read_labeled
 from dubito.cli.inputs.rows import Note
-from dubito.cli.inputs.suspects import describe_features, describe_vectors
 from dubito.cli.output import name_files_in_errors, say
 from dubito.core.problem import Configuration, Selection
 from dubito.doubt.reading import refuse_stray, two_sources
@@ -60,7 +60,7 @@ class Inputs:
 
     pool: PoolFile
     labeled: LabeledInputs
-    doubt: Mapping[DoubtRole, AnyArray]
+    doubt: Mapping[str, AnyArray]
     """At most one source of doubt, by its argument's name."""
     files: Mapping[str, str]
     """The file that each argument came from, for error messages."""
@@ -106,7 +106,8 @@ def read_inputs(
     check_ignored([pool, *given.values(), *(labeled or [])], columns)
     pool_file = read_pool(pool, columns=columns)
     source = read_doubt_source(pool_file, given, columns, note, missing)
-    files: dict[str, str] = {role: given.get(role, pool) for role in source}
+    files: dict[str, str] = dict.fromkeys(source, pool)
+    files |= {str(role): spec for role, spec in given.items()}
     files |= {"pool": pool, "labeled": ", ".join(labeled or [pool])}
     if pool_file.feature_names:
         gather(list(describe_features(pool_file, columns)))
@@ -133,7 +134,7 @@ def read_all_labeled(pool: PoolFile, specs: Sequence[str], columns: Columns, not
 
 def read_doubt_source(
     pool: PoolFile, given: Mapping[DoubtRole, str], columns: Columns, note: Note, missing: Missing | None = None
-) -> dict[DoubtRole, AnyArray]:
+) -> dict[str, AnyArray]:
     """The doubt from the file named, reordered to match the pool, or from the pool file."""
     for role, spec in given.items():
         rows = read_rows(spec, role, columns=columns)

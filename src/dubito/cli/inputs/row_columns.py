@@ -11,18 +11,15 @@ import numpy as np
 
 from dubito.cli.inputs.pool import Inputs, in_pool_order, note
 from dubito.cli.inputs.rows import NameTable, can_name_rows, named_rows, read_table
-from dubito.cli.output import name_files_in_errors
 from dubito.core.constraints import some_classes
-from dubito.doubt.reading import check_logits, check_temperature
-from dubito.doubt.temperature import fit_temperature
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, option_of
 from dubito.io import Columns, PoolFile, RowsFile, open_source, split_spec
-from dubito.io.lookup import choose, find_names, index_columns, usual_name
+from dubito.io.lookup import choose, find_names, index_columns
 from dubito.io.opening import OPENERS
 from dubito.io.source import Source, suffix_of, whole
 from dubito.matrix import AnyArray, IntArray, len_of
-from dubito.request.arrays import check_real, read_number
-from dubito.request.columns import IDS, ROW, usual
+from dubito.request.arrays import read_number
+from dubito.request.columns import IDS, usual
 from dubito.request.ids import text_key
 from dubito.request.labels import WHOLE, are_labels, label_keys
 
@@ -49,14 +46,12 @@ def claimed(specs: Specs) -> list[str]:
     return [spec for spec in specs.values() if spec is not None and not is_file(spec)]
 
 
-def read_row_columns(specs: Specs, pool: PoolFile, columns: Columns) -> dict[str, AnyArray]:
-    """Read costs and classes, reordered to match the pool."""
-    return {role: _read(role, spec, pool, columns) for role, spec in specs.items() if spec is not None}
-
-
 def with_row_columns(found: Inputs, specs: Specs, columns: Columns) -> Inputs:
-    given = {role: spec if is_file(spec) else f"{found.files['pool']}::{spec}" for role, spec in specs.items() if spec}
-    return replace(found, row_values=read_row_columns(specs, found.pool, columns), files={**found.files, **given})
+    """Add costs and classes, reordered to match the pool."""
+    given = {role: spec for role, spec in specs.items() if spec is not None}
+    values = {role: _read(role, spec, found.pool, columns) for role, spec in given.items()}
+    files = {role: spec if is_file(spec) else f"{found.files['pool']}::{spec}" for role, spec in given.items()}
+    return replace(found, row_values=values, files={**found.files, **files})
 
 
 def _read(role: str, spec: str, pool: PoolFile, columns: Columns) -> AnyArray:
@@ -90,10 +85,6 @@ def _values(role: str, source: Source, name: str) -> AnyArray:
     if entry.content != "numbers":
         raise InvalidData(f"{which} is {entry.summary}, but {role} are numbers.")
     return whole(entry.read())
-
-
-def read_spend(text: str | None) -> float | None:
-    return None if text is None else check_real("spend", read_number(text), least=0.0)
 
 
 def read_quotas(texts: Sequence[str] | None) -> object:
@@ -159,8 +150,8 @@ MAX_SIMILAR = 5
 
 
 def with_labels(found: Inputs, specs: Sequence[str], columns: Columns) -> Inputs:
-    """Add the label of every labeled row, unless the user supplied a model's predictions."""
-    if found.doubt or not len(found.labeled.rows):
+    """Add the label of every labeled row."""
+    if not len(found.labeled.rows):
         return found
     labels = read_labels(found.pool, specs, columns)
     note_similar_classes(labels.values())
@@ -183,8 +174,9 @@ def labels_argument(found: Inputs) -> AnyArray | None:
     """The ``labels`` argument of `dubito.select`, aligned with its ``labeled`` argument; None without labels."""
     if not found.labels:
         return None
-    rows = np.arange(len_of(found.pool.features)) if not found.labeled.foreign else found.labeled.rows
-    n_foreign = sum(map(len_of, found.labeled.foreign))
+    foreign = found.labeled.foreign
+    rows = found.labeled.rows if foreign else np.arange(len_of(found.pool.features))
+    n_foreign = sum(map(len_of, foreign))
     values = np.full(n_foreign + len(rows), None, dtype=object)
     values[n_foreign:] = [found.labels.get(row) for row in rows.tolist()]
     return values
@@ -202,8 +194,7 @@ def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[
     """The label of every labeled row, from the pool's file and the tables in ``specs``; raises if they disagree."""
     found = _own(pool, columns)
     for spec in specs:
-        path, key = split_spec(spec)
-        table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
+        table = read_table(spec, columns, pool)
         if table is None or not can_name_rows(table, pool, columns):
             continue
         labels_here = _of_table(table, pool, columns)
@@ -223,15 +214,12 @@ def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, S
 
 
 def _own(pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
-    source = pool.source
-    name = columns.label if columns.label in source.names else usual_name(source, "labels")
-    if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
+    found = pool.labels(columns)
+    if found is None:
         return {}
-    values: AnyArray = source.entry(name).values()
-    if len(values) != len_of(pool.features):
-        return {}
-    rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
-    return _sourced_labels(rows, values[rows], source.path, name)
+    (name, values), path = found, pool.source.path
+    rows = np.flatnonzero(are_labels(f"{path} ({name})", values, columns.no_label))
+    return _sourced_labels(rows, values[rows], path, name)
 
 
 def _sourced_labels(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, SourcedLabel]:
@@ -262,27 +250,3 @@ def _or_leave_out(one: SourcedLabel, other: SourcedLabel, pool: PoolFile) -> str
     if one.column == other.column:
         return f", or take {one.column} out of {one.path}"
     return f", or pass --ignore-columns {one.column}"
-
-
-# ``--temperature``: a number, or fitted on the labels.
-
-
-def read_temperature(text: str | None, found: Inputs, labeled: Sequence[str], columns: Columns) -> float | None:
-    """The temperature for the logits; a note reports a fitted one."""
-    if text is None:
-        return None
-    number = check_temperature(read_number(text))
-    if number is not None:
-        return number
-    if "logits" not in found.doubt:
-        raise InvalidArgument("needs logits", argument="temperature", value=text, hint="pass --logits FILE.")
-    labels = read_labels(found.pool, labeled, columns)
-    if not labels:
-        hint = "fill in a column label, in the pool or in a table for --labeled, or pass a number."
-        problem = "needs the classes of labeled rows of the pool"
-        raise InvalidArgument(problem, argument="temperature", value=text, hint=hint)
-    with name_files_in_errors(found.files, found.describe_row):
-        logits, rows = check_logits(found.doubt["logits"], len_of(found.pool.features)), np.array(list(labels))
-        value, remark = fit_temperature(logits[rows], np.array(list(labels.values())))
-    note(f"temperature {value:.4g}, fitted on {len(rows)} labeled rows" if remark is None else remark)
-    return value

@@ -217,15 +217,18 @@ def could_be_labels(values: AnyArray) -> bool:
     return 0 < len(set(keys)) <= max(MANY_CLASSES, len(keys) // 2)
 
 
-def read_table(path: str, only_column: str, columns: Columns) -> NameTable | None:
-    """Read a file as a table of names; None for arrays without names.
+def read_table(spec: str, columns: Columns, pool: PoolFile | None = None) -> NameTable | None:
+    """Read a file as a table of names; None for arrays without names, and for ``path::key``.
 
-    ``only_column`` is the column name given to the lines of a ``.txt`` file.
+    The lines of a ``.txt`` file are ids if the pool has ids, else row numbers.
     """
-    suffix = suffix_of(path)
-    if suffix == ".txt":
+    path, key = split_spec(spec)
+    if key is not None:
+        return None
+    if suffix_of(path) == ".txt":
         with reading(path), open(path, encoding="utf-8-sig") as file:
             lines = [line.strip() for line in file if line.strip()]
+        only_column = ROW if pool is None or pool.ids is None else "id"
         return NameTable(path, {only_column: lambda: np.array(lines, dtype=np.str_)}, is_list=True)
     source = open_source(path).without(columns.ignore)
     return table_of_source(source, columns)
@@ -357,14 +360,13 @@ def note_order(spec: str, array: Matrix, pool: PoolFile, note: Note) -> None:
 
 
 def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note) -> IntArray:
-    path, key = split_spec(spec)
-    table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
+    table = read_table(spec, columns, pool)
     mask = None if table is None else usual(table.header, CANDIDATES)
     rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.booleans(mask))
     if table is not None and rows is not None:
         note_numbers(table, pool, columns, note)
         if mask is None and len(table.header) > 1:
-            note(f"{path}: {len(rows)} rows, no column candidates: all may be picked.")
+            note(f"{table.path}: {len(rows)} rows, no column candidates: all may be picked.")
         return np.unique(rows)
     if table is not None and mask is None:
         named = table.id_column(columns.id)
@@ -416,7 +418,7 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
     if len(outside):
         problem = f"{path} holds row {outside[0]} among its picks, and the pool has {n_pool} rows"
         raise InvalidData(problem, hint="pass the pool it was picked from.")
-    table = None if path.endswith(".npy") else read_table(path, ROW, columns)
+    table = None if path.endswith(".npy") else read_table(path, columns)
     column = None if table is None else table.id_column(None)
     if table is None or column is None or pool.names.ids is None:
         return rows
@@ -430,7 +432,7 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
 
 def read_outcomes(path: str, pool: PoolFile, columns: Columns) -> tuple[IntArray, BoolArray]:
     """The checked rows, and whether the model was wrong on each, from a table with a column ``wrong``."""
-    table = read_table(path, ROW, columns)
+    table = read_table(path, columns)
     if table is None or "wrong" not in table.header:
         raise MissingFile(f"{path} has no column wrong; pass a table with an id or index, and 0 or 1 in wrong.")
     rows = named_rows(table, pool, columns)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dubito.api import select
 from dubito.cli.inputs.pool import DoubtSpecs
-from dubito.cli.jobs.select import Method, Target
+from dubito.cli.jobs.select import Target
 from dubito.cli.output import Bar, say
 from dubito.core.problem import Interrupted, Selection
 from dubito.doubt.reading import two_sources
@@ -63,7 +63,7 @@ def pick(
     labeled: Sequence[str],
     sources: DoubtSpecs,
     columns: Columns,
-    method: Method,
+    options: Mapping[str, Any],
     where: Where,
     *,
     quiet: bool,
@@ -83,12 +83,12 @@ def pick(
         try:
             return select(
                 shards,
-                method.budget,
+                options["budget"],
                 labeled=rows,
-                strategy=method.strategy,
-                metric=method.metric,
+                strategy=options["strategy"],
+                metric=options["metric"],
                 engine="cluster",
-                seed=method.seed,
+                seed=options["seed"],
                 progress=bar,
             )
         except Interrupted as stopped:

@@ -1,9 +1,10 @@
 """What ``dubito label-studio`` does once its options are read."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from dubito.cli.inputs.features import is_wanted, read_when
 from dubito.cli.inputs.pool import Inputs, read_inputs
 from dubito.cli.inputs.row_columns import note_similar_classes, read_labels
 from dubito.cli.inputs.rows import read_carried
-from dubito.cli.jobs.select import Method
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
 from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, items_of, read_items, refuse_unknown
@@ -167,7 +167,7 @@ def read_picker(
     shown: Showing,
     labeled: Sequence[str],
     columns: Columns,
-    method: Method,
+    options: Mapping[str, Any],
     standardize: str,
     *,
     guesses: bool,
@@ -181,14 +181,9 @@ def read_picker(
         items,
         {items[row].name: label for row, label in labels.items()},
         found.labeled.rows.tolist(),
-        model=method.model,
         guess=guesses,
-        strategy=method.strategy,
-        metric=method.metric,
         standardize=is_wanted(read_when(standardize), found.pool.feature_names),
-        engine=method.engine,
-        memory_limit=method.memory_limit,
-        seed=method.seed,
+        **options,
     )
 
 

@@ -8,21 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from dubito.api import forecast, select
-from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
-from dubito.cli.inputs.features import When, describe_scale, is_wanted
+from dubito.arguments import build_request, check_points
 from dubito.cli.inputs.labeled import LabeledInputs
 from dubito.cli.inputs.pool import Inputs, note
 from dubito.cli.inputs.row_columns import labels_argument
 from dubito.cli.inputs.rows import own_candidates, picture_folders, read_candidate_rows, read_earlier
 from dubito.cli.output import Bar, Stopped, name_files_in_errors, put, say, write_data
-from dubito.core.constraints import Limits
 from dubito.core.problem import Interrupted, Metric, Progress, Request, Selection
-from dubito.doubt.reading import Sources
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
 from dubito.io import (
     FORMATS,
@@ -38,12 +35,11 @@ from dubito.io import (
 )
 from dubito.io.cells import is_formula
 from dubito.io.durable import file_lock
-from dubito.io.lookup import DOUBT_ROLES
 from dubito.io.source import suffix_of
-from dubito.matrix import BoolArray, IntArray, len_of
+from dubito.matrix import IntArray, len_of
 from dubito.models.estimators import find_model
 from dubito.models.fit import NO_MODEL
-from dubito.request.arrays import check_choice, check_integer, check_memory_limit, read_number
+from dubito.request.arrays import check_choice, check_integer, check_memory_limit, check_real, read_number
 from dubito.request.labels import EMPTY
 from dubito.request.rows import check_candidates
 from dubito.strategies import Strategy, build_strategy, configure_strategy
@@ -63,14 +59,14 @@ class Target:
     safe_csv: bool = False
     """Whether to put an apostrophe before text that a spreadsheet would read as a formula."""
 
-    def for_spreadsheets(self, wanted: bool | None) -> "Target":
-        """Escape formulas as asked, or in CSV files by default: people open them in spreadsheets."""
-        is_file = self.path is not None and self.format == "csv"
-        return replace(self, safe_csv=is_file if wanted is None else wanted)
 
+def check_target(
+    output: str | None, format: str | None, as_json: bool, append: bool, force: bool, safe_csv: bool | None = None
+) -> Target:
+    """Raise if the output could not be written, before anything is computed.
 
-def check_target(output: str | None, format: str | None, as_json: bool, append: bool, force: bool) -> Target:
-    """Raise if the output could not be written, before anything is computed."""
+    Formulas are escaped as asked, or in CSV files by default: people open them in spreadsheets.
+    """
     if as_json and format not in (None, "json"):
         raise InvalidArgument(f"--json and --format {format} disagree", hint="pass one of them.")
     path = None if output == "-" else output
@@ -81,7 +77,7 @@ def check_target(output: str | None, format: str | None, as_json: bool, append: 
         chosen = output_format("stdout", wanted or "csv")
         if chosen in BINARY and sys.stdout.isatty():
             raise InvalidArgument("is not for a terminal", argument="format", value=chosen, hint="pass -o FILE.")
-        return Target(None, chosen, append, force)
+        return Target(None, chosen, append, force, bool(safe_csv))
     chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
     if suffix in FORMATS and suffix != chosen:
         asked = "--json" if as_json else f"--format {chosen}"
@@ -98,7 +94,7 @@ def check_target(output: str | None, format: str | None, as_json: bool, append: 
         raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
-    return Target(path, chosen, append, force)
+    return Target(path, chosen, append, force, chosen == "csv" if safe_csv is None else safe_csv)
 
 
 def check_overwrites(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
@@ -165,73 +161,42 @@ def write(selection: Selection, target: Target) -> None:
         save_selection(selection, target.path, format=target.format, **more)
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """The options that say how to pick."""
-
-    budget: int
-    strategy: Strategy
-    metric: Metric
-    engine: str
-    memory_limit: int | None
-    seed: int
-    standardize: bool = False
-    spend: float | None = None
-    quotas: object = None
-    temperature: float | None = None
-    model: str = NO_MODEL
-
-    def with_limits(self, spend: float | None, quotas: object) -> "Method":
-        return replace(self, spend=spend, quotas=quotas)
-
-    def with_temperature(self, temperature: float | None) -> "Method":
-        return replace(self, temperature=temperature)
-
-    def with_model(self, model: str) -> "Method":
-        if model != NO_MODEL:
-            find_model(model)
-        return replace(self, model=model)
-
-    def limits(self, found: Inputs) -> Limits:
-        return Limits(found.row_values.get("costs"), self.spend, self.quotas, found.row_values.get("classes"))
-
-
-def read_strategy_options(
-    features: str | None, strength: str | None, beam_width: str | None, scaling: str | None
-) -> dict[str, object]:
-    """The strategy options that were given on the command line."""
-    numbers = {"strength": strength, "beam_width": beam_width}
-    read = {name: None if text is None else read_number(text) for name, text in numbers.items()}
-    given: dict[str, object] = {**read, "scaling": scaling, "features": features}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def read_method(
-    budget: str,
+def read_options(
+    budget: str | None,
     strategy: str,
-    own: Mapping[str, object],
     metric: str,
     engine: str,
     memory_limit: str | None,
     seed: str,
-) -> Method:
-    return Method(
-        check_integer("budget", read_number(budget), least=1),
-        build_strategy(strategy, own),
-        check_choice("metric", metric, get_args(Metric)),
-        engine,
-        check_memory_limit(memory_limit),
-        check_integer("seed", read_number(seed), least=0),
-    )
+    model: str,
+    *,
+    spend: str | None = None,
+    temperature: str | None = None,
+    **own: str | None,
+) -> dict[str, Any]:
+    """The arguments of `dubito.select` that need no file, checked before any file is read.
 
-
-def with_scale(method: Method, found: Inputs, when: When) -> Method:
-    """Decide whether to standardize the features; print a note if the user did not ask for it."""
-    names = found.pool.feature_names
-    advice = describe_scale(when, names, found.pool.features)
-    if advice is not None:
-        note(advice)
-    return replace(method, standardize=is_wanted(when, names))
+    ``own`` are options of the strategy. What was not given is left out, except for the strategy and the model.
+    """
+    numbers = {name: own[name] for name in ("strength", "beam_width") if name in own}
+    given: dict[str, object] = {
+        **own,
+        **{name: None if text is None else read_number(text) for name, text in numbers.items()},
+    }
+    if model != NO_MODEL:
+        find_model(model)
+    options: dict[str, Any] = {
+        "budget": None if budget is None else check_integer("budget", read_number(budget), least=1),
+        "strategy": build_strategy(strategy, {name: value for name, value in given.items() if value is not None}),
+        "metric": check_choice("metric", metric, get_args(Metric)),
+        "engine": engine,
+        "memory_limit": check_memory_limit(memory_limit),
+        "seed": check_integer("seed", read_number(seed), least=0),
+        "model": model,
+        "spend": None if spend is None else check_real("spend", read_number(spend), least=0.0),
+        "temperature": None if temperature is None else read_number(temperature),
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @contextmanager
@@ -254,7 +219,6 @@ def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> In
 
 def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
     """Rows that may be picked, or None for all unlabeled rows."""
-    n_pool = len_of(found.pool.features)
     with name_files_in_errors({"candidates": spec or found.files["pool"]}):
         if spec is None:
             wanted = own_candidates(found.pool, columns, note)
@@ -262,54 +226,41 @@ def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArr
             wanted = read_candidate_rows(spec, found.pool, columns, note)
     if found.labeled.foreign and len(found.labeled.rows):
         # select() excludes labeled rows that are given as row numbers, but not those given as features.
-        return check_candidates(wanted, n_pool, found.labeled.rows)
+        return check_candidates(wanted, len_of(found.pool.features), found.labeled.rows)
     return wanted
 
 
-def pick(found: Inputs, allowed: IntArray | None, method: Method, quiet: bool) -> Selection:
+def pick(found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], quiet: bool) -> Selection:
     """Select with a progress bar; return the picks so far after Ctrl-C."""
     with Bar("picking", quiet=quiet) as bar:
         try:
-            selection = call_select(found, allowed, method, bar)
+            selection = call_select(found, allowed, options, bar)
         except Interrupted as stopped:
             selection = stopped.selection
     ids = found.pool.ids
     return selection if ids is None else replace(selection, ids=ids[selection.indices])
 
 
-def call_select(found: Inputs, allowed: IntArray | None, method: Method, progress: Progress | None = None) -> Selection:
+def call_select(
+    found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], progress: Progress | None = None
+) -> Selection:
     """Call `dubito.select` with the contents of the files; errors name the file."""
-    limits = method.limits(found)
     with name_files_in_errors(found.files, found.describe_row):
-        return select(
-            found.pool.features,
-            method.budget,
-            labeled=found.labeled.argument(found.pool.features),
-            probabilities=found.doubt.get("probabilities"),
-            logits=found.doubt.get("logits"),
-            doubt=found.doubt.get("doubt"),
-            temperature=method.temperature,
-            labels=labels_argument(found),
-            model=method.model,
-            no_label=EMPTY,
-            strategy=method.strategy,
-            candidates=candidates_of(found, allowed),
-            costs=limits.costs,
-            spend=method.spend,
-            quotas=limits.quotas,
-            classes=limits.classes,
-            metric=method.metric,
-            standardize=method.standardize,
-            engine=method.engine,
-            memory_limit=method.memory_limit,
-            seed=method.seed,
-            progress=progress,
-        )
+        return select(found.pool.features, **options, **arguments_of(found, allowed), progress=progress)
 
 
-def candidates_of(found: Inputs, allowed: IntArray | None) -> BoolArray | None:
-    """The allowed rows as a mask, because row numbers could be mistaken for ids."""
-    return None if allowed is None else np.isin(np.arange(len_of(found.pool.features)), allowed)
+def arguments_of(found: Inputs, allowed: IntArray | None) -> dict[str, Any]:
+    """The arguments of `dubito.select` that come from files, besides the features."""
+    features = found.pool.features
+    return {
+        "labeled": found.labeled.argument(features),
+        "labels": labels_argument(found),
+        "no_label": EMPTY,
+        # A mask, because row numbers could be mistaken for ids.
+        "candidates": None if allowed is None else np.isin(np.arange(len_of(features)), allowed),
+        **found.doubt,
+        **found.row_values,
+    }
 
 
 # ``dubito select --dry-run``: everything except picking.
@@ -333,10 +284,15 @@ class DryRunFacts:
     """Shown on stderr and in the JSON output."""
 
 
-def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool, quiet: bool) -> None:
+def show_dry_run(
+    found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], as_json: bool, quiet: bool
+) -> None:
     with name_files_in_errors(found.files, found.describe_row):
-        strategy = configure_strategy(method.strategy, method.engine)
-        facts = asdict(estimate_run(strategy, read_request(found, allowed, method)))
+        given = {**options, **arguments_of(found, allowed)}
+        strategy = configure_strategy(given.pop("strategy"), given["engine"])
+        metric, standardize = given.pop("metric"), given.pop("standardize", None)
+        points = check_points(found.pool.features, given["labeled"], metric, None, standardize)
+        facts = asdict(estimate_run(strategy, build_request(points, strategy, **given)))
     for text in facts["notes"]:
         say(text, quiet=quiet)
     if as_json:
@@ -345,19 +301,6 @@ def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_jso
         del facts["notes"]
         for name, value in facts.items():
             put([f"{name:<12}{'none' if value is None else value}"])
-
-
-def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Request:
-    """The request that `dubito.select` would run, after all of its checks."""
-    features = found.pool.features
-    terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
-    named = found.labeled.argument(features)
-    points = check_points(features, named, method.metric)
-    probabilities, logits, doubt = map(found.doubt.get, DOUBT_ROLES)
-    doubts = Sources(probabilities, logits, doubt, method.temperature, labels_argument(found), named)
-    wanted = ModelChoice(method.model, EMPTY)
-    points, doubts, limits = with_model(points, doubts, method.limits(found), method.strategy, wanted, terms.seed)
-    return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts, limits=limits)
 
 
 def estimate_run(strategy: Strategy, request: Request) -> DryRunFacts:

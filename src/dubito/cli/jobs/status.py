@@ -63,7 +63,7 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
         "in_doubt": found.in_doubt,
         "covered": found.covered,
         "notes": list(found.fitted.notes),
-        "advice": found.advice(),
+        "advice": found.advice().text,
     }
 
 
@@ -74,7 +74,7 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
         return
     ranked = sorted(found.counts.items(), key=lambda each: -each[1])
     shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
-    lines = [f"labeled    {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
+    lines = [f"labeled     {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
     lines.append(f"model       {found.fitted.described()}")
     if found.foreseen is not None:
         lines.append(f"last batch  {found.foreseen} named right before the model had seen them")
@@ -83,4 +83,4 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
         lines.append(
             f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
         )
-    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice()}"])
+    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])

@@ -11,7 +11,7 @@ import torch
 
 from dubito.core.problem import Problem
 from dubito.engines.cuda.memory import DeviceSizes
-from dubito.engines.cuda.points import DevicePoints, DeviceReferences, Tensor, spread_out, to_device
+from dubito.engines.cuda.points import DevicePoints, DeviceReferences, Tensor, to_device
 from dubito.engines.cuda.programs.exact import lower_priorities
 from dubito.engines.cuda.programs.pairs import near_pairs, tighten
 from dubito.engines.lazy.front import Threshold
@@ -19,8 +19,8 @@ from dubito.matrix import IntArray, blocks
 
 FULL_PAIRS = 1e9
 """Up to this number of candidate-reference pairs, all references are applied to the first bounds."""
-ANCHORS = 256
-"""Number of references that are applied to the first bounds otherwise."""
+ANCHORS, SOME = 256, 4096
+"""Number of references that are applied to the first bounds otherwise, and then to candidates that may come first."""
 
 
 class DeviceBounds:
@@ -68,13 +68,11 @@ class DeviceBounds:
                 # The only reference is a pick, whose weight scales the distances. With weight 0, a priority is 0.
                 weights = (weights > 0.0) * weights[rows]
         count = self.references.count
-        is_full = len(self.value) * count <= FULL_PAIRS
-        anchors = slice(0, count) if is_full else spread_out(count, ANCHORS, self.device)
-        self.tighten_by(anchors, weights)
-        if is_full:
-            self._note_tight()
+        n_anchors = count if len(self.value) * count <= FULL_PAIRS else min(ANCHORS, count)
+        self.tighten_by(slice(0, n_anchors), weights)
+        self._note_tight(min(n_anchors, self.n_wanted))
 
-    def tighten_by(self, references: slice | Tensor, weights: Tensor) -> None:
+    def tighten_by(self, references: slice, weights: Tensor) -> None:
         """Lower all bounds by products with some references, scaled by weights (n,)."""
         targets = self.references.shaped[references]
         for span in blocks(len(self.value), self.sizes.rows):
@@ -86,26 +84,30 @@ class DeviceBounds:
         """The number of references for `tighten`. Picks are left out if their weights scale the distances."""
         return self.references.n_labeled if self.by_pick else self.references.count
 
-    def _note_tight(self) -> None:
-        self.n_tight = self.n_wanted
+    def _note_tight(self, n_tight: int) -> None:
+        self.n_tight = n_tight
         self.tight.fill_(self.n_tight)
 
     def tighten_all(self) -> None:
         """Lower all bounds by products with the references that were not applied yet."""
         if self.n_tight < self.n_wanted:
             self.tighten_by(slice(self.n_tight, self.n_wanted), self.weights)
-            self._note_tight()
+            self._note_tight(self.n_wanted)
 
-    def tighten(self, rows: Tensor) -> bool:
-        """The same for some candidates; returns False if there was nothing to do."""
+    def n_loose(self, rows: Tensor, n_references: int) -> int:
+        """The number of bounds to which not all of the first references were applied."""
+        return int((self.tight[rows] < n_references).sum())
+
+    def tighten(self, rows: Tensor, n_references: int) -> bool:
+        """Apply the first references to some bounds; returns False if there was nothing to do."""
         tight, order = self.tight[rows].sort()
-        n_stale = int((tight < self.n_wanted).sum())
+        n_stale = int((tight < n_references).sum())
         rows = rows[order[:n_stale]]
-        targets = self.references.shaped[: self.n_wanted]
+        targets = self.references.shaped[:n_references]
         for span in blocks(n_stale, self.sizes.rows):
             own = self.references.shape_of(self.exact(rows[span]))
             tighten(own, targets, self.value, self.weights, self.constants, rows[span], self.tight)
-        self.tight[rows] = self.n_wanted
+        self.tight[rows] = n_references
         return n_stale > 0
 
     def refresh(self, rows: Tensor) -> bool:
@@ -138,7 +140,7 @@ class DeviceBounds:
 
 # The first candidates by bound, and the first of the others.
 
-TOP_FRONTS = 8
+TOP_FRONTS = 4
 """The number of candidates whose bounds are tightened, in fronts."""
 
 
@@ -154,7 +156,7 @@ class Fronts:
 
     def __init__(self, bounds: DeviceBounds, first: Callable[[Tensor, int], FirstRows]) -> None:
         self.bounds, self.first = bounds, first
-        self.is_small = len(bounds.value) <= 2 * TOP_FRONTS * bounds.sizes.front
+        self.is_small = len(bounds.value) <= 4 * TOP_FRONTS * bounds.sizes.front
 
     def find(self, size: int) -> FirstRows:
         """The first candidates by tightened bounds."""
@@ -166,11 +168,20 @@ class Fronts:
         return self.first(self.bounds.value, size)
 
     def _first_of_top(self, size: int) -> FirstRows:
-        """For a large pool: tighten only the bounds of the first candidates, several times as many as needed."""
-        value = self.bounds.value
+        """For a large pool: tighten only the bounds of the first candidates, several times as many as needed.
+
+        Some references are applied first, to more and more candidates: this alone moves most of them out of the first.
+        """
+        bounds, value, n_top = self.bounds, self.bounds.value, TOP_FRONTS * size
+        n_some, n_searched = min(SOME, bounds.n_wanted), n_top
         while True:
-            top = self.first(value, TOP_FRONTS * size)
-            was_stale = self.bounds.tighten(top.rows)
+            top = self.first(value, n_top)
+            if bounds.n_loose(top.rows, n_some):
+                wider = top if n_searched == n_top else self.first(value, n_searched)
+                bounds.tighten(wider.rows, n_some)
+                n_searched *= 2
+                continue
+            was_stale = bounds.tighten(top.rows, bounds.n_wanted)
             chosen = self.first(value[top.rows], size)
             rows, threshold = top.rows[chosen.rows], chosen.threshold
             if threshold.row >= 0:

@@ -67,7 +67,7 @@ def missing(device: str, d: int) -> list[str]:
     if device == "cuda" and not (has_driver() and import_module("torch").cuda.is_available()):
         return ["torch sees no NVIDIA GPU"]
     if not is_installed("triton"):
-        return ["triton is not installed (CUDA builds of torch for Linux bring it)"]
+        return ["triton is not installed (CUDA builds of torch for Linux include it)"]
     if device == "cuda" and not any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
         return ["Triton finds no C compiler to start its kernels with (install gcc or clang, or set CC)"]
     return []

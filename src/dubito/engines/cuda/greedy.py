@@ -14,20 +14,24 @@ from dubito.core.problem import Configuration, Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, FirstRows, Fronts, first_in_order
 from dubito.engines.cuda.points import Tensor
 from dubito.engines.cuda.programs.exact import settle
-from dubito.engines.cuda.programs.pairs import near_pairs
+from dubito.engines.cuda.programs.pairs import TooManyPairs, near_pairs
 from dubito.engines.cuda.programs.rounds import decide
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
 
 RADIUS_FRONT = 64
+WIDE = 4
+"""Fronts are this many times as large while few of their candidates are near each other."""
+MOST_PAIRS = 1 << 21
+"""Maximum number of near pairs in such a front."""
 
 
 class DeviceGreedy:
     """A greedy run: the bounds and the picks so far."""
 
     def __init__(self, problem: Problem, bounds: DeviceBounds) -> None:
-        self.problem, self.bounds, self.front = problem, bounds, bounds.sizes.front
+        self.problem, self.bounds, self.front = problem, bounds, WIDE * bounds.sizes.front
         self.fronts = Fronts(bounds, first_in_order)
         n_first = len(bounds.picked)
         self.squared = [torch.full((n_first,), torch.inf, dtype=torch.float64, device=bounds.device)]
@@ -48,14 +52,18 @@ class DeviceGreedy:
     def _step(self) -> None:
         """Find a front, refresh it, and pick from it."""
         bounds, n_left = self.bounds, self.problem.budget - len(self.bounds.picked)
-        rows, threshold = self._fresh(min(self.front, 2 * n_left + RADIUS_FRONT))
+        rows, threshold = self._fresh(min(self.front, n_left + n_left // 4 + RADIUS_FRONT))
         if not len(rows):
             # All remaining priorities are 0: fill the budget with the lowest numbers.
             zeros = torch.nonzero(bounds.value == 0.0)[:n_left, 0]
             self._take(zeros, bounds.value[zeros])
             return
         priorities = bounds.value[rows]
-        picked = self._decide(rows, threshold, priorities)
+        try:
+            picked = self._decide(rows, threshold, priorities)
+        except TooManyPairs:
+            self.front = bounds.sizes.front
+            return
         # Positions are ascending and the sort is stable, so that ties go to the lowest index.
         positions = torch.nonzero(picked)[:, 0]
         squared, order = torch.sort(priorities[positions], descending=True, stable=True)
@@ -83,7 +91,7 @@ class DeviceGreedy:
         own, weights = references.shape_of(exact), bounds.weights[rows]
         pairs = near_pairs(
             own, own, rows, bounds.value, bounds.weights, bounds.constants, references.shape.precise,
-            weights if bounds.by_pick else None,
+            weights if bounds.by_pick else None, most=MOST_PAIRS if len(rows) > bounds.sizes.front else None,
         )  # fmt: skip
         squared = settle(exact, exact, pairs)
         return decide(pairs, squared, weights, rows, threshold, priorities, by_pick=bounds.by_pick)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dubito.core.coverage_reference import GOLDEN
 from dubito.core.distances import SUM_ROWS
 from dubito.core.problem import Metric
 from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, ROUND_UP, SMALLEST, gamma, scale_for
@@ -68,6 +69,11 @@ def source_of(matrix: Matrix, device: str) -> tuple[DeviceSource, Tensor | None]
 def spread_out(n_rows: int, n_chosen: int, device: str) -> Tensor:
     """``n_chosen`` evenly spaced row numbers. In float64, since float32 cannot represent all row numbers."""
     return torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=device).long()
+
+
+def scattered(n: int, device: str) -> Tensor:
+    """The numbers from 0 to n - 1 in an order in which the first of them, however many, are evenly spaced."""
+    return (torch.arange(n, device=device) * GOLDEN % (1 << 32)).argsort()
 
 
 def to_device(array: Any, device: str) -> Tensor:
@@ -203,6 +209,11 @@ class Shape:
         return "ieee" if self.is_exact else "tf32x3"
 
 
+def product_slack(d: int) -> float:
+    """Error bound of products of d features, in units of |x|² + |y|²."""
+    return 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
+
+
 def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     """The shape for points like a sample (r, d) in float64, with features up to ``largest``.
 
@@ -210,7 +221,7 @@ def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     cancel or overflow.
     """
     d = sample.shape[1]
-    slack = 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
+    slack = product_slack(d)
     loose = slack + TEN_BITS
     few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
     # By sorting, since torch has no deterministic median on GPUs.
@@ -235,12 +246,16 @@ class Shaped:
 
 
 class DeviceReferences:
-    """Labeled points and picks on the device, exact and prepared for products, with memory for ``n_more`` picks."""
+    """Labeled points and picks on the device, exact and prepared for products, with memory for ``n_more`` picks.
+
+    The labeled points are in the order of `scattered`, so that the first few are a sample of all.
+    """
 
     def __init__(self, labeled: Matrix, points: DevicePoints, n_more: int, largest: float, device: str) -> None:
         self.n_labeled = len_of(labeled)
         source, rows = source_of(labeled, device)
-        first = source.rows(slice(0, self.n_labeled) if rows is None else rows)
+        order = scattered(self.n_labeled, device)
+        first = source.rows(order if rows is None else rows[order])
         if points.metric == "cosine" and len(first):
             first = unit_rows(first.double())
         n_pool = points.pool.shape[0]

@@ -28,7 +28,7 @@ PARSED = 8
 
 
 class Item(NamedTuple):
-    """A pick, as a tool is reported of it."""
+    """A pick as labeling tools show it."""
 
     name: str
     """Its id, or its row number."""

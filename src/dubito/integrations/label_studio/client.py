@@ -285,7 +285,7 @@ class Server:
         if status in (404, 405) and not detail:
             return self.stranger(path)
         said = f"{self.url} refused ({status}: {detail or 'no words'})"
-        error = ServerRefused(said, hint=_MENDS.get(status, "hint what it says."))
+        error = ServerRefused(said, hint=_HINTS.get(status, "correct what it says."))
         error.status = status
         return error
 
@@ -299,7 +299,7 @@ class Server:
         return InvalidArgument(f"sends us on to {shown}", argument="url", value=self.url, hint=hint)
 
 
-_MENDS = {
+_HINTS = {
     401: f"make a token under Account & Settings there, and set {VARIABLE} to it.",
     403: "ask whoever runs it to let this token's owner change the project.",
     404: "see that the address and the project are right.",

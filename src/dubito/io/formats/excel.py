@@ -28,18 +28,13 @@ def open_workbook(path: str) -> Source:
     openpyxl = require("openpyxl", extra="excel")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # What openpyxl cannot keep of a workbook is no matter where it is only read.
-        hold(path, "", _unpacked_size(path))
+        with zipfile.ZipFile(path) as archive:
+            hold(path, "", sum(member.file_size for member in archive.infolist()))
         name, rows, others = _first_filled(path, openpyxl)
     if not rows:
         raise InvalidData(f"{path} holds no rows.")
     notes = [f"{path}: the sheet {name!r} was read; it has {', '.join(map(repr, others))} beside it."] if others else []
     return _table(path, rows).source(notes)
-
-
-def _unpacked_size(path: str) -> int:
-    """What the archive says it unpacks to; the zip module reads no more than that."""
-    with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist())
 
 
 def _first_filled(path: str, openpyxl: ModuleType) -> tuple[str, list[Row], list[str]]:

@@ -13,7 +13,6 @@ from dubito.io.formats.delimited import find_text
 from dubito.io.formats.tables import Grid
 from dubito.io.limits import PACKED, hold
 from dubito.io.source import Entry, Source, content_of, reading
-from dubito.matrix import AnyArray
 
 BYTES_A_LETTER = 5
 """Memory that a letter of JSON takes while it is parsed: 2 to 3 were measured, a little more is allowed for."""
@@ -119,11 +118,7 @@ def _of_lists(path: str, rows: list[Any]) -> Source:
     if array.dtype.kind == "U" and not all(isinstance(row, str) for row in rows):
         _refuse(path)
     summary = f"{array.shape} {array.dtype}"
-    return Source(path, {"": Entry(array.ndim, content_of(array.dtype), summary, partial(_same, array))})
-
-
-def _same(array: AnyArray) -> AnyArray:
-    return array
+    return Source(path, {"": Entry(array.ndim, content_of(array.dtype), summary, partial(np.asarray, array))})
 
 
 def _of_columns(path: str, content: Mapping[str, Any], notes: Sequence[str]) -> Source:

@@ -17,7 +17,7 @@ from dubito.io.formats.arrow import opened
 from dubito.io.formats.tables import Grid
 from dubito.io.missing_values import gaps_are_kept
 from dubito.io.source import Entry, Source, reading, stack_rows
-from dubito.matrix import AnyArray, IntArray, Matrix
+from dubito.matrix import AnyArray, Matrix
 from dubito.registry import require
 from dubito.request.ids import tidy_date
 
@@ -46,7 +46,9 @@ def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple
     rows = _range(levels[0])
     if len(rows) != n_rows or rows == range(n_rows):
         return (), {}
-    return (COUNTED,), {COUNTED: Entry(1, "numbers", "(int64)", partial(_read_saved_index, rows))}
+    return (COUNTED,), {
+        COUNTED: Entry(1, "numbers", "(int64)", partial(np.arange, rows.start, rows.stop, rows.step, np.int64))
+    }
 
 
 def _levels(text: bytes) -> list[Any]:
@@ -63,10 +65,6 @@ def _range(level: object) -> range:
     if not (type(start) is int and type(stop) is int and type(step) is int and step):
         return range(0)
     return range(start, stop, step)
-
-
-def _read_saved_index(rows: range) -> IntArray:
-    return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64)
 
 
 # What a pool file tells of its embeddings, in the metadata of its schema: who made them, out of what, and how wide.
@@ -141,7 +139,8 @@ def open_parquet(path: str) -> Source:
     if twice is not None:
         raise InvalidData(f"{path} has two columns called {twice!r}", hint="rename one.")
     entries = {field.name: _entry(path, field.name, field.type) for field in schema}
-    entries |= {name: _list_entry(path, name) for name in _lists_as_text(path, entries)}
+    for name in _lists_as_text(path, entries):
+        entries[name] = Entry(2, "numbers", "(lists of numbers, as text)", partial(_text_lists, path, name))
     if not entries:
         raise InvalidData(f"{path} holds no columns.")
     with reading(path):
@@ -198,10 +197,6 @@ def _lists_as_text(path: str, entries: Mapping[str, Entry]) -> list[str]:
 def _are_lists(values: list[Any]) -> bool:
     present = [value for value in values if value is not None]
     return bool(present) and all(isinstance(value, str) and as_list(value) is not None for value in present)
-
-
-def _list_entry(path: str, name: str) -> Entry:
-    return Entry(2, "numbers", "(lists of numbers, as text)", partial(_text_lists, path, name))
 
 
 def _text_lists(path: str, name: str) -> AnyArray:

@@ -113,7 +113,7 @@ class Grid:
         if kind_of(cell) in ("number", "text"):
             if isinstance(cell, float) and LARGEST_WHOLE <= abs(cell) < math.inf:
                 problem = f"column {name!r} of {self.path} holds the number {cell:.0f} in {self.noun} {place}"
-                raise InvalidData(f"{problem}, too large to be reported from its neighbors", hint="save names as text.")
+                raise InvalidData(f"{problem}, too large to be told from its neighbors", hint="save names as text.")
             return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
         what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no name,"
         raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint="fill it in.")

@@ -78,25 +78,17 @@ def _tensor(storage: object, offset: object, shape: object, strides: object, *mo
     raise ValueError("a tensor is put together wrongly")
 
 
-def _parameter(tensor: object, *more: object) -> object:
-    return tensor
-
-
 def _dictionary(pairs: object = ()) -> dict[Any, Any]:
     return dict(pairs) if isinstance(pairs, list | tuple) else {}
-
-
-def _size(numbers: object = ()) -> object:
-    return numbers
 
 
 KNOWN: dict[Global, Callable[..., object]] = {
     Global("torch._utils", "_rebuild_tensor"): _tensor,
     Global("torch._utils", "_rebuild_tensor_v2"): _tensor,
     Global("torch._utils", "_rebuild_tensor_v3"): _tensor,
-    Global("torch._utils", "_rebuild_parameter"): _parameter,
+    Global("torch._utils", "_rebuild_parameter"): lambda tensor, *more: tensor,
     Global("collections", "OrderedDict"): _dictionary,
-    Global("torch", "Size"): _size,
+    Global("torch", "Size"): lambda numbers=(): numbers,
 }
 """What a call of each becomes."""
 
@@ -175,7 +167,7 @@ class Machine:
                 raise Refused(".".join(called) if isinstance(called, Global) else "a call of something it made")
             self.stack.append(KNOWN[called](*arguments))
         elif name == "BINPERSID":
-            self.stack.append(_storage_torch_opcodes(self.stack.pop()))
+            self.stack.append(_storage_of(self.stack.pop()))
         else:
             return False
         return True
@@ -195,7 +187,7 @@ class Machine:
         return self.stack[-1]
 
 
-def _storage_torch_opcodes(record: object) -> Storage:
+def _storage_of(record: object) -> Storage:
     """``("storage", kind, key, device, size)``, in old files with a part of another storage behind it."""
     if not isinstance(record, tuple) or len(record) < 5 or record[0] != "storage":
         raise ValueError("a storage is named wrongly")
@@ -355,11 +347,10 @@ def _entries(path: str, content: object, spans: Mapping[str, ByteSpan], order: s
         elif isinstance(value, list):
             array = as_text(value, path, name) if type(value[0]) is str else np.array(value)
             if array.dtype != np.object_:  # Whole numbers of too many digits are no matter here.
-                yield name, Entry(1, content_of(array.dtype), f"{array.shape} {array.dtype}", partial(_same, array))
-
-
-def _same(array: AnyArray) -> AnyArray:
-    return array
+                yield (
+                    name,
+                    Entry(1, content_of(array.dtype), f"{array.shape} {array.dtype}", partial(np.asarray, array)),
+                )
 
 
 def _entry(path: str, name: str, tensor: StoredTensor, spans: Mapping[str, ByteSpan], order: str) -> Entry:

@@ -1,4 +1,4 @@
-"""The cuda engine covers as the reference does: on a GPU where there is one, otherwise the same code interpreted."""
+"""Coverage of the cuda engine equals the reference, on a GPU or interpreted."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +21,7 @@ covergreedy = pytest.importorskip("dubito.engines.cuda.coverage.solver")
 pairs = pytest.importorskip("dubito.engines.cuda.programs.pairs")
 rounds = pytest.importorskip("dubito.engines.cuda.programs.rounds")
 shapes = pytest.importorskip("dubito.engines.cuda.points")
+sketch = pytest.importorskip("dubito.engines.cuda.sketch")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ENGINE = CudaCoverage(device=DEVICE)
@@ -31,7 +32,7 @@ SetConstant = Callable[[str, float], None]
 
 @pytest.fixture(autouse=True)
 def few_programs(set_constant: SetConstant) -> None:
-    """The interpreter takes its time for each program, whatever its size."""
+    """Large blocks for the interpreter, whose time per program does not depend on the size."""
     if DEVICE == "cpu":
         sizes = {"ROWS": 64, "REFERENCES": 64, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1, "WITHIN_ROWS": 64}
         for name, value in (sizes | {"WITHIN_COLUMNS": 64}).items():
@@ -89,6 +90,49 @@ def test_features_on_the_device_stay_there() -> None:
 def test_copies_and_ties_go_to_the_lowest_index() -> None:
     pool = np.repeat(np.arange(8.0)[:, None], 4, axis=0)
     assert_same(made_of(pool, np.array([[-3.0]]), np.ones(32), 32))
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [("float16", 1.0), ("float32", 1e-4), ("float64", 1e9)])
+def test_sketches_do_not_change_the_picks(dtype: str, scale: float, set_constant: SetConstant) -> None:
+    for name, value in {"SKETCHED_PAIRS": 0, "WITHIN_ROWS": 16, "WITHIN_COLUMNS": 16, "CELL_ROWS": 8}.items():
+        set_constant(name, value)
+    set_constant("MOST_TILES", 8)
+    pool, references, weights = some(70, d=20, seed=4, dtype="float64")
+    centers = 5.0 * np.arange(70)[:, None] // 100
+    made = [(scale * (points + centers[: len(points)])).astype(dtype) for points in (pool, references)]
+    assert_same(made_of(made[0], made[1], weights, 12))
+    weights[10:] = 0.0
+    assert_same(made_of(made[0], made[1], weights, 12))
+
+
+def test_sketches_are_never_farther_apart_than_their_points() -> None:
+    rng = np.random.default_rng(5)
+    for points in (rng.standard_normal((60, 90)) + 40.0, rng.standard_normal((60, 3)), np.zeros((60, 5))):
+        rows = torch.tensor(points.astype(np.float32), device=DEVICE)
+        shaped = shapes.Shaped(rows, torch.linalg.vector_norm(rows, dim=1))
+        found = sketch.Sketches(shaped, torch.ones(60, device=DEVICE))
+        halves, sizes = (each.double().cpu().numpy() for each in (found.points, found.sizes))
+        apart = sizes[:, None] + sizes - 2.0 * halves @ halves.T
+        wide = rows.double().cpu().numpy()
+        squared = ((wide[:, None] - wide) ** 2).sum(axis=2) * found.unit
+        assert (apart <= squared).all()
+        assert sorted(found.order.tolist()) == list(range(60))
+
+
+def test_blocks_that_sketches_rule_out_have_no_near_pairs(set_constant: SetConstant) -> None:
+    for name, value in {"WITHIN_ROWS": 16, "WITHIN_COLUMNS": 16, "CELL_ROWS": 16}.items():
+        set_constant(name, value)
+    centers = np.repeat(20.0 * np.eye(6, 30), 16, axis=0)
+    points = centers + np.random.default_rng(6).standard_normal((96, 30))
+    rows = torch.tensor(points.astype(np.float32), device=DEVICE)
+    limits = torch.full((96,), 80.0, device=DEVICE)
+    found = sketch.Sketches(shapes.Shaped(rows, torch.linalg.vector_norm(rows, dim=1)), limits)
+    tiles = pairs.near_tiles(found, found.order, found.order, limits, slice(0, 6)).tolist()
+    near = ((points[:, None] - points) ** 2).sum(axis=2)[np.ix_(found.order.cpu(), found.order.cpu())] <= 80.0
+    down, across = np.nonzero(np.triu(near))
+    needed = set((down // 16 * 6 + across // 16).tolist())
+    assert needed <= set(tiles)
+    assert len(tiles) < 21
 
 
 def test_a_cold_start_covers_too() -> None:

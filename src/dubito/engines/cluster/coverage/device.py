@@ -15,13 +15,13 @@ from dubito.engines.cuda.coverage.solver import (
     SPARE,
     CoverState,
     DeviceLists,
-    TooManyPairs,
     exact_squared,
     open_lists,
     upper_bounds,
 )
 from dubito.engines.cuda.memory import SMALLEST_FRONT, DeviceSizes
 from dubito.engines.cuda.points import DevicePoints, DeviceReferences, DeviceSource, Tensor, to_device
+from dubito.engines.cuda.programs.pairs import TooManyPairs
 from dubito.engines.lazy.front import Threshold
 from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of

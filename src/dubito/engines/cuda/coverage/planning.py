@@ -18,8 +18,8 @@ from dubito.engines.cuda.solver import (
 from dubito.errors import MemoryLimit, named
 from dubito.matrix import OnDevice, len_of
 
-STATE_BYTES = 120
-"""Per row of the pool: distances, limits, cover, weights, bounds, and the state of the rounds."""
+STATE_BYTES = 640
+"""Per row of the pool: distances, limits, cover, weights, bounds, sketches, and the state of the rounds."""
 PAIR_BYTES = 112
 """Per pair: its rows, kernel and term, and temporary copies for sorting."""
 MIN_PAIRS = 4

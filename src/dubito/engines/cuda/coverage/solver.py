@@ -12,8 +12,9 @@ from dubito.engines.cuda.bounds import DeviceBounds, first_in_order, first_thres
 from dubito.engines.cuda.coverage.planning import DeviceCoverPlan, plan_for
 from dubito.engines.cuda.points import DevicePoints, DeviceReferences, DeviceSource, Slot, Tensor, to_device
 from dubito.engines.cuda.programs.exact import settle
-from dubito.engines.cuda.programs.pairs import most_covered, pairs_within
-from dubito.engines.cuda.programs.rounds import RoundState, add_terms, cover_rounds
+from dubito.engines.cuda.programs.pairs import TooManyPairs, most_covered, pairs_within
+from dubito.engines.cuda.programs.rounds import add_terms, cover_rounds
+from dubito.engines.cuda.sketch import Sketches
 from dubito.engines.lazy.bounds import SMALLEST
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
@@ -22,6 +23,8 @@ from dubito.matrix import FloatArray, IntArray, OnDevice, blocks, len_of
 # The state of a run: points, weights, the cover so far, and how near a pick must be to add cover.
 
 LARGEST_LIMIT = 1e37
+SKETCHED_PAIRS = 1 << 28
+"""From this number of pairs of rows on, sketches choose the blocks that are searched."""
 
 
 class CoverState:
@@ -37,6 +40,7 @@ class CoverState:
         self.constants = references.shape.constants(device)
         self.weights = to_device(problem.weights, device)
         self.is_wanted = self.weights > 0.0
+        self._sketches: Sketches | None = None
         self.nearest = self._nearest(points, references, plan)
         self.reach = self._reach()
         self.cover = torch.zeros(n_pool, dtype=torch.float64, device=device)
@@ -47,7 +51,9 @@ class CoverState:
         """(n,) exact squared distances to the nearest labeled point, for rows with a weight and for the sample."""
         problem, n_pool = self.problem, len_of(self.problem.pool)
         nearest = torch.full((n_pool,), torch.inf, dtype=torch.float64, device=self.exact.device)
-        rows = np.union1d(np.flatnonzero(problem.weights > 0.0), problem.sample)
+        is_wanted = problem.weights > 0.0
+        is_wanted[problem.sample] = True
+        rows = np.flatnonzero(is_wanted)
         if len_of(problem.references) == 0 or len(rows) == 0:
             return nearest
         plain = Problem(problem.pool, problem.references, rows, 1, metric=problem.metric, largest=problem.largest)
@@ -77,6 +83,12 @@ class CoverState:
         limits = scaled.float() * (1.0 + 2.0**-20)
         return torch.where(self.is_live(), limits, -1.0)
 
+    def sketches(self, limits: Tensor) -> Sketches:
+        """Computed on first use."""
+        if self._sketches is None:
+            self._sketches = Sketches(self.shaped, limits)
+        return self._sketches
+
     def is_live(self) -> Tensor:
         """(n,) whether a pick may still add cover to a row."""
         return self.is_wanted & (self.cover < 1.0)
@@ -100,14 +112,6 @@ EXACT_PAIRS = 1 << 24
 """Number of pairs whose distances are computed at a time."""
 
 
-class TooManyPairs(Exception):
-    """The pairs of the candidates do not fit into memory; ``n_pairs`` is a lower bound on their number."""
-
-    def __init__(self, n_pairs: int) -> None:
-        super().__init__(n_pairs)
-        self.n_pairs = n_pairs
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceLists:
     """Pairs sorted by owner (a position among the opened candidates) and then by row of the pool."""
@@ -119,6 +123,17 @@ class DeviceLists:
     terms: Tensor
     gains: Tensor
     """(c,) the gain of each owner."""
+
+    def of(self, positions: Tensor) -> "DeviceLists":
+        """The pairs of some owners, given by ascending positions and renumbered from 0."""
+        counts, device = self.starts.diff()[positions], self.rows.device
+        starts = torch.zeros(len(positions) + 1, dtype=torch.int64, device=device)
+        starts[1:] = counts.cumsum(0)
+        owners = torch.repeat_interleave(torch.arange(len(positions), device=device), counts)
+        own = torch.arange(len(owners), device=device) + (self.starts[positions] - starts[:-1])[owners]
+        return DeviceLists(
+            starts, owners.int(), self.rows[own], self.kernels[own], self.terms[own], self.gains[positions]
+        )
 
 
 def open_lists(state: CoverState, numbers: Tensor, guess: int) -> DeviceLists:
@@ -143,14 +158,15 @@ def open_lists(state: CoverState, numbers: Tensor, guess: int) -> DeviceLists:
 
 def _search(state: CoverState, rows: Tensor, others: Tensor, guess: int) -> tuple[Tensor, Tensor]:
     """Pairs of rows whose distance may be within the limit of the first; of either if ``others`` is ``rows``."""
-    limits = state.limits_now()
-    near = state.shaped if len(rows) == len(limits) else state.shaped[rows]
-    far = near if others is rows else state.shaped[others]
-    capacity = max(1, min(guess, state.max_pairs))
+    limits, capacity = state.limits_now(), max(1, min(guess, state.max_pairs))
+    sketches = state.sketches(limits) if len(rows) * len(others) >= SKETCHED_PAIRS else None
+    if sketches is not None:
+        is_same, rows = others is rows, sketches.ordered(rows)
+        others = rows if is_same else sketches.ordered(others)
     while True:
-        found = pairs_within(near, far, limits[rows], limits[others], state.constants, capacity)
+        found = pairs_within(state.shaped, rows, others, limits, state.constants, capacity, sketches)
         if found.n_found <= capacity:
-            return rows[found.lefts.long()].int(), others[found.rights.long()].int()
+            return found.lefts, found.rights
         if found.n_found > state.max_pairs:
             raise TooManyPairs(found.n_found)
         capacity = found.n_found
@@ -177,6 +193,11 @@ def _sorted(state: CoverState, parts: list[tuple[Tensor, Tensor, Tensor]], n_own
     owners, rows, kernels = owners[order], rows[order], kernels[order]
     starts = torch.zeros(n_owners + 1, dtype=torch.int64, device=rows.device)
     starts[1:] = torch.bincount(owners, minlength=n_owners).cumsum(0)
+    return _with_terms(state, starts, owners, rows, kernels)
+
+
+def _with_terms(state: CoverState, starts: Tensor, owners: Tensor, rows: Tensor, kernels: Tensor) -> DeviceLists:
+    """Compute terms and gains for the current cover."""
     terms = (kernels - state.cover[rows.long()]).clamp(min=0.0) * state.weights[rows.long()]
     return DeviceLists(starts, owners, rows, kernels, terms, add_terms(starts, terms))
 
@@ -233,19 +254,25 @@ class DeviceCover:
     def _pick(self, front: Tensor, lists: DeviceLists, outside: Threshold, n_left: int) -> None:
         """Pick in stages, each down to a lower gain, until no more candidates come before those outside."""
         state, gains = self.state, lists.gains
-        rounds = RoundState(len(front), len(state.cover), state.cover.device)
+        picked = torch.zeros(len(front), dtype=torch.bool, device=front.device)
         # The threshold with a position in the front instead of a number among all candidates.
-        edge = Threshold(outside.value, int((front < outside.row).sum()) if outside.row >= 0 else -1)
+        edge = _renumbered(outside, front)
         while True:
-            free = torch.where(rounds.picked == 0, gains, -1.0)
+            free = torch.where(picked, -1.0, gains)
             level = first_threshold(edge, first_in_order(free, AHEAD * n_left).threshold)
-            cover_rounds(
-                lists.starts, lists.owners, lists.rows, lists.kernels, lists.terms, state.weights, state.cover,
-                gains, rounds, level,
-            )  # fmt: skip
-            positions = torch.nonzero(rounds.picked)[:, 0]
+            rivals = torch.nonzero((free > 0.0) & (free >= level.value))[:, 0]
+            if len(rivals):
+                part = lists.of(rivals)
+                picked[rivals] = cover_rounds(
+                    part.starts, part.owners, part.rows, part.kernels, part.terms, state.weights, state.cover,
+                    part.gains, _renumbered(level, rivals),
+                )  # fmt: skip
+                gains[rivals] = part.gains
+            positions = torch.nonzero(picked)[:, 0]
             if len(positions) >= n_left or level == edge:
                 break
+            lists = _with_terms(state, lists.starts, lists.owners, lists.rows, lists.kernels)
+            gains = torch.where(picked, gains, lists.gains)
         added, order = torch.sort(gains[positions], descending=True, stable=True)
         self.bound[front] = gains
         self._take(front[positions[order[:n_left]]], added[:n_left])
@@ -264,6 +291,13 @@ class DeviceCover:
         picks: IntArray = torch.cat(self.picks).cpu().numpy()
         added: FloatArray = torch.cat(self.gains).cpu().numpy()
         return picks, added
+
+
+def _renumbered(threshold: Threshold, numbers: Tensor) -> Threshold:
+    """A threshold with a position among ascending ``numbers`` in place of a number."""
+    if threshold.row < 0:
+        return threshold
+    return Threshold(threshold.value, int((numbers < threshold.row).sum()))
 
 
 def upper_bounds(state: CoverState, numbers: Tensor) -> Tensor:

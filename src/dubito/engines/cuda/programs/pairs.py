@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 
 from dubito.engines.cuda.points import Shaped, Slot, Tensor
+from dubito.engines.cuda.sketch import Sketches
+from dubito.matrix import blocks
 
 ROWS = 128
 REFERENCES = 128
@@ -91,7 +93,7 @@ def tighten(
     _tighten[(n_blocks, n_parts)](
         x.points, y.points, x.lengths, y.lengths, rows if is_numbered else bound, starts if is_numbered else bound,
         weights, bound, constants, len(x.points), len(y.points), x.points.shape[1],
-        is_numbered, ROWS, REFERENCES, _width(x.points), "tf32", num_warps=8,
+        is_numbered, ROWS, REFERENCES, _width(x.points), "tf32", num_warps=_warps(x.points),
     )  # fmt: skip
 
 
@@ -160,15 +162,24 @@ def _near_pairs(
         tl.store(out_columns + positions, columns[None, :] + zeros, mask=is_kept)
 
 
+class TooManyPairs(Exception):
+    """There are too many pairs, or they do not fit into memory; ``n_pairs`` is a lower bound on their number."""
+
+    def __init__(self, n_pairs: int) -> None:
+        super().__init__(n_pairs)
+        self.n_pairs = n_pairs
+
+
 def near_pairs(
     x: Shaped, y: Shaped, rows: Tensor, priorities: Tensor, weights: Tensor, constants: Tensor, precision: str,
-    y_weights: Tensor | None = None, seen: Tensor | None = None, offset: int = 0,
+    y_weights: Tensor | None = None, seen: Tensor | None = None, offset: int = 0, most: int | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Pairs (of x, of y), in any order, that are so near that y may lower the squared priority of x.
 
     ``rows`` are the numbers of the points x in the priorities and weights (n,). Distances are scaled by the weight of
     x, or by that of y if ``y_weights`` are given. If x is y, each pair is returned once, if either may lower the other;
-    otherwise each x skips its first ``seen`` (n,) references, where y starts at reference ``offset``.
+    otherwise each x skips its first ``seen`` (n,) references, where y starts at reference ``offset``. Raises
+    TooManyPairs if there are more than ``most``.
     """
     capacity, is_symmetric, is_weighted = FIRST_CAPACITY, x is y, y_weights is not None
     n_rows, n_columns, d = len(x.points), len(y.points), x.points.shape[1]
@@ -179,11 +190,13 @@ def near_pairs(
         _near_pairs[grid](
             x.points, y.points, x.lengths, y.lengths, rows, priorities, weights, y_weights if is_weighted else weights,
             rows if is_symmetric else seen, constants, count, lefts, rights, offset, capacity, n_rows, n_columns, d,
-            is_symmetric, is_weighted, ROWS, REFERENCES, _width(x.points), precision, num_warps=8,
+            is_symmetric, is_weighted, ROWS, REFERENCES, _width(x.points), precision, num_warps=_warps(x.points),
         )  # fmt: skip
         found = int(count)
         if found <= capacity:
             return lefts[:found], rights[:found]
+        if most is not None and found > most:
+            raise TooManyPairs(found)
         capacity = triton.cdiv(found, PIECE) * PIECE
 
 
@@ -191,11 +204,23 @@ def _width(x: Tensor) -> int:
     return int(WIDTH_BYTES // x.element_size())
 
 
+def _warps(x: Tensor) -> int:
+    """Measured: 16-bit products are fastest with four warps, others with eight."""
+    return 4 if x.element_size() == 2 else 8
+
+
 # Coverage: all pairs of points within a limit, and upper bounds on what each point covers. A block of rows is compared
 # with a group of blocks of columns before the next one is, so that both are found in the cache.
 
 WITHIN_ROWS = 128
 WITHIN_COLUMNS = 128
+TILE_WARPS, WITHIN_WARPS = 4, 8
+STRIP = 16
+"""Number of blocks of columns whose sketches one program compares."""
+MOST_TILES = 1 << 25
+"""Number of blocks that are searched at a time."""
+BEYOND = tl.constexpr(1e38)
+"""The squared length of a row outside the block: beyond every limit."""
 GROUP = 16
 """Number of blocks of rows that are compared with a block of columns in succession."""
 MAX_INVERSE = 2.0**100
@@ -222,13 +247,44 @@ def _sizes(lengths, rows, n_rows, constants):
     return (found * found * (1.0 - tl.load(constants + LOOSE)) - tl.load(constants + FLOOR)).to(tl.float32)
 
 
+@triton.jit(do_not_specialize=["first", "capacity", "n_rows", "n_columns"])
+def _near_tiles(
+    x, y, x_sizes, y_sizes, x_limits, y_limits, count, out, first, capacity, n_rows, n_columns,
+    SYMMETRIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STRIP: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    down, features = first + tl.program_id(0), tl.arange(0, WIDTH)
+    rows = down * ROWS + tl.arange(0, ROWS)
+    is_row = rows < n_rows
+    left = tl.load(x + rows.to(tl.int64)[:, None] * WIDTH + features[None, :], mask=is_row[:, None], other=0.0)
+    sizes = tl.load(x_sizes + rows, mask=is_row, other=BEYOND)
+    limits = tl.load(x_limits + rows, mask=is_row, other=-1.0)
+    n_across, passed = tl.cdiv(n_columns, COLUMNS), 0
+    if SYMMETRIC:
+        passed = tl.maximum(down * ROWS // COLUMNS - tl.program_id(1) * STRIP, 0)
+    for step in range(passed, STRIP):
+        across = tl.program_id(1) * STRIP + step
+        columns = across * COLUMNS + tl.arange(0, COLUMNS)
+        is_column = columns < n_columns
+        places = y + columns.to(tl.int64)[None, :] * WIDTH + features[:, None]
+        products = tl.dot(left, tl.load(places, mask=is_column[None, :], other=0.0))
+        lowest = sizes[:, None] + tl.load(y_sizes + columns, mask=is_column, other=BEYOND)[None, :] - 2.0 * products
+        limit = limits[:, None]
+        if SYMMETRIC:
+            limit = tl.maximum(limit, tl.load(y_limits + columns, mask=is_column, other=-1.0)[None, :])
+        if tl.max(tl.max(limit - lowest, axis=1), axis=0) >= 0.0:
+            place = tl.atomic_add(count, 1)
+            tl.store(out + place, down.to(tl.int64) * n_across + across, mask=place < capacity)
+
+
 @triton.jit(do_not_specialize=["capacity", "n_rows", "n_columns"])
 def _within(
-    x, y, x_lengths, y_lengths, x_limits, y_limits, constants, count, out_rows, out_columns, capacity, n_rows,
+    points, lengths, limits, x_rows, y_rows, tiles, constants, count, out_rows, out_columns, capacity, n_rows,
     n_columns, d: tl.constexpr, SYMMETRIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    GROUP: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    WIDTH: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    down, across = _block_of(n_rows, n_columns, ROWS, COLUMNS, GROUP)
+    tile = tl.load(tiles + tl.program_id(0))
+    n_across = tl.cdiv(n_columns, COLUMNS)
+    down, across = (tile // n_across).to(tl.int32), (tile % n_across).to(tl.int32)
     first = 0
     if SYMMETRIC:
         first = down * ROWS
@@ -236,20 +292,21 @@ def _within(
         return
     rows, columns = down * ROWS + tl.arange(0, ROWS), across * COLUMNS + tl.arange(0, COLUMNS)
     is_row, is_column = rows < n_rows, columns < n_columns
-    products = _products(x, y, rows, columns, n_rows, n_columns, d, WIDTH, PRECISION)
-    x_sizes, y_sizes = _sizes(x_lengths, rows, n_rows, constants), _sizes(y_lengths, columns, n_columns, constants)
+    x_row, y_row = tl.load(x_rows + rows, mask=is_row, other=0), tl.load(y_rows + columns, mask=is_column, other=0)
+    products = _products(points, points, x_row, y_row, NO_REFERENCE, NO_REFERENCE, d, WIDTH, PRECISION)
+    x_sizes, y_sizes = _sizes(lengths, x_row, NO_REFERENCE, constants), _sizes(lengths, y_row, NO_REFERENCE, constants)
     lowest = x_sizes[:, None] + y_sizes[None, :] - 2.0 * products
-    is_near = lowest <= tl.load(x_limits + rows, mask=is_row, other=-1.0)[:, None]
+    is_near = lowest <= tl.load(limits + x_row)[:, None]
     if SYMMETRIC:
-        is_near = is_near | (lowest <= tl.load(y_limits + columns, mask=is_column, other=-1.0)[None, :])
+        is_near = is_near | (lowest <= tl.load(limits + y_row)[None, :])
         is_near = is_near & (rows[:, None] < columns[None, :])
     is_near = is_near & is_row[:, None] & is_column[None, :]
     if tl.sum(is_near.to(tl.int32)) > 0:
         zeros = tl.zeros((ROWS, COLUMNS), tl.int32)
         positions = tl.atomic_add(count + zeros, zeros.to(tl.int64) + 1, mask=is_near)
         is_kept = is_near & (positions < capacity)
-        tl.store(out_rows + positions, rows[:, None] + zeros, mask=is_kept)
-        tl.store(out_columns + positions, columns[None, :] + zeros, mask=is_kept)
+        tl.store(out_rows + positions, x_row[:, None].to(tl.int32) + zeros, mask=is_kept)
+        tl.store(out_columns + positions, y_row[None, :].to(tl.int32) + zeros, mask=is_kept)
 
 
 class FoundPairs(NamedTuple):
@@ -261,24 +318,47 @@ class FoundPairs(NamedTuple):
 
 
 def pairs_within(
-    x: Shaped, y: Shaped, x_limits: Tensor, y_limits: Tensor, constants: Tensor, capacity: int
-) -> FoundPairs:
-    """Pairs of an x and a y whose squared distance may be within the limit of x.
+    x: Shaped, rows: Tensor, others: Tensor, limits: Tensor, constants: Tensor, capacity: int,
+    sketches: Sketches | None = None,
+) -> FoundPairs:  # fmt: skip
+    """Pairs of ``rows`` and ``others`` of the points x whose squared distance may be within the limit of the row.
 
-    If x is y, each pair is returned once, if it is within the limit of either. Pairs beyond ``capacity`` are only
-    counted. Limits are float32, in the units of prepared points.
+    If ``others`` is ``rows``, each pair is returned once, if it is within the limit of either. Pairs beyond
+    ``capacity`` are only counted. Limits (n,) are float32, in the units of prepared points. With ``sketches``, only the
+    blocks that `near_tiles` returns are searched; the rows should then be in the order of `Sketches.ordered`.
     """
-    count = torch.zeros(1, dtype=torch.int64, device=x_limits.device)
-    lefts, rights = torch.empty((2, capacity), dtype=torch.int32, device=x_limits.device)
-    n_rows, n_columns = len(x.points), len(y.points)
-    n_programs = triton.cdiv(n_rows, WITHIN_ROWS) * triton.cdiv(n_columns, WITHIN_COLUMNS)
-    _within[(n_programs,)](
-        x.points, y.points, x.lengths, y.lengths, x_limits, y_limits, constants, count, lefts, rights, capacity,
-        n_rows, n_columns, x.points.shape[1], x is y, WITHIN_ROWS, WITHIN_COLUMNS, GROUP, _width(x.points), "tf32",
-        num_warps=8,
-    )  # fmt: skip
+    device, is_symmetric = limits.device, others is rows
+    count = torch.zeros(1, dtype=torch.int64, device=device)
+    lefts, rights = torch.empty((2, capacity), dtype=torch.int32, device=device)
+    n_down, n_across = triton.cdiv(len(rows), WITHIN_ROWS), triton.cdiv(len(others), WITHIN_COLUMNS)
+    for span in blocks(n_down, max(1, MOST_TILES // n_across) if n_across else 1):
+        if sketches is None:
+            tiles = torch.arange(span.start * n_across, span.stop * n_across, device=device)
+        else:
+            tiles = near_tiles(sketches, rows, others, limits, span)
+        if len(tiles):
+            _within[(len(tiles),)](
+                x.points, x.lengths, limits, rows, others, tiles, constants, count, lefts, rights, capacity,
+                len(rows), len(others), x.points.shape[1], is_symmetric, WITHIN_ROWS, WITHIN_COLUMNS,
+                _width(x.points), "tf32", num_warps=WITHIN_WARPS,
+            )  # fmt: skip
     found = int(count)
     return FoundPairs(lefts[:found], rights[:found], found)
+
+
+def near_tiles(sketches: Sketches, rows: Tensor, others: Tensor, limits: Tensor, span: slice) -> Tensor:
+    """The blocks with pairs that may be within a limit, numbered row by row; ``span`` are rows of blocks."""
+    is_symmetric, n_across = others is rows, triton.cdiv(len(others), WITHIN_COLUMNS)
+    scaled = limits * sketches.unit
+    own = sketches.points[rows], sketches.sizes[rows], scaled[rows]
+    theirs = own if is_symmetric else (sketches.points[others], sketches.sizes[others], scaled[others])
+    count = torch.zeros(1, dtype=torch.int32, device=limits.device)
+    tiles = torch.empty((span.stop - span.start) * n_across, dtype=torch.int64, device=limits.device)
+    _near_tiles[(span.stop - span.start, triton.cdiv(n_across, STRIP))](
+        own[0], theirs[0], own[1], theirs[1], own[2], theirs[2], count, tiles, span.start, len(tiles), len(rows),
+        len(others), is_symmetric, WITHIN_ROWS, WITHIN_COLUMNS, STRIP, own[0].shape[1], num_warps=TILE_WARPS,
+    )  # fmt: skip
+    return tiles[: int(count)]
 
 
 @triton.jit(do_not_specialize=["n_rows", "n_columns"])

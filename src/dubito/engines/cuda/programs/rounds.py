@@ -39,7 +39,7 @@ def multiprocessors(device: torch.device) -> int:
 
 FLAGS = tl.constexpr(1)
 """``control[1:4]``: whether a round changed anything. Rounds use the three flags in turn; the next one is cleared."""
-CONTROLS = 5
+CONTROLS = 4
 
 
 # Core-sets: a front of candidates, of which a pick lowers the priorities of its near neighbors.
@@ -145,14 +145,13 @@ def decide(
 
 # Coverage: a pick lowers the gains of the candidates that cover the same rows. Sums are added in the reference's order.
 
-COVER_PAIRS = 1024
+COVER_PAIRS, COVER_WARPS = 2048, 16
+"""Many warps, since each waits for memory most of the time."""
 COVER_SUMS = 128
 """Number of candidates whose terms one program adds at a time."""
-LAST_TURN = tl.constexpr(4)
-"""``control[4]``: the number of the last round."""
 NO_OWNER = tl.constexpr(2**31 - 1)
 N_TERMS = tl.constexpr(8)
-"""Number of terms of a candidate that are read at a time."""
+"""Number of terms of a candidate in a tile; four tiles are read at a time."""
 
 
 @triton.jit
@@ -183,6 +182,28 @@ def _columns(tile, LANES: tl.constexpr):
 
 
 @triton.jit
+def _tile(terms, begin, n_terms, done):
+    """The next terms of each owner; 0 after the last."""
+    position = done + tl.arange(0, N_TERMS)
+    is_term = position[None, :] < n_terms[:, None]
+    return tl.load(terms + begin[:, None] + position[None, :], mask=is_term, other=0.0, volatile=True)
+
+
+@triton.jit
+def _add(total, tile, LANES: tl.constexpr):
+    """Add the terms of a tile one after another."""
+    c0, c1, c2, c3, c4, c5, c6, c7 = _columns(tile, LANES)
+    total = total + c0
+    total = total + c1
+    total = total + c2
+    total = total + c3
+    total = total + c4
+    total = total + c5
+    total = total + c6
+    return total + c7
+
+
+@triton.jit
 def _sums(owner, is_wanted, starts, terms, LANES: tl.constexpr):
     """The sums of the terms of each owner, added one after another."""
     begin = tl.load(starts + owner, mask=is_wanted, other=0)
@@ -190,29 +211,22 @@ def _sums(owner, is_wanted, starts, terms, LANES: tl.constexpr):
     total = tl.zeros((LANES,), tl.float64)
     most, done = tl.max(n_terms), 0
     while done < most:
-        position = done + tl.arange(0, N_TERMS)
-        is_term = position[None, :] < n_terms[:, None]
-        tile = tl.load(terms + begin[:, None] + position[None, :], mask=is_term, other=0.0, volatile=True)
-        c0, c1, c2, c3, c4, c5, c6, c7 = _columns(tile, LANES)
-        total = total + c0
-        total = total + c1
-        total = total + c2
-        total = total + c3
-        total = total + c4
-        total = total + c5
-        total = total + c6
-        total = total + c7
-        done += N_TERMS
+        first = _tile(terms, begin, n_terms, done)
+        second = _tile(terms, begin, n_terms, done + N_TERMS)
+        third = _tile(terms, begin, n_terms, done + 2 * N_TERMS)
+        fourth = _tile(terms, begin, n_terms, done + 3 * N_TERMS)
+        total = _add(_add(_add(_add(total, first, LANES), second, LANES), third, LANES), fourth, LANES)
+        done += 4 * N_TERMS
     return total
 
 
-@triton.jit(do_not_specialize=["level_owner", "n_pairs", "n_owners", "n_rows", "turn"])
+@triton.jit(do_not_specialize=["level_owner", "n_pairs", "n_owners", "n_rows"])
 def _cover(
     starts, owners, rows, kernels, terms, weights, cover, gains, picked, best, first, blocked, touched, dirty,
-    level_at, level_owner, control, turn, n_pairs, n_owners, n_rows, BLOCK: tl.constexpr, LANES: tl.constexpr,
+    level_at, level_owner, control, n_pairs, n_owners, n_rows, BLOCK: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     n_programs, here = tl.num_programs(0), tl.program_id(0)
-    goal, going = 0, 1
+    turn, goal, going = 0, 0, 1
     level = tl.load(level_at)
     while going > 0:
         turn += 1
@@ -309,7 +323,6 @@ def _cover(
             start += n_programs * LANES
         goal += n_programs
         synchronize(control, goal)
-    tl.store(control + LAST_TURN, turn)
 
 
 @triton.jit(do_not_specialize=["n_owners"])
@@ -329,32 +342,26 @@ def add_terms(starts: Tensor, terms: Tensor) -> Tensor:
     return gains
 
 
-class RoundState:
-    """The state of candidates and rows of the pool between calls of `cover_rounds`."""
-
-    def __init__(self, n_owners: int, n_rows: int, device: Tensor) -> None:
-        self.picked, self.blocked, self.dirty = torch.zeros((3, n_owners), dtype=torch.int32, device=device)
-        """The last round in which a candidate was picked, was blocked, or had its gain changed; 0 if none."""
-        self.touched = torch.zeros(n_rows, dtype=torch.int32, device=device)
-        self.first = torch.full((n_rows,), NO_OWNER.value, dtype=torch.int32, device=device)
-        self.best = torch.full((n_rows,), -1.0, dtype=torch.float64, device=device)
-        self.turn = 0
-
-
 def cover_rounds(
     starts: Tensor, owners: Tensor, rows: Tensor, kernels: Tensor, terms: Tensor, weights: Tensor, cover: Tensor,
-    gains: Tensor, state: RoundState, threshold: Threshold,
-) -> None:  # fmt: skip
-    """Pick all candidates that come before the threshold. The gain of a picked candidate stays in ``gains``.
+    gains: Tensor, threshold: Threshold,
+) -> Tensor:  # fmt: skip
+    """(c,) whether a candidate is picked, as all before the threshold are; ``gains`` keeps the gains of the picks.
 
     Pairs are sorted by owner and then by row. ``cover`` and ``terms`` are updated.
     """
-    n_programs = min(multiprocessors(cover.device), triton.cdiv(max(len(owners), len(gains), 1), COVER_PAIRS))
-    control = torch.zeros(CONTROLS, dtype=torch.int32, device=cover.device)
-    level = torch.full((1,), threshold.value, dtype=torch.float64, device=cover.device)
+    n_owners, n_rows, device = len(gains), len(cover), cover.device
+    # The last round in which a candidate was picked, was blocked, or had its gain changed; 0 if none.
+    picked, blocked, dirty = torch.zeros((3, n_owners), dtype=torch.int32, device=device)
+    touched = torch.zeros(n_rows, dtype=torch.int32, device=device)
+    first = torch.full((n_rows,), NO_OWNER.value, dtype=torch.int32, device=device)
+    best = torch.full((n_rows,), -1.0, dtype=torch.float64, device=device)
+    n_programs = min(multiprocessors(device), triton.cdiv(max(len(owners), n_owners, 1), COVER_PAIRS))
+    control = torch.zeros(CONTROLS, dtype=torch.int32, device=device)
+    level = torch.full((1,), threshold.value, dtype=torch.float64, device=device)
     _cover[(n_programs,)](
-        starts, owners, rows, kernels, terms, weights, cover, gains, state.picked, state.best, state.first,
-        state.blocked, state.touched, state.dirty, level, threshold.row, control, state.turn, len(owners), len(gains),
-        len(cover), COVER_PAIRS, COVER_SUMS, enable_fp_fusion=False, num_warps=8,
+        starts, owners, rows, kernels, terms, weights, cover, gains, picked, best, first, blocked, touched, dirty,
+        level, threshold.row, control, len(owners), n_owners, n_rows, COVER_PAIRS, COVER_SUMS,
+        enable_fp_fusion=False, num_warps=COVER_WARPS,
     )  # fmt: skip
-    state.turn = int(control[LAST_TURN.value])
+    return picked > 0

@@ -1,8 +1,8 @@
-// Asking the server. Whatever goes wrong comes back as one plain sentence.
+// Requests to the server. Every error has a message for the user.
 
 import { plain } from "./dom.js";
 
-/** The server answered, and said no. */
+/** The server rejected the request. */
 export class Refused extends Error {
   constructor(status, sentence) {
     super(sentence);
@@ -10,31 +10,31 @@ export class Refused extends Error {
   }
 }
 
-/** No answer, or one that may be another in a moment. */
-export class Unreachable extends Error {}
+/** There is no response, or a temporary error: the request can be repeated. */
+class Unreachable extends Error {}
 
-const PASSING = new Set([401, 408, 425, 429]);
+const TEMPORARY = new Set([401, 408, 425, 429]);
 
-async function sentenceOf(answer) {
+async function errorMessage(answer) {
   try {
     const body = await answer.json();
     if (typeof body.error === "string") return plain(body.error);
   } catch {
-    // Not JSON: the status has to do.
+    // Not JSON: use the status.
   }
   if (answer.status === 401) return "You are signed out. Open the address that dubito label printed.";
   return `The server answered ${answer.status} ${answer.statusText}.`.replace(" .", ".");
 }
 
 async function raise(answer) {
-  const sentence = await sentenceOf(answer);
-  if (answer.status >= 500 || PASSING.has(answer.status)) {
+  const sentence = await errorMessage(answer);
+  if (answer.status >= 500 || TEMPORARY.has(answer.status)) {
     throw Object.assign(new Unreachable(sentence), { status: answer.status });
   }
   throw new Refused(answer.status, sentence);
 }
 
-/** JSON in, JSON out. `seconds` is how long an answer may take. */
+/** Sends and receives JSON. `seconds` is the timeout. */
 export async function ask(path, { method = "GET", body, seconds = 30, headers } = {}) {
   const given = { method, headers: { ...headers }, signal: AbortSignal.timeout(1000 * seconds) };
   if (body !== undefined) {
@@ -52,12 +52,12 @@ export async function ask(path, { method = "GET", body, seconds = 30, headers } 
   try {
     return answer.status === 204 ? null : await answer.json();
   } catch {
-    throw new Unreachable("The server's answer broke off.");
+    throw new Unreachable("The server's response is incomplete.");
   }
 }
 
-/** A key by which the server knows a change again. Also where the page is not a secure context. */
-export function freshKey() {
+/** A random key that identifies a change if it is sent twice. Does not need a secure context. */
+export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,8 +1,8 @@
-// The classes as buttons with their keys; a box to find one among many; a form to add one.
+// The classes as buttons with their keys, a search field if there are many, and a form to add a class.
 
 import { ask } from "./api.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
-import { known, learnProject, on } from "./hub.js";
+import { state, setProject, on } from "./state.js";
 import { keysOf, printed } from "./keys.js";
 import { notice, wrong } from "./notices.js";
 import { send } from "./outbox.js";
@@ -10,24 +10,24 @@ import { send } from "./outbox.js";
 const MANY = 12;
 const LONG = 16;
 
-/** Whether there are so many classes that there is a box to find one. */
+/** Whether there are enough classes for a search field. */
 export function hasFinder() {
-  return known.classes.length > MANY;
+  return state.classes.length > MANY;
 }
 
 export async function refreshProject() {
-  learnProject(await ask("/api/project"));
+  setProject(await ask("/api/project"));
 }
 
-/** A class and its key; the name alone where that is the key. */
+/** A class and its key; only the name if that is the key. */
 export function classFace(name, pressed) {
-  return pressed && pressed !== name.toLowerCase() ? [key(printed(pressed, name, known.classes)), own(name)] : [own(name)];
+  return pressed && pressed !== name.toLowerCase() ? [key(printed(pressed, name, state.classes)), own(name)] : [own(name)];
 }
 
 async function addClass(field) {
   const name = field.value.trim();
   if (!name || field.readOnly) return;
-  if (known.classes.includes(name)) {
+  if (state.classes.includes(name)) {
     notice(`There is a class ${quoted(name)} already.`, "wrong");
     return;
   }
@@ -36,8 +36,8 @@ async function addClass(field) {
     await send("/api/classes", { name }, `The class ${quoted(name)}`);
     field.value = "";
     await refreshProject();
-    const named = keysOf(known.classes)[known.classes.indexOf(name)];
-    notice(named ? `Added ${quoted(name)}: its key is ${printed(named, name, known.classes)}.` : `Added ${quoted(name)}. Find it with /.`);
+    const named = keysOf(state.classes)[state.classes.indexOf(name)];
+    notice(named ? `Added ${quoted(name)}: its key is ${printed(named, name, state.classes)}.` : `Added ${quoted(name)}. Find it with /.`);
     field.blur();
   } catch (error) {
     wrong(error);
@@ -82,7 +82,7 @@ function finding(choose, list) {
     "input",
     { id: "find-class", type: "search", autocomplete: "off", placeholder: "Find a class   /", dir: "auto" },
   );
-  const matching = () => known.classes.filter((name) => name.toLowerCase().includes(field.value.trim().toLowerCase()));
+  const matching = () => state.classes.filter((name) => name.toLowerCase().includes(field.value.trim().toLowerCase()));
   field.addEventListener("input", () => {
     const shown = new Set(matching());
     for (const node of list.children) node.hidden = !shown.has(node.dataset.class);
@@ -105,18 +105,18 @@ function finding(choose, list) {
   );
 }
 
-/** `choose(name)` is called for a pressed button. Follows the project until `end()`. */
+/** Calls `choose(name)` when a button is pressed. Follows changes of the project until `end()`. */
 export function classPanel(choose) {
   const list = h("ul", { class: "classes", role: "list" });
   const find = finding(choose, list);
   const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, adding());
   const draw = () => {
-    const keys = keysOf(known.classes);
+    const keys = keysOf(state.classes);
     find.hidden = !hasFinder();
-    list.classList.toggle("is-short", known.classes.every((name, number) => name.length === 1 && keys[number] === name.toLowerCase()));
-    list.classList.toggle("is-long", known.classes.some((name) => name.length > LONG));
+    list.classList.toggle("is-short", state.classes.every((name, number) => name.length === 1 && keys[number] === name.toLowerCase()));
+    list.classList.toggle("is-long", state.classes.some((name) => name.length > LONG));
     list.replaceChildren(
-      ...known.classes.map((name, number) => {
+      ...state.classes.map((name, number) => {
         const node = h(
           "li",
           null,
@@ -135,7 +135,7 @@ export function classPanel(choose) {
   return { node, end, mark };
 }
 
-/** Keys of the panel that are no class: "+" adds, "/" finds. */
+/** Keys of the panel that are not classes: "+" adds a class, "/" searches. */
 export function panelKey(pressed) {
   const field = { "+": "new-class", "/": "find-class" }[pressed];
   const node = field && document.getElementById(field);

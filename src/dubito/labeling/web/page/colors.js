@@ -1,5 +1,5 @@
-// Colors of points. The first classes have those of Okabe and Ito, which color-blind readers tell apart, and two that
-// go with them; further ones are spread over the wheel.
+// Colors of points. The first classes have the colors of Okabe and Ito, which color-blind readers can distinguish, and
+// two matching ones; the colors of further classes are spread over the color wheel.
 
 const PALETTE = [
   "#0072b2",
@@ -35,7 +35,7 @@ const THEMES = {
   },
 };
 
-export function theme() {
+function theme() {
   return THEMES[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
 }
 
@@ -66,13 +66,13 @@ function between(low, high, share) {
   return low.map((each, at) => each + (high[at] - each) * share);
 }
 
-/** The ends of the scale that a way of coloring has, or null for classes. */
+/** The two ends of a color scale, or null for classes. */
 export function scale(by) {
   const { low, high, first, last } = theme();
   return { doubt: [low, high], order: [first, last], label: null }[by];
 }
 
-/** A function from a row to its color. A scale is drawn once, in 256 steps: there may be millions of rows. */
+/** A function from a row to its color. A scale is computed once in 256 steps, since there may be millions of rows. */
 function coloring(points, by) {
   const { nothing } = theme();
   if (by === "label") {
@@ -86,7 +86,7 @@ function coloring(points, by) {
   return (row) => (values[row] >= 0 ? steps[Math.round((255 * values[row]) / most)] : nothing);
 }
 
-/** RGBA of every point. Rows left out are faded, and so are all others while some are `chosen`. */
+/** RGBA of all points. Excluded rows are faded; if some rows are `chosen`, all others are. */
 export function paint(points, by, chosen) {
   const { faded } = theme();
   const colorOf = coloring(points, by);

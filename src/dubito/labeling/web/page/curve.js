@@ -1,10 +1,9 @@
-// How good is the model, and should I stop?
+// The learning curve, and advice on when to stop.
 
 import { ask } from "./api.js";
-import { drawCurve, telling } from "./chart.js";
-import { button, h, key } from "./dom.js";
-import { known, on, tell } from "./hub.js";
-import { count, percent, some, within } from "./words.js";
+import { button, h, key, s } from "./dom.js";
+import { state, on, emit } from "./state.js";
+import { count, percent, some, withInterval } from "./format.js";
 
 const SAID = [
   [
@@ -26,7 +25,7 @@ function table(curve) {
     const cover = curve.covered?.find((each) => each.round === point.round);
     const cells = [
       count(point.labels),
-      within(point.accuracy, point.low, point.high),
+      withInterval(point.accuracy, point.low, point.high),
       guessed ? `${guessed.right} of ${guessed.of}` : "–",
       cover ? percent(cover.share) : "–",
     ];
@@ -50,14 +49,14 @@ function table(curve) {
   );
 }
 
-/** The server's advice is of the last round; before the first model that knows of no labels. */
+/** The advice of the last round. Before the first model, the server does not count labels yet. */
 function advised(curve) {
-  const { labeled, model } = known.project;
+  const { labeled, model } = state.project;
   if (curve.points.length || model.labels || !labeled) return curve.advice.sentence;
   return "go on: the model has not learnt yet.";
 }
 
-/** What the last round has changed. */
+/** What the last round changed. */
 function change(points) {
   if (points.length < 2) return "";
   const [before, now] = points.slice(-2);
@@ -87,7 +86,7 @@ export function makeCurveView(view) {
   const advice = h("p", { class: "advice", role: "status" });
   const changed = h("p", { class: "quiet" });
   const body = h("div", { class: "chart" });
-  const training = button(["Train now ", key("T")], () => tell("train"));
+  const training = button(["Train now ", key("T")], () => emit("train"));
   view.replaceChildren(h(
     "div",
     { class: "curving" },
@@ -105,7 +104,7 @@ export function makeCurveView(view) {
     advice.classList.toggle("stop", curve.advice.stop);
     changed.textContent = change(curve.points);
     if (curve.points.length === 0) {
-      const { labeled } = known.project;
+      const { labeled } = state.project;
       body.replaceChildren(h(
         "p",
         { class: "quiet" },
@@ -128,4 +127,150 @@ export function makeCurveView(view) {
   show();
   const ends = [on("round", show), on("model", show)];
   return { end: () => ends.forEach((end) => end()) };
+}
+
+// The chart as SVG: held-out accuracy with its interval, accuracy on labels before training on them, and the audit.
+
+const HEIGHT = 400;
+const LEFT = 46;
+const RIGHT = 146;
+const TOP = 18;
+const BOTTOM = 46;
+const MARGIN = 22;
+const FEW = 5;
+
+function niceStep(span, parts) {
+  const raw = span / parts;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= raw);
+}
+
+function ticks(low, high, parts) {
+  const step = niceStep(high - low, parts);
+  const found = [];
+  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + 1e-9; at += step) found.push(Number(at.toFixed(10)));
+  return found;
+}
+
+/** Rounds with enough predictions for a meaningful accuracy. */
+function telling(curve) {
+  return curve.guessed.filter((each) => each.of >= FEW);
+}
+
+function ranges(curve) {
+  const guessed = telling(curve);
+  const labels = [...curve.points, ...guessed].map((point) => point.labels);
+  const shares = [
+    ...curve.points.flatMap((point) => [point.low ?? point.accuracy, point.accuracy]),
+    ...guessed.map((each) => each.right / each.of),
+  ];
+  if (curve.audited) shares.push(curve.audited.low ?? curve.audited.right / curve.audited.of);
+  const least = Math.max(0, Math.floor(10 * Math.min(...shares, 0.9)) / 10);
+  return { most: Math.max(...labels, 10), least };
+}
+
+function axes(x, y, most, least, width) {
+  const lines = ticks(least, 1, 5).map((at) => s(
+    "g",
+    null,
+    s("line", { class: "rule", x1: LEFT, x2: width - RIGHT, y1: y(at), y2: y(at) }),
+    s("text", { class: "tick", x: LEFT - 10, y: y(at) + 4, "text-anchor": "end" }, percent(at)),
+  ));
+  const marks = ticks(0, most, width > 600 ? 6 : 3).map((at) => s(
+    "text",
+    { class: "tick", x: x(at), y: HEIGHT - BOTTOM + 22, "text-anchor": "middle" },
+    String(at),
+  ));
+  const name = s(
+    "text",
+    { class: "tick", x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" },
+    "labels",
+  );
+  return [...lines, ...marks, name];
+}
+
+function band(points, x, y) {
+  const bounded = points.filter((point) => point.low !== null && point.low !== undefined);
+  const there = bounded.map((point) => `${x(point.labels)},${y(point.high)}`);
+  const back = bounded.toReversed().map((point) => `${x(point.labels)},${y(point.low)}`);
+  return s("polygon", { class: "band", points: [...there, ...back].join(" ") });
+}
+
+/** Labels at the right edge, moved apart if they overlap. */
+function endLabels(wanted, width) {
+  const sorted = wanted.toSorted((a, b) => a.y - b.y);
+  sorted.forEach((each, at) => {
+    if (at) each.y = Math.max(each.y, sorted[at - 1].y + 36);
+  });
+  const over = Math.max(0, (sorted.at(-1)?.y ?? 0) + 18 - (HEIGHT - BOTTOM));
+  return sorted.map((each) => s(
+    "text",
+    { class: `ending ${each.kind}`, x: width - RIGHT + 14, y: each.y - over },
+    s("tspan", { class: "value" }, each.value),
+    s("tspan", { x: width - RIGHT + 14, dy: 16 }, each.name),
+  ));
+}
+
+/** Draws the response of `GET /api/curve`, `width` pixels wide. */
+function drawCurve(curve, width) {
+  const { most, least } = ranges(curve);
+  const x = (labels) => LEFT + ((width - LEFT - RIGHT - MARGIN) * labels) / most;
+  const y = (share) => TOP + ((HEIGHT - TOP - BOTTOM) * (1 - share)) / (1 - least);
+  const parts = axes(x, y, most, least, width);
+  const endings = [];
+  const last = curve.points.at(-1);
+  if (last) {
+    parts.push(band(curve.points, x, y));
+    parts.push(s(
+      "polyline",
+      { class: "line", points: curve.points.map((point) => `${x(point.labels)},${y(point.accuracy)}`).join(" ") },
+    ));
+    parts.push(...curve.points.map((point) => s(
+      "circle",
+      { class: "dot", r: 3.5, cx: x(point.labels), cy: y(point.accuracy) },
+    )));
+    endings.push({ kind: "held-out", y: y(last.accuracy), value: percent(last.accuracy, 1), name: "labels held out" });
+  }
+  const guessed = telling(curve);
+  if (guessed.length) {
+    parts.push(...guessed.map((each) => s(
+      "rect",
+      {
+        class: "guessed",
+        x: x(each.labels) - 4,
+        y: y(each.right / each.of) - 4,
+        width: 8,
+        height: 8,
+        transform: `rotate(45 ${x(each.labels)} ${y(each.right / each.of)})`,
+      },
+    )));
+    const newest = guessed.at(-1);
+    endings.push({
+      kind: "before",
+      y: y(newest.right / newest.of),
+      value: `${newest.right} of ${newest.of}`,
+      name: "before it saw them",
+    });
+  }
+  if (curve.audited?.of) {
+    const { right, of, low, high } = curve.audited;
+    const at = width - RIGHT;
+    if (low !== null && low !== undefined) parts.push(s(
+      "line",
+      { class: "audit", x1: at, x2: at, y1: y(high), y2: y(low) },
+    ));
+    parts.push(s("circle", { class: "audit", r: 5, cx: at, cy: y(right / of) }));
+    endings.push({ kind: "audited", y: y(right / of), value: percent(right / of), name: "drawn at random" });
+  }
+  return s(
+    "svg",
+    {
+      class: "curve",
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      role: "img",
+      "aria-label": "Accuracy against the number of labels; the same numbers stand in the table below.",
+    },
+    ...parts,
+    ...endLabels(endings, width),
+  );
 }

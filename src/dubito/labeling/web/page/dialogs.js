@@ -1,11 +1,11 @@
-// The three dialogs: keys, export, and who is labeling.
+// The dialogs: keys, export, and the annotator's name.
 
 import { ask } from "./api.js";
 import { hasFinder } from "./classes.js";
 import { button, h, key, own } from "./dom.js";
-import { known, tell } from "./hub.js";
+import { state, emit } from "./state.js";
 import { COMMANDS, keysOf, printed, setSingleKeys, singleKeysAct } from "./keys.js";
-import { count, percent, some } from "./words.js";
+import { count, percent, some } from "./format.js";
 
 const FIND = ["/", "Find a class among many"];
 const SHEETS = [
@@ -33,7 +33,7 @@ const SHEETS = [
     ],
   ],
 ];
-const NO_CLASS = "There is no class yet: press + under Label to add one, and it has a key.";
+const NO_CLASS = "There is no class yet: press + in the Label view to add one.";
 const SWITCH = "Single keys act. Switch this off if you speak to your computer, or press keys by accident.";
 
 const FORMATS = [
@@ -76,9 +76,9 @@ function keyRow(name, meaning) {
 }
 
 function classRows() {
-  const keys = keysOf(known.classes);
-  return known.classes.map((name, number) => keys[number] && keyRow(
-    printed(keys[number], name, known.classes),
+  const keys = keysOf(state.classes);
+  return state.classes.map((name, number) => keys[number] && keyRow(
+    printed(keys[number], name, state.classes),
     own(name),
   )).filter(Boolean);
 }
@@ -89,7 +89,7 @@ function keySheet([title, rows]) {
 }
 
 export function openKeys() {
-  const without = known.classes.length - keysOf(known.classes).filter(Boolean).length;
+  const without = state.classes.length - keysOf(state.classes).filter(Boolean).length;
   const sentence = `${some(without, "class has", "classes have")} no key: press / and type a part of the name.`;
   const acts = h("input", { type: "checkbox", id: "single-keys" });
   acts.checked = singleKeysAct();
@@ -111,7 +111,7 @@ export function openKeys() {
 export function openExport() {
   open(
     "Export labels",
-    h("p", { class: "quiet" }, `${some(known.project.labeled, "label")} so far. Skipped items are no labels.`),
+    h("p", { class: "quiet" }, `${some(state.project.labeled, "label")} so far. Skipped items are no labels.`),
     h(
       "ul",
       { class: "formats", role: "list" },
@@ -153,15 +153,15 @@ function peopleTable(people) {
 
 function agreement(overlap, people) {
   if (!overlap?.items) return "No item has labels of two people yet.";
-  const whose = people.filter((each) => each.labels > 0).length === 2 ? "Cohen's" : "Fleiss'";
-  const kappa = overlap.kappa === null ? "" : ` (${whose} kappa ${overlap.kappa.toFixed(2)})`;
+  const statistic = people.filter((each) => each.labels > 0).length === 2 ? "Cohen's" : "Fleiss'";
+  const kappa = overlap.kappa === null ? "" : ` (${statistic} kappa ${overlap.kappa.toFixed(2)})`;
   return `On ${some(overlap.items, "item")} that several people labeled they agree in ${percent(overlap.agree)}${kappa}.`;
 }
 
-export function openWho() {
+export function openAnnotator() {
   const field = h(
     "input",
-    { id: "who", value: known.annotator, maxlength: "100", autocomplete: "nickname", required: true, dir: "auto" },
+    { id: "who", value: state.annotator, maxlength: "100", autocomplete: "nickname", required: true, dir: "auto" },
   );
   const people = h("div", { class: "others" });
   const form = h(
@@ -176,7 +176,7 @@ export function openWho() {
     const name = field.value.trim();
     if (!name) return;
     dialog.close();
-    if (name !== known.annotator) tell("annotator", name);
+    if (name !== state.annotator) emit("annotator", name);
   });
   field.select();
   ask("/api/annotators").then(

@@ -1,4 +1,4 @@
-// Elements out of names, properties and children. A child that is a string is text, never markup.
+// Creating elements. Children that are strings become text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -22,7 +22,7 @@ export function s(tag, properties, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
 
-/** A button that gives the keyboard back to the page once it was pressed by a pointer. */
+/** A button that loses the keyboard focus after it was pressed with a pointer. */
 export function button(label, act, properties) {
   const node = h("button", { type: "button", ...properties }, ...[label].flat());
   node.addEventListener("click", (event) => {
@@ -36,20 +36,20 @@ export function key(name) {
   return h("kbd", null, name);
 }
 
-// Controls, those that turn the direction of what follows among them. Joiners stay: scripts and emoji need them.
+// Control characters, including those that change the text direction. Joiners stay: scripts and emoji need them.
 const UNSEEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
-/** A name with what cannot be seen in it made visible: "⟨U+202E⟩" turns nothing round. */
+/** A name with invisible characters made visible, such as "⟨U+202E⟩". */
 export function plain(name) {
   return String(name).replace(UNSEEN, (each) => `⟨U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
-/** The same inside a sentence, whatever direction it has. */
+/** The same for use inside a sentence, with its own text direction. */
 export function quoted(name) {
   return `\u2068${plain(name)}\u2069`;
 }
 
-/** Names, ids and classes of a person's: any script, any direction. */
+/** An element for names, ids and classes that users entered, in any script and direction. */
 export function own(name, properties) {
   return h("bdi", properties, plain(name));
 }

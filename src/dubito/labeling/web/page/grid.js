@@ -1,20 +1,20 @@
-// A screen of items of one class: mark the odd ones, Enter labels all others. The odd ones then come first to label.
+// A screen of items of one class: mark the exceptions, and Enter labels all others. The exceptions are shown next in the
+// label view.
 
 import { ask } from "./api.js";
 import { classFace } from "./classes.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
-import { known, on, tell } from "./hub.js";
+import { state, on, emit } from "./state.js";
 import { brief, described } from "./item.js";
 import { classOfKey, keysOf } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
-import { sendMany } from "./outbox.js";
+import { rememberLabeled, sendMany, undoScreen } from "./outbox.js";
 import * as queue from "./queue.js";
-import { rememberScreen, undoScreen } from "./undo.js";
-import { count, some } from "./words.js";
+import { count, some } from "./format.js";
 
 const setAside = new Set();
 
-/** As many as fill whole rows of the screen. */
+/** The number of items that fill complete rows of the screen. */
 function screenful(tiles) {
   const style = getComputedStyle(tiles);
   const columns = style.gridTemplateColumns.split(" ");
@@ -39,14 +39,14 @@ export function makeGridView(view) {
 
   async function load(name = chosen) {
     const most = screenful(tiles);
-    const query = new URLSearchParams({ annotator: known.annotator, count: Math.min(64, most + setAside.size) });
+    const query = new URLSearchParams({ annotator: state.annotator, count: Math.min(64, most + setAside.size) });
     if (name !== null) query.set("class", name);
     asked += 1;
     const mine = asked;
     const answer = await ask(`/api/grid?${query}`);
     if (mine !== asked) return;
     guessed = answer.groups.length > 0;
-    chosen = answer.class ?? name ?? known.classes[0] ?? null;
+    chosen = answer.class ?? name ?? state.classes[0] ?? null;
     items = answer.items.filter((item) => !setAside.has(item.row)).slice(0, most);
     drawGroups(answer.groups);
     groups.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -54,10 +54,10 @@ export function makeGridView(view) {
   }
 
   function drawGroups(counted) {
-    const keys = keysOf(known.classes);
+    const keys = keysOf(state.classes);
     const sizes = new Map(counted.map((group) => [group.class, group.items]));
     groups.replaceChildren(
-      ...known.classes.map((name, number) => {
+      ...state.classes.map((name, number) => {
         const size = guessed ? h("span", { class: "number" }, count(sizes.get(name) ?? 0)) : null;
         return h(
           "li",
@@ -94,7 +94,7 @@ export function makeGridView(view) {
       () => mark(node),
       { class: "tile", "aria-pressed": "false", "aria-label": `${described(item)}: not of this class`, title: plain(item.id) },
     );
-    // What cannot be seen cannot be judged: it is set aside unless the person says otherwise.
+    // A picture that cannot be shown is marked as an exception; the user can change that.
     node.addEventListener("error", () => node.getAttribute("aria-pressed") === "false" && mark(node), true);
     return h("li", null, node);
   }
@@ -130,12 +130,12 @@ export function makeGridView(view) {
       const labels = rest.map((item) => ({ row: item.row, class: chosen, guess_seen: guessed }));
       const answer = await sendMany(labels, `${some(rest.length, "label")} “${quoted(chosen)}”`);
       queue.drop(rest.map((item) => item.row));
-      rememberScreen(rest.map((item) => item.row));
+      rememberLabeled(rest.map((item) => item.row));
       for (const item of strange) {
         setAside.add(item.row);
         queue.putFirst(item);
       }
-      tell("labels", { labeled: answer.labeled });
+      emit("labels", { labeled: answer.labeled });
       const aside = strange.length ? ` ${some(strange.length, "odd one comes", "odd ones come")} first under Label.` : "";
       notice(`Saved ${some(rest.length, "label")}.${aside}`);
       await load();
@@ -147,11 +147,11 @@ export function makeGridView(view) {
     }
   }
 
-  /** One item comes first under Label; a screen is a screen again. */
+  /** A single item is shown next in the label view; a whole screen is shown here again. */
   function undone(items) {
     const [item] = items;
     if (items.length > 1) {
-      queue.giveBack(items.map((each) => each.row));
+      queue.allowAgain(items.map((each) => each.row));
       return `Undone: all ${count(items.length)} of the last screen.`;
     }
     if (item.label) return `Undone: the label is ${quoted(item.label)} again.`;
@@ -190,7 +190,7 @@ export function makeGridView(view) {
     const isFree = event.target === document.body || event.target.matches("main, .tile");
     if (pressed === "Enter" && isFree) return event.repeat || (commitRest(), true);
     if (pressed === "Backspace") return event.repeat || (undo(), true);
-    const name = classOfKey(pressed, known.classes, event.shiftKey);
+    const name = classOfKey(pressed, state.classes, event.shiftKey);
     if (name === null) return false;
     load(name).then(() => say(`${quoted(name)}: ${some(items.length, "item")}`), wrong);
     return true;

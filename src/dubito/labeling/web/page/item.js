@@ -1,13 +1,13 @@
-// One item as a person sees it: a picture, a text or the columns of a row. What it holds is text, never markup.
+// Showing an item: a picture, a text or the columns of a row. Its content is inserted as text, never as markup.
 
 import { button, h, own, plain } from "./dom.js";
-import { count } from "./words.js";
+import { count } from "./format.js";
 
 const FOLD = 4000;
 const SMALL = 256;
 const CUT = 120;
 
-async function whyNot(address) {
+async function loadError(address) {
   try {
     const answer = await fetch(address);
     if (answer.ok) return "The browser cannot show this picture.";
@@ -22,7 +22,7 @@ function picture(item, edge) {
   const image = h("img", { alt: `Picture ${plain(item.id)}`, decoding: "async", draggable: "false" });
   const ready = new Promise((resolve) => {
     image.addEventListener("error", async () => {
-      const sentence = await whyNot(image.src);
+      const sentence = await loadError(image.src);
       box.classList.add("is-broken");
       box.replaceChildren(h("p", { class: "broken" }, sentence));
       resolve(false);
@@ -65,7 +65,7 @@ function row(item) {
   );
 }
 
-/** The item's node, and a promise of whether it can be seen, kept once that is known. */
+/** The element of an item, and a promise of whether it can be shown. */
 export function render(item, edge = 1024) {
   if (item.picture) return picture(item, edge);
   return { node: item.columns && !item.text ? row(item) : text(item), ready: Promise.resolve(true) };
@@ -82,7 +82,7 @@ function cell(value) {
   return [body, " ", more];
 }
 
-/** What else is said of a picture or a text, in a few quiet lines; null where there is nothing. */
+/** The other columns of a picture or text, in a few lines; null if there are none. */
 export function beside(item) {
   if (!item.picture && !item.text) return null;
   const said = Object.entries(item.columns ?? {}).filter(([, value]) => value !== null && value !== "");
@@ -95,14 +95,14 @@ export function beside(item) {
   );
 }
 
-/** A small form, for lists: a thumbnail, or the beginning of a text. */
+/** The short form for lists: a thumbnail, or the start of the text. */
 export function brief(item, edge = 160) {
   if (item.picture) return picture(item, edge).node;
   const words = item.text ?? Object.entries(item.columns ?? {}).map(([name, value]) => `${name}: ${value}`).join(", ");
   return h("p", { class: "excerpt", dir: "auto" }, words.slice(0, 200) || "(an empty text)");
 }
 
-/** What a screen reader says of an item. */
+/** The description of an item for screen readers. */
 export function described(item) {
   return item.text ? item.text.slice(0, 200) : plain(item.id);
 }

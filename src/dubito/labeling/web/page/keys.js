@@ -1,5 +1,5 @@
-// Which key does what. Digits 1-9 are the first nine classes; further classes take the letters that no command has,
-// so that a command is always the same key and no class is ever in its way.
+// Keyboard shortcuts. Digits 1-9 are the first nine classes; further classes get letters that no command uses, so that
+// commands always have the same keys.
 
 export const COMMANDS = [
   ["l", "Label, one item at a time"],
@@ -14,9 +14,9 @@ export const COMMANDS = [
 const LETTERS = "abdefijknopqsuvwxyz";
 const ORDER = "123456789" + LETTERS;
 
-/** The keys of classes, in the order they were added; "" where there are more classes than keys. A class never moves
- * the key of one before it. One that is called by a free character has that as its key, or a person who sees a 3 and
- * presses 3 would say something else; so a number without a key of its own takes a letter before another number's key. */
+/** The keys of classes, in the order in which these were added; "" if there are more classes than keys. A new class
+ * never changes the key of an older one. A class whose name is a free character gets this key, since users would press 3
+ * for a class named 3; for the same reason, other numbers prefer letters. */
 export function keysOf(classes) {
   const free = new Set(`0${ORDER}`);
   return classes.map((name) => {
@@ -28,21 +28,21 @@ export function keysOf(classes) {
   });
 }
 
-/** A key as it is printed: a capital, unless that is the name of another class. */
+/** A key as it is displayed: a capital letter, unless that is the name of another class. */
 export function printed(key, name, classes) {
   const capital = key.toUpperCase();
   return capital !== name && classes.includes(capital) ? key : capital;
 }
 
-/** One character for what was pressed: of the layout, or of the key's place where the layout has other letters. */
-export function pressed(event) {
+/** The character of a pressed key; in layouts with other letters, the one at this position of the Latin layout. */
+function pressed(event) {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (/^[0-9a-z]$/.test(key) || key.length > 1) return key;
   const place = /^(?:Digit|Key|Numpad)([0-9A-Z])$/.exec(event.code ?? "");
   return place && !event.shiftKey ? place[1].toLowerCase() : key;
 }
 
-/** The class that a key stands for, or null. With Shift, a class that is called by that very capital comes first. */
+/** The class of a key, or null. With Shift, a class named by that capital letter takes precedence. */
 export function classOfKey(key, classes, shift = false) {
   if (key.length !== 1) return null;
   const capital = key.toUpperCase();
@@ -65,12 +65,12 @@ function isTyped(target) {
   return target.matches("input") && !["range", "checkbox", "radio", "button"].includes(target.type);
 }
 
-/** True where the browser itself has a use for Space, Enter or the arrows. */
+/** Whether the browser uses Space, Enter or the arrow keys for this element. */
 export function isControl(target) {
   return target.matches("a, button, input, select, textarea, summary, [tabindex='0']");
 }
 
-/** Calls `act(key, event)` for keys that are meant for the page; it says whether the key was used. */
+/** Calls `act(key, event)` for keys that are meant for the page; it returns whether it used the key. */
 export function listen(act) {
   document.addEventListener("keydown", (event) => {
     if (event.isComposing || event.altKey || event.metaKey || event.defaultPrevented) return;

@@ -1,19 +1,16 @@
-// One item at a time. A key labels it once it has been seen; the next one shows when the server has the label on disk.
+// Labeling one item at a time. Keys work once the item is visible; the next item is shown once the label is stored.
 
 import { ask } from "./api.js";
 import { classPanel, panelKey } from "./classes.js";
 import { openExport } from "./dialogs.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
-import { guessBox } from "./guess.js";
-import { guidelinesBox } from "./guidelines.js";
-import { known, on, tell } from "./hub.js";
+import { state, setProject, on, emit } from "./state.js";
 import { beside, described } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
-import { send } from "./outbox.js";
+import { send, undoOne } from "./outbox.js";
 import * as queue from "./queue.js";
-import { undoOne } from "./undo.js";
-import { count, some, WHY } from "./words.js";
+import { count, percent, some, WHY } from "./format.js";
 
 const SLOW = 150;
 const HINT = 3000;
@@ -28,7 +25,7 @@ export function makeLabelView(view) {
 
   const stage = h("div", { class: "stage" });
   const caption = h("p", { class: "caption" });
-  const said = h("div", { class: "besides" });
+  const said = h("div", { class: "details" });
   const trail = h("p", { class: "trail", "aria-live": "off" });
   const guess = guessBox();
   const panel = classPanel(choose);
@@ -66,14 +63,14 @@ export function makeLabelView(view) {
     stage.scrollTop = 0;
     caption.replaceChildren(
       own(shown.item.id, { class: "id", title: plain(shown.item.id) }),
-      h("span", { class: "quiet" }, whyPicked(shown.item)),
+      h("span", { class: "quiet" }, pickReason(shown.item)),
     );
     look(shown);
     say(`Next: ${described(shown.item)}`);
-    tell("shown", shown.item);
+    emit("shown", shown.item);
   }
 
-  /** Nothing is labeled before it is on the screen, and what cannot be shown only if the person insists. */
+  /** An item cannot be labeled before it is visible; if it cannot be shown, only after confirmation. */
   function look(entry) {
     sight = "coming";
     since = performance.now();
@@ -96,12 +93,12 @@ export function makeLabelView(view) {
   }
 
   function isAllAnswered() {
-    const { labeled, skipped, items } = known.project;
+    const { labeled, skipped, items } = state.project;
     return labeled + skipped >= items;
   }
 
   function finished() {
-    const { labeled, skipped } = known.project;
+    const { labeled, skipped } = state.project;
     const aside = skipped ? ` ${some(skipped, "item was", "items were")} skipped.` : "";
     const sentence = skipped ? `Every item is answered: ${some(labeled, "label")}.` : `${some(labeled, "item is", "items are")} labeled, all there are.`;
     return h(
@@ -125,11 +122,11 @@ export function makeLabelView(view) {
       "div",
       { class: "empty" },
       h("p", null, sentence),
-      button(["Train and pick the next round ", key("T")], () => tell("train"), { class: "main" }),
+      button(["Train and pick the next round ", key("T")], () => emit("train"), { class: "main" }),
     );
   }
 
-  function whyPicked(item) {
+  function pickReason(item) {
     const left = queue.itemsLeft();
     const undone = item.label ? `undone: its label is ${quoted(item.label)} again` : "undone: label it again";
     const parts = [
@@ -141,7 +138,7 @@ export function makeLabelView(view) {
     return parts.filter(Boolean).join(" · ");
   }
 
-  /** Nothing else happens until the server has answered; `what` is named while it does not. */
+  /** Ignores further actions until this one is complete. */
   async function once(act) {
     if (busy) return hint("Too fast: the last one is still on its way, so this did nothing.");
     busy = true;
@@ -163,24 +160,24 @@ export function makeLabelView(view) {
     if (!entry) return;
     if (name !== null && !busy && sight === "coming") return hint("Too fast: this item is not on the screen yet.");
     if (name !== null && !busy && sight === "broken") {
-      return notice("Not labeled: nobody can see this picture. Skip it, or choose “Label it anyway” first.");
+      return notice("Not labeled: this picture cannot be shown. Skip it, or choose “Label it anyway” first.");
     }
     once(async () => {
       panel.mark(name, "chosen");
       const { item } = entry;
       const seconds = Math.round(performance.now() - since) / 1000;
-      const body = { annotator: known.annotator, row: item.row, class: name, guess_seen: guess.seen(), seconds };
+      const body = { annotator: state.annotator, row: item.row, class: name, guess_seen: guess.seen(), seconds };
       if (Number.isInteger(item.round)) body.round = item.round;
       const answer = await send("/api/labels", body, name === null ? "Skipping this item" : `Your label “${quoted(name)}”`);
       queue.finish(item.row);
       last = { id: item.id, name };
-      tell("labels", { labeled: answer.labeled });
+      emit("labels", { labeled: answer.labeled });
       drawTrail();
-      tell("queue");
+      emit("queue");
     });
   }
 
-  /** A label that stands is left as it is: to skip an item is not to take its label away. */
+  /** Skipping a labeled item keeps its label. */
   function skip() {
     if (busy || !shown?.item.label) return choose(null);
     hint(`Left as it is: ${quoted(shown.item.label)}.`);
@@ -199,7 +196,7 @@ export function makeLabelView(view) {
     });
   }
 
-  /** In the place of the trail, for a moment: what was pressed did nothing. */
+  /** Briefly shows, instead of the last label, why an action had no effect. */
   function hint(sentence) {
     clearTimeout(hinting);
     trail.replaceChildren(sentence);
@@ -222,12 +219,12 @@ export function makeLabelView(view) {
     if (pressed === "Backspace") return event.repeat || (undo(), true);
     if (pressed === " ") return !isControl(event.target) && (event.repeat || (skip(), true));
     if (pressed === "h") return guess.show(), true;
-    const name = classOfKey(pressed, known.classes, event.shiftKey);
+    const name = classOfKey(pressed, state.classes, event.shiftKey);
     if (name !== null) return event.repeat || (choose(name), true);
     return panelKey(pressed);
   }
 
-  /** The last counts may come after the last item went. */
+  /** The last counts may arrive after the last item was labeled. */
   function showEnd() {
     if (shown === null && stage.querySelector(".empty .main") && isAllAnswered()) stage.replaceChildren(finished());
   }
@@ -241,9 +238,126 @@ export function makeLabelView(view) {
   return { onKey, end: () => endings.forEach((end) => end()) };
 }
 
-/** Shows one item before all others in the label view. */
+/** Shows an item next, in the label view. */
 export async function labelThis(row) {
   queue.putFirst(await ask(`/api/items/${row}`));
   location.hash = "label";
 }
 
+// The model's prediction: hidden until it is requested, to avoid influencing annotators. The label records the request.
+
+const SHOWN = 3;
+
+function ranked(classes) {
+  return h(
+    "ol",
+    { class: "guesses", role: "list" },
+    classes.slice(0, SHOWN).map((each) => {
+      const bar = h("span", { class: "bar", "aria-hidden": "true" });
+      bar.style.setProperty("--share", String(each.probability));
+      return h("li", null, own(each.class), h("span", { class: "number" }, percent(each.probability)), bar);
+    }),
+  );
+}
+
+function guessBox() {
+  let item = null;
+  let seen = false;
+  const asking = button(["Show the model's guess ", key("H")], show, { class: "asking" });
+  const message = h("div", { class: "message" });
+  const node = h("section", { class: "guess", "aria-label": "The model's guess" }, asking, message);
+
+  async function show() {
+    if (!item || seen) return;
+    const wanted = item;
+    if (!state.project.model.labels) {
+      message.replaceChildren(h(
+        "p",
+        { class: "quiet" },
+        "There is no guess yet: the model learns once a batch is labeled, of two classes at least.",
+      ));
+      return;
+    }
+    try {
+      const answer = await ask(`/api/items/${wanted.row}/guess`);
+      if (item !== wanted) return;
+      seen = true;
+      asking.hidden = true;
+      message.replaceChildren(h("p", { class: "quiet" }, "The model's guess"), ranked(answer.ranked));
+      const [top] = answer.ranked;
+      if (top) say(`The model guesses ${quoted(top.class)}, ${percent(top.probability)}.`);
+    } catch (error) {
+      if (item === wanted) message.replaceChildren(h("p", { class: "quiet" }, error.message));
+    }
+  }
+
+  return {
+    node,
+    show,
+    seen: () => seen,
+    ask: (next) => {
+      item = next;
+      seen = false;
+      asking.hidden = next === null;
+      message.replaceChildren();
+    },
+  };
+}
+
+// The guidelines: plain text, shown next to the classes and edited in place.
+
+function guidelinesBox() {
+  const text = h(
+    "p",
+    { class: "agreed", dir: "auto", tabindex: "0", role: "group", "aria-label": "Text of the guidelines" },
+  );
+  const field = h("textarea", { id: "guidelines-text", rows: "8", dir: "auto", maxlength: "20000" });
+  const form = h(
+    "form",
+    { hidden: true },
+    h("label", { class: "unseen", for: "guidelines-text" }, "Guidelines, plain text"),
+    field,
+    h(
+      "div",
+      { class: "acts" },
+      h("button", { type: "submit", class: "main" }, "Save"),
+      button("Cancel", () => edit(false)),
+    ),
+  );
+  const editing = button("Edit", () => edit(true), { class: "link", "aria-label": "Edit the guidelines" });
+  const fold = h("details", { class: "guidelines" }, h("summary", null, "Guidelines"), text, editing, form);
+  fold.open = !matchMedia("(max-width: 52rem)").matches;
+
+  function draw() {
+    const { guidelines } = state.project;
+    text.textContent = guidelines || "None yet. Write down what counts as what: it is shown to every annotator.";
+    text.classList.toggle("quiet", !guidelines);
+  }
+
+  function edit(open) {
+    form.hidden = !open;
+    text.hidden = open;
+    editing.hidden = open;
+    if (!open) return;
+    field.value = state.project.guidelines ?? "";
+    field.focus();
+  }
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await ask("/api/project", { method: "PATCH", body: { guidelines: field.value } });
+      setProject({ ...state.project, guidelines: field.value });
+      edit(false);
+      notice("The guidelines are saved.");
+    } catch (error) {
+      wrong(error);
+    }
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") edit(false);
+  });
+
+  draw();
+  return { node: fold, end: on("project", draw) };
+}

@@ -1,18 +1,16 @@
-// The page: reads the project, shows a view by the address's #name, passes keys on, follows the server.
+// The page: loads the project, shows the view named by the URL fragment, handles keys, and follows server events.
 
-import { ask, freshKey } from "./api.js";
+import { ask, newKey } from "./api.js";
 import { refreshProject } from "./classes.js";
-import { openExport, openKeys, openWho } from "./dialogs.js";
-import { byId, h, plain } from "./dom.js";
-import { known, on, tell } from "./hub.js";
+import { openExport, openKeys, openAnnotator } from "./dialogs.js";
+import { byId, h, plain, quoted } from "./dom.js";
+import { state, setProject, on, emit } from "./state.js";
 import { COMMANDS, listen } from "./keys.js";
 import { makeLabelView } from "./label.js";
-import { listenToServer } from "./live.js";
 import { notice, say, watchOutbox, wrong } from "./notices.js";
-import { sendLeftovers } from "./outbox.js";
+import { sendUnsent, retryNow } from "./outbox.js";
 import * as queue from "./queue.js";
-import { drawStanding, followStanding } from "./standing.js";
-import { some } from "./words.js";
+import { count, some, withInterval } from "./format.js";
 
 const VIEWS = {
   label: async () => makeLabelView,
@@ -25,15 +23,15 @@ const NAME = "dubito.annotator";
 
 let view = null;
 
-function wantedView() {
+function requestedView() {
   const name = location.hash.slice(1);
   return name in VIEWS ? name : "label";
 }
 
 async function showView() {
-  const name = wantedView();
+  const name = requestedView();
   const make = await VIEWS[name]();
-  if (name !== wantedView()) return;
+  if (name !== requestedView()) return;
   view?.end?.();
   for (const link of document.querySelectorAll(".views a")) {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
@@ -47,16 +45,16 @@ async function showView() {
 async function train() {
   try {
     await ask("/api/round", { method: "POST", body: {} });
-    notice("Training on the labels so far; the next round is picked after it.");
+    notice("Training on the labels so far; the next round is picked afterwards.");
   } catch (error) {
     wrong(error);
   }
 }
 
-/** What a key would do, where it does nothing. */
+/** Explains a key that has no effect here. */
 function explain(key) {
-  if (key === "Backspace") notice("Nothing is undone here: undo is under Label, Grid and Review.");
-  else if (/^[0-9]$/.test(key) && known.classes.length === 0) notice("There is no class yet: press + under Label to add one.");
+  if (key === "Backspace") notice("Nothing to undo in this view: undo works in Label, Grid and Review.");
+  else if (/^[0-9]$/.test(key) && state.classes.length === 0) notice("There is no class yet: press + in the Label view to add one.");
   else return false;
   return true;
 }
@@ -73,18 +71,18 @@ function onKey(key, event) {
 }
 
 function takeName(name) {
-  const before = known.annotator;
-  known.annotator = name;
+  const before = state.annotator;
+  state.annotator = name;
   localStorage.setItem(NAME, name);
   byId("annotator").textContent = plain(name);
   if (!before) return;
   release(before);
-  queue.startAgain().then(showView, wrong);
+  queue.restart().then(showView, wrong);
 }
 
-/** Items held for this person are free for others once the page is left. */
+/** Releases the items leased to an annotator. */
 function release(annotator) {
-  // Not a beacon: under a strict referrer policy that would come without an origin, and be refused.
+  // Not a beacon: with a strict referrer policy it has no origin, and the server would reject it.
   const headers = { "Content-Type": "application/json" };
   fetch(
     "/api/release",
@@ -94,7 +92,7 @@ function release(annotator) {
 
 function watch() {
   watchOutbox();
-  followStanding();
+  followStatus();
   on("annotator", takeName);
   on("train", train);
   on(
@@ -103,11 +101,11 @@ function watch() {
   );
   on("model", (model) => model.state === "failed" && notice(model.message, "wrong"));
   addEventListener("hashchange", () => showView().catch(wrong));
-  addEventListener("pagehide", () => release(known.annotator));
-  addEventListener("pageshow", (event) => event.persisted && queue.startAgain().then(showView, wrong));
+  addEventListener("pagehide", () => release(state.annotator));
+  addEventListener("pageshow", (event) => event.persisted && queue.restart().then(showView, wrong));
   byId("open-keys").addEventListener("click", openKeys);
   byId("open-export").addEventListener("click", openExport);
-  byId("open-who").addEventListener("click", openWho);
+  byId("open-annotator").addEventListener("click", openAnnotator);
   document.querySelector(".jump").addEventListener("click", (event) => {
     event.preventDefault();
     byId("view").focus();
@@ -116,18 +114,100 @@ function watch() {
 }
 
 async function begin() {
-  takeName(localStorage.getItem(NAME) ?? `guest-${freshKey().slice(0, 4)}`);
+  takeName(localStorage.getItem(NAME) ?? `guest-${newKey().slice(0, 4)}`);
   await refreshProject();
-  drawStanding();
+  drawStatus();
   watch();
-  listenToServer(() => refreshProject().catch(() => tell("connected", false)));
-  const { sent, refusals } = await sendLeftovers();
+  followServer(() => refreshProject().catch(() => emit("connected", false)));
+  const { sent, refusals } = await sendUnsent();
   if (sent) notice(`${some(sent, "change")} that waited in this browser ${sent === 1 ? "is" : "are"} saved now.`);
   for (const sentence of refusals) notice(sentence, "wrong");
   await showView();
-  say(`${known.project.name}: ready.`);
+  say(`${state.project.name}: ready.`);
 }
 
 begin().catch((error) => {
   byId("view").replaceChildren(h("p", { class: "empty" }, `${error.message} Reload the page to try again.`));
 });
+
+// The status line under the project's name: the number of labels, and the model's accuracy.
+
+function modelStatus(model) {
+  if (model.state === "failed") return "the model could not learn";
+  const right = model.accuracy === null || model.accuracy === undefined ? "" : `model ${withInterval(model.accuracy, model.low, model.high)}`;
+  if (model.state === "fitting") return right ? `${right}, learning` : "the model is learning";
+  return right || "no model yet";
+}
+
+function drawStatus() {
+  const { project } = state;
+  byId("project-name").textContent = plain(project.name);
+  document.title = `${quoted(project.name)} · dubito`;
+  const labels = `${count(project.labeled)} of ${count(project.items)} labeled`;
+  const model = h(
+    "span",
+    { class: `model is-${project.model.state}`, title: project.model.message || "" },
+    modelStatus(project.model),
+  );
+  const limited = project.restricted === null || project.restricted === undefined ? null : h(
+    "span",
+    null,
+    `only ${count(project.restricted)} asked about`,
+  );
+  byId("project-status").replaceChildren(h("span", null, labels), model, ...(limited ? [limited] : []));
+}
+
+function followStatus() {
+  on("labels", (data) => {
+    if (!data) return;
+    state.project.labeled = data.labeled ?? state.project.labeled;
+    state.project.skipped = data.skipped ?? state.project.skipped;
+    drawStatus();
+  });
+  on("model", drawStatus);
+  on("project", drawStatus);
+  on("connected", (yes) => document.body.classList.toggle("is-offline", !yes));
+}
+
+// Server events: labels of other annotators, the model's state, new rounds.
+
+const AGAIN = 3000;
+
+function parsed(event) {
+  try {
+    return JSON.parse(event.data);
+  } catch {
+    return null;
+  }
+}
+
+/** Listens until the page is closed; `refresh` loads the project again after a disconnection or a change. */
+function followServer(refresh) {
+  let missed = false;
+  const source = new EventSource("/api/events");
+  source.addEventListener("open", () => {
+    emit("connected", true);
+    if (!missed) return;
+    missed = false;
+    retryNow();
+    refresh();
+  });
+  source.addEventListener("error", () => {
+    missed = true;
+    emit("connected", false);
+    if (source.readyState !== EventSource.CLOSED) return;
+    setTimeout(() => followServer(refresh), AGAIN);
+  });
+  source.addEventListener("labels", (event) => emit("labels", parsed(event)));
+  source.addEventListener("model", (event) => {
+    state.project.model = parsed(event) ?? state.project.model;
+    emit("model", state.project.model);
+  });
+  source.addEventListener("round", (event) => {
+    const data = parsed(event) ?? {};
+    setProject({ ...state.project, round: data.round ?? state.project.round });
+    emit("round", data);
+  });
+  source.addEventListener("project", refresh);
+  source.addEventListener("map", () => emit("map"));
+}

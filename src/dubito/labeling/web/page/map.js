@@ -1,16 +1,16 @@
-// A map of the pool: where the model doubts, what is labeled, what was picked; a lasso says what to ask about.
+// A map of the pool, colored by doubt, label or pick order; a lasso restricts which items are asked about.
 
 import { ask } from "./api.js";
 import { refreshProject } from "./classes.js";
 import { css, ofClass, paint, scale } from "./colors.js";
 import { button, h, own } from "./dom.js";
-import { known, on } from "./hub.js";
-import { hoverCard } from "./card.js";
+import { state, on } from "./state.js";
+import { brief } from "./item.js";
+import { labelThis } from "./label.js";
 import { notice, say, wrong } from "./notices.js";
-import { decode, inside, makeIndex, nearest } from "./points.js";
 import * as queue from "./queue.js";
 import { makeSurface } from "./surface.js";
-import { count, percent, some } from "./words.js";
+import { count, percent, some } from "./format.js";
 
 const WAYS = { doubt: "Doubt", label: "Label", order: "Pick order" };
 const SHOWN = 12;
@@ -33,8 +33,8 @@ export function makeMapView(view) {
   const ways = h("fieldset", { class: "ways" }, h("legend", null, "Color"), Object.entries(WAYS).map(way));
   const legend = h("div", { class: "scale" });
   const slider = h("input", { type: "range", id: "upto", min: "0", max: "0", value: "0", oninput: drawPicks });
-  const told = h("output", { for: "upto" });
-  const picks = h("div", { class: "picks" }, h("label", { for: "upto" }, "Picks so far"), slider, told);
+  const message = h("output", { for: "upto" });
+  const picks = h("div", { class: "picks" }, h("label", { for: "upto" }, "Picks so far"), slider, message);
   const lasso = button(
     "Lasso",
     () => useLasso(lasso.getAttribute("aria-pressed") !== "true"),
@@ -63,7 +63,7 @@ export function makeMapView(view) {
     h("section", { "aria-label": "Choose items" }, h("h3", null, "Ask about some only"), tools, choice),
   );
   surface.node.append(zoom);
-  view.replaceChildren(h("div", { class: "mapping" }, h("div", { class: "sea" }, surface.node), side, card.node));
+  view.replaceChildren(h("div", { class: "mapping" }, h("div", { class: "map-area" }, surface.node), side, card.node));
 
   function way([name, label]) {
     const field = h(
@@ -138,7 +138,7 @@ export function makeMapView(view) {
     surface.show(upTo, dark ? [240, 240, 238] : [24, 26, 30]);
     const before = points.order.length - points.covered.length;
     const covered = points.covered[upTo - before - 1];
-    told.replaceChildren(
+    message.replaceChildren(
       `${count(upTo)} of ${some(points.order.length, "pick")}`,
       covered === undefined ? "" : h("span", { class: "covered" }, `${percent(covered, 1)} covered`),
     );
@@ -152,7 +152,7 @@ export function makeMapView(view) {
   }
 
   function drawChoice() {
-    const { restricted } = known.project;
+    const { restricted } = state.project;
     const left = points.excluded.reduce((sum, each) => sum + (each ? 1 : 0), 0);
     const parts = [];
     if (chosen.length) parts.push(
@@ -190,7 +190,7 @@ export function makeMapView(view) {
         { method: "POST", body: { mode, rows: mode === "clear" ? [] : chosen } },
       );
       chosen = [];
-      await Promise.all([refreshProject(), queue.startAgain()]);
+      await Promise.all([refreshProject(), queue.restart()]);
       await load();
       notice(`The next rounds pick from ${some(answer.candidates, "item")}.`);
     } catch (error) {
@@ -211,4 +211,186 @@ export function makeMapView(view) {
     () => scheme.removeEventListener("change", repaint),
   ];
   return { end: () => ends.forEach((end) => end()) };
+}
+
+// A card with the item under the pointer, or the item that was clicked.
+
+const PAUSE = 60;
+
+function hoverCard() {
+  const seen = new Map();
+  const node = h("aside", { class: "card", hidden: true, "aria-label": "Item on the map" });
+  let row = -1;
+  let pinned = false;
+  let timer = 0;
+
+  async function itemOf(wanted) {
+    if (!seen.has(wanted)) seen.set(wanted, await ask(`/api/items/${wanted}`));
+    return seen.get(wanted);
+  }
+
+  function standing(item) {
+    if (item.label !== null && item.label !== undefined) return ["Labeled ", own(item.label, { class: "said" })];
+    return [item.skipped ? "Skipped" : "Not labeled"];
+  }
+
+  async function show(wanted, x, y) {
+    const item = await itemOf(wanted);
+    if (wanted !== row) return;
+    node.replaceChildren(
+      brief(item, 256),
+      own(item.id, { class: "id" }),
+      h("p", null, standing(item)),
+      button("Label this one", () => labelThis(wanted).catch(wrong)),
+    );
+    node.hidden = false;
+    if (x !== undefined) move(x, y);
+  }
+
+  function move(x, y) {
+    const left = Math.min(x + 18, innerWidth - node.offsetWidth - 12);
+    const top = Math.min(y + 18, innerHeight - node.offsetHeight - 12);
+    node.style.setProperty("--left", `${Math.max(8, left)}px`);
+    node.style.setProperty("--top", `${Math.max(8, top)}px`);
+  }
+
+  function hide() {
+    row = -1;
+    node.hidden = true;
+  }
+
+  return {
+    node,
+    hover(found, x, y) {
+      if (pinned) return;
+      clearTimeout(timer);
+      if (found < 0) return hide();
+      if (found === row) return move(x, y);
+      row = found;
+      timer = setTimeout(() => show(found, x, y).catch(hide), PAUSE);
+    },
+    pin(found) {
+      clearTimeout(timer);
+      pinned = found >= 0;
+      node.classList.toggle("is-pinned", pinned);
+      if (!pinned) return hide();
+      row = found;
+      show(found).catch(wrong);
+    },
+    end: () => clearTimeout(timer),
+  };
+}
+
+// The points as arrays: decoding, the nearest point, the points inside a polygon.
+
+function bytes(text) {
+  return Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(
+    atob(text),
+    (each) => each.charCodeAt(0),
+  );
+}
+
+function floats(text) {
+  return new Float32Array(bytes(text).buffer);
+}
+
+function integers(text) {
+  return new Int32Array(bytes(text).buffer);
+}
+
+function extent(values) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return low <= high ? [low, high] : [0, 1];
+}
+
+/** Decodes the response of `GET /api/map`, with x and y scaled equally to the range from -1 to 1. */
+function decode(answer) {
+  const x = floats(answer.x);
+  const y = floats(answer.y);
+  const [left, right] = extent(x);
+  const [bottom, top] = extent(y);
+  const half = Math.max(right - left, top - bottom, 1e-12) / 2;
+  const xy = new Float32Array(2 * answer.n);
+  for (let row = 0; row < answer.n; row += 1) {
+    xy[2 * row] = (x[row] - (left + right) / 2) / half;
+    xy[2 * row + 1] = (y[row] - (bottom + top) / 2) / half;
+  }
+  const picked = integers(answer.picked);
+  return {
+    n: answer.n,
+    xy,
+    doubt: floats(answer.doubt),
+    label: integers(answer.label),
+    picked,
+    order: inOrder(picked),
+    excluded: integers(answer.excluded),
+    covered: answer.covered ?? [],
+    classes: answer.classes,
+  };
+}
+
+/** The picked rows, in order. */
+function inOrder(picked) {
+  const rows = [];
+  picked.forEach((place, row) => place >= 0 && rows.push(row));
+  return Uint32Array.from(rows.sort((a, b) => picked[a] - picked[b]));
+}
+
+/** A grid of cells with their rows, to find the nearest point quickly. */
+function makeIndex({ n, xy }) {
+  const side = Math.max(1, Math.min(512, Math.ceil(Math.sqrt(n / 3))));
+  const place = (value) => Math.min(side - 1, Math.max(0, Math.floor(((value + 1) / 2) * side)));
+  const cell = (row) => place(xy[2 * row + 1]) * side + place(xy[2 * row]);
+  const starts = new Uint32Array(side * side + 1);
+  for (let row = 0; row < n; row += 1) starts[cell(row) + 1] += 1;
+  for (let each = 0; each < side * side; each += 1) starts[each + 1] += starts[each];
+  const rows = new Uint32Array(n);
+  const next = starts.slice();
+  for (let row = 0; row < n; row += 1) rows[next[cell(row)]++] = row;
+  return { side, place, starts, rows, xy };
+}
+
+/** The row nearest to (x, y) within `reach`, or -1. */
+function nearest(index, x, y, reach) {
+  const { place, side, starts, rows, xy } = index;
+  let best = -1;
+  let least = reach * reach;
+  for (let down = place(y - reach); down <= place(y + reach); down += 1) {
+    for (let along = place(x - reach); along <= place(x + reach); along += 1) {
+      for (let at = starts[down * side + along]; at < starts[down * side + along + 1]; at += 1) {
+        const row = rows[at];
+        const away = (xy[2 * row] - x) ** 2 + (xy[2 * row + 1] - y) ** 2;
+        if (away < least) [best, least] = [row, away];
+      }
+    }
+  }
+  return best;
+}
+
+/** Rows inside a polygon [[x, y], ...], by the even-odd rule. */
+function inside({ n, xy }, polygon) {
+  const [left, right] = extent(polygon.map(([x]) => x));
+  const [bottom, top] = extent(polygon.map(([, y]) => y));
+  const found = [];
+  for (let row = 0; row < n; row += 1) {
+    const x = xy[2 * row];
+    const y = xy[2 * row + 1];
+    if (x >= left && x <= right && y >= bottom && y <= top && crossings(polygon, x, y) % 2) found.push(row);
+  }
+  return found;
+}
+
+function crossings(polygon, x, y) {
+  let count = 0;
+  for (let at = 0, before = polygon.length - 1; at < polygon.length; before = at, at += 1) {
+    const [ax, ay] = polygon[at];
+    const [bx, by] = polygon[before];
+    if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) count += 1;
+  }
+  return count;
 }

@@ -1,12 +1,12 @@
-// What the page says: short notices that go again, a banner for what waits, and words for screen readers.
+// Messages to the user: notices that disappear, a banner for unsaved changes, and announcements for screen readers.
 
-import { byId, button, h } from "./dom.js";
-import { on } from "./hub.js";
-import { tryNow } from "./outbox.js";
+import { button, byId, h } from "./dom.js";
+import { on } from "./state.js";
+import { retryNow } from "./outbox.js";
 
 const SECONDS = 6;
 
-/** Shown for a few seconds and read out. `kind` is "wrong" for what did not work. */
+/** Shows a message for a few seconds; screen readers read it. `kind` is "wrong" for errors. */
 export function notice(sentence, kind = "") {
   const node = h("p", { class: `notice ${kind}` }, sentence);
   const box = byId("notices");
@@ -15,30 +15,30 @@ export function notice(sentence, kind = "") {
   setTimeout(() => node.remove(), 1000 * (kind ? 2 * SECONDS : SECONDS));
 }
 
-/** For errors: the sentence of what did not work. */
+/** Shows the message of an error. */
 export function wrong(error) {
   notice(error.message, "wrong");
 }
 
-/** Read out, not shown. */
+/** A message for screen readers only. */
 export function say(sentence) {
-  byId("said").textContent = sentence;
+  byId("announcer").textContent = sentence;
 }
 
 function showWaiting(waiting) {
-  const box = byId("trouble");
+  const box = byId("unsaved");
   box.hidden = waiting === null;
   if (waiting === null) {
     notice("Saved: the server answers again.");
     return;
   }
-  const told = box.querySelector(".told");
+  const message = box.querySelector(".message");
   const sentence = `${waiting.what} is not saved yet. ${waiting.sentence}`;
-  if (told?.textContent === sentence) return;
+  if (message?.textContent === sentence) return;
   box.replaceChildren(
-    h("span", { class: "told", dir: "auto" }, sentence),
+    h("span", { class: "message", dir: "auto" }, sentence),
     h("span", { class: "quiet" }, " It is kept here and sent again until it arrives; you can leave the page open. "),
-    button("Try now", tryNow),
+    button("Try now", retryNow),
   );
 }
 

@@ -1,15 +1,15 @@
-// Changes on their way to the server. Each is kept in localStorage until it is answered, and is sent again with the
-// same key as long as nobody answers: nothing is lost, nothing is doubled.
+// Sending changes to the server. Each is kept in localStorage until the server has responded, and repeated with the same
+// key until then: no change is lost or applied twice.
 
-import { ask, freshKey, Refused } from "./api.js";
-import { known, tell } from "./hub.js";
+import { ask, newKey, Refused } from "./api.js";
+import { state, on, emit } from "./state.js";
 
 const WAITS = [0.5, 1, 2, 3, 5];
 
 let wake = null;
 
 function place() {
-  return `dubito.unsent.${known.project.ident}`;
+  return `dubito.unsent.${state.project.ident}`;
 }
 
 function read() {
@@ -25,7 +25,7 @@ function write(changes) {
     if (changes.length) localStorage.setItem(place(), JSON.stringify(changes));
     else localStorage.removeItem(place());
   } catch {
-    // No room, or none allowed: the change is still in memory, and the person sees it wait.
+    // Storage is full or disabled: the change is still in memory, and shown as unsaved.
   }
 }
 
@@ -43,8 +43,8 @@ function pause(seconds) {
   });
 }
 
-/** Tries at once what waits, instead of in a few seconds. */
-export function tryNow() {
+/** Repeats waiting changes immediately. */
+export function retryNow() {
   wake?.();
 }
 
@@ -53,43 +53,43 @@ async function deliver(change) {
     try {
       const answer = await ask(change.path, { method: "POST", body: change.body, seconds: 15 });
       forget(change.key);
-      if (tries) tell("waiting", null);
+      if (tries) emit("waiting", null);
       return answer;
     } catch (error) {
       if (error instanceof Refused) {
         forget(change.key);
-        if (tries) tell("waiting", null);
+        if (tries) emit("waiting", null);
         throw error;
       }
-      tell("waiting", { what: change.what, sentence: error.message, tries: tries + 1 });
+      emit("waiting", { what: change.what, sentence: error.message, tries: tries + 1 });
       await pause(WAITS[Math.min(tries, WAITS.length - 1)]);
     }
   }
 }
 
-/** Sends a change and resolves once the server has it on disk. `what` is said while it waits. */
+/** Sends a change and resolves once the server has stored it. `what` describes it in messages. */
 export function send(path, body, what) {
-  const key = body.key ?? freshKey();
-  if (path === "/api/labels") tell("answer");
+  const key = body.key ?? newKey();
+  if (path === "/api/labels") emit("answer");
   const change = { key, path, body: { ...body, key }, what };
   write([...read(), change]);
   return deliver(change);
 }
 
-/** Several labels, each with a key of its own. */
+/** Sends several labels, each with its own key. */
 export function sendMany(labels, what) {
   const change = {
-    key: freshKey(),
+    key: newKey(),
     path: "/api/labels/many",
-    body: { annotator: known.annotator, labels: labels.map((label) => ({ key: freshKey(), ...label })) },
+    body: { annotator: state.annotator, labels: labels.map((label) => ({ key: newKey(), ...label })) },
     what,
   };
   write([...read(), change]);
   return deliver(change);
 }
 
-/** What an earlier page could not send. Returns how many changes went through, and what was refused. */
-export async function sendLeftovers() {
+/** Sends the changes that an earlier page could not send. Returns how many were saved, and the errors. */
+export async function sendUnsent() {
   const refusals = [];
   const changes = read();
   for (const change of changes) {
@@ -102,4 +102,31 @@ export async function sendLeftovers() {
   return { sent: changes.length - refusals.length, refusals };
 }
 
-addEventListener("online", tryNow);
+addEventListener("online", retryNow);
+
+// Undoing the last answer, or a whole screen of answers.
+
+let screen = new Set();
+
+/** These rows were labeled together, as the last action. */
+export function rememberLabeled(rows) {
+  screen = new Set(rows);
+}
+
+/** Undoes the last answer; returns the updated item. */
+export async function undoOne() {
+  const answer = await send("/api/undo", { annotator: state.annotator }, "Undoing your last label");
+  if (!screen.delete(answer.row)) screen.clear();
+  emit("labels", { labeled: answer.labeled });
+  return answer.item;
+}
+
+/** Undoes the last answer and the others of its screen; returns the items, the last one first. */
+export async function undoScreen() {
+  const items = [await undoOne()];
+  while (screen.size) items.push(await undoOne());
+  return items;
+}
+
+on("answer", () => screen.clear());
+on("annotator", () => screen.clear());

@@ -1,7 +1,7 @@
-// The items to label next, asked for ahead of time, with their pictures: the person never waits for one.
+// The queue of items to label next, which are loaded with their pictures ahead of time.
 
 import { ask } from "./api.js";
-import { known, on, tell } from "./hub.js";
+import { state, on, emit } from "./state.js";
 import { render } from "./item.js";
 
 const AHEAD = 12;
@@ -32,14 +32,14 @@ export function itemsLeft() {
   return left;
 }
 
-/** Nothing is known of what comes: it is being asked for. */
+/** Whether the first items are being loaded. */
 export function isComing() {
   return isAnew;
 }
 
-/** `isWanted` says, when the answer is here, whether anybody still waits for it. */
+/** `isWanted` tells whether the response is still needed when it arrives. */
 async function fetchNext(isWanted) {
-  const query = new URLSearchParams({ annotator: known.annotator, count: AHEAD });
+  const query = new URLSearchParams({ annotator: state.annotator, count: AHEAD });
   const answer = await ask(`/api/next?${query}`);
   if (!isWanted()) return;
   const held = new Map(entries.map((entry) => [entry.item.row, entry]));
@@ -48,15 +48,15 @@ async function fetchNext(isWanted) {
   const kept = entries.filter((entry, place) => place === 0 || entry.wanted);
   const rest = fresh.filter((item) => !kept.some((entry) => entry.item.row === item.row));
   entries = [...kept, ...rest.map((item) => held.get(item.row) ?? prepared(item))];
-  const told = waiting;
+  const previous = waiting;
   waiting = answer.waiting;
   left = answer.left;
-  const isNews = isAnew || (wasEmpty && (entries.length > 0 || waiting !== told));
+  const isNews = isAnew || (wasEmpty && (entries.length > 0 || waiting !== previous));
   isAnew = false;
-  if (isNews) tell("queue");
+  if (isNews) emit("queue");
 }
 
-/** Asks for more. One question at a time; a second one waits for the first. */
+/** Loads more items. Only one request runs at a time. */
 export function refill() {
   if (asking) return asking;
   const question = fetchNext(() => asking === question).finally(() => {
@@ -66,7 +66,7 @@ export function refill() {
   return question;
 }
 
-/** The server has a label of this row: on to the next. */
+/** Removes a row that was labeled. */
 export function finish(row) {
   done.add(row);
   entries = entries.filter((entry) => entry.item.row !== row);
@@ -74,39 +74,39 @@ export function finish(row) {
   if (entries.length < LOW) refill().catch(() => {});
 }
 
-/** An item to show before all others: undone, or asked for. */
+/** Puts an item first. */
 export function putFirst(item) {
   done.delete(item.row);
   entries = [{ ...prepared(item), wanted: true }, ...entries.filter((entry) => entry.item.row !== item.row)];
 }
 
-/** Undone elsewhere on the page: they may be asked about again. */
-export function giveBack(rows) {
+/** Allows rows again whose labels were undone in another view. */
+export function allowAgain(rows) {
   for (const row of rows) done.delete(row);
 }
 
-/** Labeled elsewhere on the page. */
+/** Removes rows that were labeled in another view. */
 export function drop(rows) {
   for (const row of rows) done.add(row);
   entries = entries.filter((entry) => !done.has(entry.item.row));
 }
 
-/** Everything anew: another annotator, or other items are asked about. Until they come nothing is shown, so that no
- * key labels what was asked of somebody else; and an answer that is under way already is not waited for. */
-export function startAgain() {
+/** Empties the queue and loads it again, for another annotator or other items. Nothing is shown until then, so that no
+ * key labels an item of another annotator; the response of an earlier request is ignored. */
+export function restart() {
   entries = [];
   done.clear();
   asking = null;
   isAnew = true;
-  tell("queue");
+  emit("queue");
   return refill();
 }
 
 function refillQuietly() {
-  if (known.annotator && document.visibilityState === "visible") refill().catch(() => {});
+  if (state.annotator && document.visibilityState === "visible") refill().catch(() => {});
 }
 
 on("round", refillQuietly);
-// Asking again renews what is held for this person, however long they look at it; and more often if there is nothing.
+// Requests renew the leases of the shown items; they are more frequent while the queue is empty.
 setInterval(refillQuietly, RENEW);
 setInterval(() => entries.length === 0 && refillQuietly(), LOOK_AGAIN);

@@ -1,17 +1,16 @@
-// Labels that the model, which has not seen them, now doubts: keep each, or change it.
+// Labels that contradict the predictions of a model trained without them: keep or change each.
 
 import { ask } from "./api.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
-import { known, on, tell } from "./hub.js";
+import { state, on, emit } from "./state.js";
 import { brief } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
-import { send } from "./outbox.js";
+import { send, undoOne } from "./outbox.js";
 import * as queue from "./queue.js";
-import { undoOne } from "./undo.js";
-import { percent, some } from "./words.js";
+import { percent, some } from "./format.js";
 
-const settled = new Set();
+const reviewed = new Set();
 
 export function makeReviewView(view) {
   let items = [];
@@ -24,7 +23,7 @@ export function makeReviewView(view) {
 
   async function load() {
     const answer = await ask("/api/review?limit=50");
-    items = answer.items.filter((item) => !settled.has(item.row));
+    items = answer.items.filter((item) => !reviewed.has(item.row));
     place = Math.min(place, Math.max(0, items.length - 1));
     draw();
   }
@@ -63,7 +62,7 @@ export function makeReviewView(view) {
   }
 
   function another(item, at) {
-    const rest = known.classes.filter((name) => name !== item.label && name !== item.guess);
+    const rest = state.classes.filter((name) => name !== item.label && name !== item.guess);
     const options = [
       h("option", { value: "" }, "Another"),
       ...rest.map((name, number) => h("option", { value: String(number) }, plain(name))),
@@ -92,12 +91,12 @@ export function makeReviewView(view) {
     busy = true;
     list.children[at].classList.add("is-saving");
     try {
-      const body = { annotator: known.annotator, row: item.row, class: name, guess_seen: true, review: true };
+      const body = { annotator: state.annotator, row: item.row, class: name, guess_seen: true, review: true };
       const answer = await send("/api/labels", body, `Your label “${quoted(name)}”`);
-      settled.add(item.row);
+      reviewed.add(item.row);
       items = items.filter((each) => each !== item);
       place = Math.min(place, Math.max(0, items.length - 1));
-      tell("labels", { labeled: answer.labeled });
+      emit("labels", { labeled: answer.labeled });
       draw();
       say(name === item.label ? `Kept ${name}.` : `Changed from ${item.label} to ${name}.`);
     } catch (error) {
@@ -113,7 +112,7 @@ export function makeReviewView(view) {
     busy = true;
     try {
       const item = await undoOne();
-      settled.delete(item.row);
+      reviewed.delete(item.row);
       if (item.label) notice(`Undone: the label of ${quoted(item.id)} is ${quoted(item.label)} again.`);
       else {
         queue.putFirst({ ...item, undone: true });
@@ -138,7 +137,7 @@ export function makeReviewView(view) {
       return true;
     }
     if (pressed === "Enter" && !isControl(event.target)) return event.repeat || (settle(place, items[place]?.label), true);
-    const name = classOfKey(pressed, known.classes, event.shiftKey);
+    const name = classOfKey(pressed, state.classes, event.shiftKey);
     if (name === null) return false;
     if (!event.repeat) settle(place, name);
     return true;

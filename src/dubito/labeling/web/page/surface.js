@@ -1,11 +1,10 @@
-// The canvas under a person's hands: drag to pan, wheel or pinch to zoom, hover to see, lasso to choose.
+// The canvas of the map: drag to pan, wheel or pinch to zoom, hover for details, lasso to select.
 
 import { h, s } from "./dom.js";
-import { makeScatter } from "./scatter.js";
 
 const CLOSE = 14;
 
-/** `acts` has hover(row or -1, x, y), pick(row), lasso(polygon), find(x, y, reach) for the nearest row, size() of points. */
+/** `acts` has hover(row or -1, x, y), pick(row), lasso(polygon), find(x, y, reach) for the nearest row, and size(). */
 export function makeSurface(acts) {
   const canvas = h(
     "canvas",
@@ -151,5 +150,163 @@ export function makeSurface(acts) {
       ];
     },
     end: () => (watching.disconnect(), scatter.drop()),
+  };
+}
+
+// Points drawn with WebGL2: a buffer of positions, a buffer of colors, and the picks on top in their order.
+
+const VERTEX = `#version 300 es
+in vec2 place;
+in vec4 color;
+uniform vec2 middle;
+uniform vec2 zoom;
+uniform float size;
+out vec4 shade;
+void main() {
+  gl_Position = vec4((place - middle) * zoom, 0.0, 1.0);
+  gl_PointSize = size;
+  shade = color;
+}`;
+
+const FRAGMENT = `#version 300 es
+precision mediump float;
+in vec4 shade;
+uniform vec4 ring;
+out vec4 seen;
+void main() {
+  float away = 2.0 * length(gl_PointCoord - 0.5);
+  float edge = fwidth(away);
+  float cover = 1.0 - smoothstep(1.0 - edge, 1.0, away);
+  vec4 face = ring.a > 0.0 && away > 0.68 ? ring : shade;
+  seen = vec4(face.rgb * face.a * cover, face.a * cover);
+}`;
+
+function compile(gl) {
+  const program = gl.createProgram();
+  for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+    const shader = gl.createShader(kind);
+    gl.shaderSource(shader, source);
+    gl.compileShader(shader);
+    gl.attachShader(program, shader);
+  }
+  gl.linkProgram(program);
+  return gl.getProgramParameter(program, gl.LINK_STATUS) ? program : null;
+}
+
+function attribute(gl, program, name, size, kind, normalized) {
+  const buffer = gl.createBuffer();
+  const at = gl.getAttribLocation(program, name);
+  gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
+  gl.enableVertexAttribArray(at);
+  gl.vertexAttribPointer(at, size, kind, normalized, 0, 0);
+  return buffer;
+}
+
+/** {kind, set(points), color(rgba), draw(view, upTo, ring), drop()}; uses a 2D canvas without WebGL2. */
+function makeScatter(canvas) {
+  const gl = canvas.getContext("webgl2", { antialias: false, alpha: true, premultipliedAlpha: true });
+  const program = gl && compile(gl);
+  if (!program) return makeFlat(canvas);
+  gl.useProgram(program);
+  const places = attribute(gl, program, "place", 2, gl.FLOAT, false);
+  const colors = attribute(gl, program, "color", 4, gl.UNSIGNED_BYTE, true);
+  const picks = gl.createBuffer();
+  const uniform = Object.fromEntries(["middle", "zoom", "size", "ring"].map((name) => [
+    name,
+    gl.getUniformLocation(program, name),
+  ]));
+  let n = 0;
+  gl.enable(gl.BLEND);
+  gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+
+  return {
+    kind: "webgl2",
+    set(points) {
+      n = points.n;
+      gl.bindBuffer(gl.ARRAY_BUFFER, places);
+      gl.bufferData(gl.ARRAY_BUFFER, points.xy, gl.STATIC_DRAW);
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, picks);
+      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, points.order, gl.STATIC_DRAW);
+    },
+    color(rgba) {
+      gl.bindBuffer(gl.ARRAY_BUFFER, colors);
+      gl.bufferData(gl.ARRAY_BUFFER, rgba, gl.STATIC_DRAW);
+    },
+    draw(view, upTo, ring) {
+      gl.viewport(0, 0, canvas.width, canvas.height);
+      gl.clearColor(0, 0, 0, 0);
+      gl.clear(gl.COLOR_BUFFER_BIT);
+      if (!n) return;
+      gl.uniform2f(uniform.middle, view.x, view.y);
+      gl.uniform2f(uniform.zoom, view.zoomX, view.zoomY);
+      gl.uniform1f(uniform.size, view.size);
+      gl.uniform4f(uniform.ring, 0, 0, 0, 0);
+      gl.drawArrays(gl.POINTS, 0, n);
+      gl.uniform1f(uniform.size, view.size * 1.3 + 3.5);
+      gl.uniform4f(uniform.ring, ...ring.map((each) => each / 255), 1);
+      if (upTo) gl.drawElements(gl.POINTS, upTo, gl.UNSIGNED_INT, 0);
+    },
+    drop() {
+      gl.getExtension("WEBGL_lose_context")?.loseContext();
+    },
+  };
+}
+
+// Points drawn on a 2D canvas, for browsers without WebGL2: squares in the image data.
+
+function square(pixels, width, height, x, y, size, red, green, blue, alpha) {
+  const left = Math.max(0, Math.round(x - size / 2));
+  const top = Math.max(0, Math.round(y - size / 2));
+  const share = alpha / 255;
+  for (let down = top; down < Math.min(height, top + size); down += 1) {
+    for (let along = left; along < Math.min(width, left + size); along += 1) {
+      const at = 4 * (down * width + along);
+      const below = (pixels[at + 3] / 255) * (1 - share);
+      const total = share + below;
+      pixels[at] = (red * share + pixels[at] * below) / total;
+      pixels[at + 1] = (green * share + pixels[at + 1] * below) / total;
+      pixels[at + 2] = (blue * share + pixels[at + 2] * below) / total;
+      pixels[at + 3] = 255 * total;
+    }
+  }
+}
+
+function makeFlat(canvas) {
+  const context = canvas.getContext("2d");
+  let points = { n: 0, xy: [], order: [] };
+  let rgba = new Uint8Array();
+
+  function put(pixels, { width, height }, view, row, size, color) {
+    const x = (((points.xy[2 * row] - view.x) * view.zoomX + 1) / 2) * width;
+    const y = ((1 - (points.xy[2 * row + 1] - view.y) * view.zoomY) / 2) * height;
+    if (x > -size && y > -size && x < width + size && y < height + size) square(pixels, width, height, x, y, size, ...color);
+  }
+
+  return {
+    kind: "2d",
+    set(given) {
+      points = given;
+    },
+    color(given) {
+      rgba = given;
+    },
+    draw(view, upTo, ring) {
+      const picture = context.createImageData(canvas.width, canvas.height);
+      const size = Math.max(2, Math.round(view.size * 0.8));
+      for (let row = 0; row < points.n; row += 1) put(
+        picture.data,
+        picture,
+        view,
+        row,
+        size,
+        rgba.subarray(4 * row, 4 * row + 4),
+      );
+      for (const row of points.order.subarray(0, upTo)) {
+        put(picture.data, picture, view, row, size + 6, [...ring, 255]);
+        put(picture.data, picture, view, row, size + 2, rgba.subarray(4 * row, 4 * row + 4));
+      }
+      context.putImageData(picture, 0, 0);
+    },
+    drop() {},
   };
 }

@@ -1,0 +1,22 @@
+// The state of the project in the page, and events when it changes.
+
+export const state = { project: null, annotator: "", classes: [] };
+
+const listeners = new Map();
+
+/** Calls `act` for every `emit(event)`; returns a function that ends the subscription. */
+export function on(what, act) {
+  if (!listeners.has(what)) listeners.set(what, new Set());
+  listeners.get(what).add(act);
+  return () => listeners.get(what).delete(act);
+}
+
+export function emit(what, data) {
+  for (const act of [...(listeners.get(what) ?? [])]) act(data);
+}
+
+export function setProject(project) {
+  state.project = project;
+  state.classes = project.classes;
+  emit("project", project);
+}
