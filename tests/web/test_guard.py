@@ -184,7 +184,7 @@ def test_health_tells_what_does_not_work(tmp_path: Path, monkeypatch: pytest.Mon
     service = rows_service(tmp_path)
     with client_of(service) as opened:
         assert opened.get("/api/health").json() == {"ok": True, "failures": {}}
-        monkeypatch.setattr(service._writer, "failure", "the database is gone")
+        monkeypatch.setattr(service._writer, "_failure", "the database is gone")
         answer = opened.get("/api/health")
         assert answer.status_code == 503
         assert answer.json() == {"ok": False, "failures": {"store": "the database is gone"}}
