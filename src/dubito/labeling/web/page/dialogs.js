@@ -50,7 +50,7 @@ function open(title, ...children) {
   const before = document.activeElement;
   const dialog = h(
     "dialog",
-    { "aria-labeledby": "dialog-title" },
+    { "aria-labelledby": "dialog-title" },
     h(
       "div",
       { class: "heading" },
