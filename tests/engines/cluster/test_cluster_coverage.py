@@ -81,13 +81,8 @@ def test_losing_and_restoring_a_shard_changes_no_pick(n_shards: int, monkeypatch
     check_coverage_engine(InPieces(n_shards, lost=0.5, most_rows=60), examples=examples(30))
 
 
-<<<<<<< HEAD
 def test_picks_do_not_depend_on_the_memory_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(64, 0, 300))
-=======
-def test_nor_does_a_shard_with_little_room_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "most_pairs", lambda n, d, limit: 300)
->>>>>>> 84640c8 (Find the pairs that matter to coverage in C)
     check_coverage_engine(InPieces(2, most_rows=60), examples=examples(30))
     # More pairs than were reckoned with.
     rng = np.random.default_rng(0)

@@ -131,14 +131,14 @@ def test_the_width_that_costs_least_is_taken() -> None:
 def test_projections_between_centers_bound_distances() -> None:
     assert steps is not None
     rng = np.random.default_rng(0)
-    pool = rng.standard_normal((2000, 20)) + 4.0 * rng.standard_normal((5, 20))[rng.integers(5, size=2000)]
+    pool = rng.standard_normal((4000, 20)) + 4.0 * rng.standard_normal((5, 20))[rng.integers(5, size=4000)]
     space, whole = Space(problem_of(pool, pool[:1])), Directions(None, 20)
-    points = whole.points(space, pool, np.arange(2000))
+    points = whole.points(space, pool, np.arange(4000))
     cells = find_cells(steps, points)
     gaps, slack = cells.gaps(whole)
-    assert len(cells.centers) == 5
-    products = points.head[:2000] @ cells.centers.T
-    for x, y in rng.integers(2000, size=(500, 2)).tolist():
+    assert 5 <= len(cells.centers) <= 10
+    products = points.head[:4000] @ cells.centers.T
+    for x, y in rng.integers(4000, size=(500, 2)).tolist():
         a, c = cells.of_point[[x, y]].tolist()
         if a != c:
             between = (products[y, c] - products[y, a]) - (products[x, c] - products[x, a])

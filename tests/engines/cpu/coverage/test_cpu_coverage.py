@@ -59,8 +59,8 @@ def test_the_picks_do_not_depend_on_how_the_work_is_cut(
 ) -> None:
     for name in ("CALL_PRODUCTS", "CALL_WORK"):
         set_constant(name, work)
-    for name in ("CELL_ROWS", "READ_ROWS"):
-        set_constant(name, rows)
+    for name, value in (("CELL_ROWS", rows), ("READ_ROWS", rows), ("FEWEST_CELLS", 1)):
+        set_constant(name, value)
     monkeypatch.setattr(import_module("dubito.threads"), "n_threads", lambda: threads)
     check_coverage_engine(ForSmall(most_rows=200), examples=examples(60))
 

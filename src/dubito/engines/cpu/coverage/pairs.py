@@ -34,7 +34,7 @@ NEAR = 1.0 + 1e-6
 CALL_PRODUCTS = 4e9
 """Products of features in a call of C, at most, some tenths of a second."""
 CELL_ROWS = 400
-MOST_CELLS = 512
+FEWEST_CELLS, MOST_CELLS = 8, 512
 CELL_SAMPLE = 48
 """Rows of the sample for each cell."""
 CELL_STEPS = 3
@@ -102,14 +102,14 @@ def choose_width(space: Space, widest: Directions, rows: IntArray, limits: Float
 
     ``limits`` (r,) are those of some ``rows`` of the pool, squared, of shifted points.
     """
+    if widest.matrix is None:
+        return widest
     few, candidates = evenly(len(rows), TRIAL_ROWS), space.problem.candidates
     others = candidates[evenly(len(candidates), TRIAL_ROWS)]
     # Few rows are paired with themselves, but most would be here.
     floor = np.where(rows[few][:, None] == others, np.inf, -0.5 * limits[few][:, None])
     tried = list[tuple[float, Directions]]()
-    for width in WIDTHS if widest.matrix is not None else ():
-        if width > widest.width:
-            break
+    for width in [width for width in WIDTHS if width <= widest.width]:
         chosen = Directions(widest.matrix, width)
         left, right = (chosen.points(space, space.problem.pool, part) for part in (rows[few], others))
         products = product(left.head[: len(left)], right.head[: len(right)])
@@ -117,7 +117,7 @@ def choose_width(space: Space, widest: Directions, rows: IntArray, limits: Float
         products -= right.half
         share = float(np.mean(products > floor)) if products.size else 0.0
         tried.append((chosen.width + CLOSER_LOOK * share, chosen))
-    return min(tried, key=lambda each: each[0])[1] if tried else widest
+    return min(tried, key=lambda each: each[0])[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Cells:
 def find_cells(steps: compiled.CompiledSteps, points: Points) -> Cells:
     """A few steps of k-means on a sample; heads whose last coordinate is a remainder have 0 there in a center."""
     n, n_cells = len(points), min(MOST_CELLS, len(points) // CELL_ROWS)
-    if n_cells < 2:
+    if n_cells < FEWEST_CELLS:
         return Cells(np.zeros((1, points.head.shape[1]), np.float32), np.zeros(n, np.int64))
     sample = points.head[evenly(n, CELL_SAMPLE * n_cells)]
     if points.tail.shape[1]:
