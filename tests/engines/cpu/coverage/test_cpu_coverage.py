@@ -76,7 +76,14 @@ def test_the_picks_do_not_depend_on_the_memory_for_pairs(n_pairs: int, monkeypat
 
 @pytest.mark.parametrize("kept", [0, 1 << 30])
 def test_the_picks_do_not_depend_on_directions(kept: int, set_constant: SetConstant) -> None:
-    for name, value in (("SMALL_PROBLEM", 0), ("NARROWEST", 4), ("FULL_BYTES", kept), ("WIDEST", 24), ("MIDDLE", 8)):
+    for name, value in (
+        ("SMALL_PROBLEM", 0),
+        ("LARGE_PROBLEM", 0),
+        ("NARROWEST", 4),
+        ("FULL_BYTES", kept),
+        ("WIDEST", 24),
+        ("MIDDLE", 8),
+    ):
         set_constant(name, value)
     set_constant("WIDTHS", (2, 4, 16))
     check_coverage_engine(ForSmall(most_rows=200), examples=examples(60))

@@ -27,8 +27,10 @@ PAIR_BYTES = 28
 """A pair as it is found, and as it is kept."""
 PAIRS_PER_ROW = 4
 """Memory for this many pairs of each row is always needed."""
-FIXED_BYTES = 48 << 20
-"""Directions, cells, blocks that are being read, and scratch memory of threads."""
+BLOCK_BYTES = 48 << 20
+"""Directions, cells and blocks that are being read, at most."""
+BLOCK_FEATURE_BYTES = 32
+SCRATCH_BYTES = 1 << 20
 
 
 def most_pairs(n_pool: int, d: int, limit: int | None) -> int:
@@ -46,7 +48,8 @@ def most_pairs(n_pool: int, d: int, limit: int | None) -> int:
 def least_bytes(n_pool: int, d: int) -> int:
     """The smallest memory_limit that works."""
     point = FEATURE_BYTES * (d if d <= NARROWEST else min(d, WIDEST) + 64)
-    return (STATE_BYTES + PAIRS_PER_ROW * PAIR_BYTES + point) * n_pool + FIXED_BYTES + 64 * d * n_threads()
+    rows = (STATE_BYTES + PAIRS_PER_ROW * PAIR_BYTES + point) * n_pool
+    return rows + min(BLOCK_BYTES, BLOCK_FEATURE_BYTES * n_pool * d) + n_threads() * (SCRATCH_BYTES + 64 * d)
 
 
 def most_bytes(n_pool: int, d: int, limit: int | None) -> int:

@@ -102,14 +102,16 @@ def choose_width(space: Space, widest: Directions, rows: IntArray, limits: Float
 
     ``limits`` (r,) are those of some ``rows`` of the pool, squared, of shifted points.
     """
-    if widest.matrix is None:
-        return widest
+    # A head without a tail would leave all pairs that pass to be computed exactly.
+    widths = [width for width in WIDTHS if width < widest.width]
+    if widest.matrix is None or not widths:
+        return Directions(None, space.problem.pool.shape[1])
     few, candidates = evenly(len(rows), TRIAL_ROWS), space.problem.candidates
     others = candidates[evenly(len(candidates), TRIAL_ROWS)]
     # Few rows are paired with themselves, but most would be here.
     floor = np.where(rows[few][:, None] == others, np.inf, -0.5 * limits[few][:, None])
     tried = list[tuple[float, Directions]]()
-    for width in [width for width in WIDTHS if width <= widest.width]:
+    for width in widths:
         chosen = Directions(widest.matrix, width)
         left, right = (chosen.points(space, space.problem.pool, part) for part in (rows[few], others))
         products = product(left.head[: len(left)], right.head[: len(right)])

@@ -8,13 +8,15 @@ from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.engine import most_pairs
 from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
 from dubito.engines.cpu.coverage.pairs import CHUNK, Look, Nearest, PairSearch, choose_width
-from dubito.engines.cpu.coverage.space import Directions, Space, fit_directions
+from dubito.engines.cpu.coverage.space import MIDDLE, WIDEST, Directions, Space, fit_directions
 from dubito.engines.lazy.frontier import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import len_of
 
-SMALL_PROBLEM = 3e9
+SMALL_PROBLEM = 2e10
 """Products of features below which finding directions costs more than it saves."""
+LARGE_PROBLEM = 1e11
+"""Products below which a second part of tails costs more than it saves."""
 FIRST_WIDTH = 64
 """Of the heads that find the reach: then it is known what width is best."""
 
@@ -55,8 +57,9 @@ class FirstCover:
         self.space, self.before = Space(problem), 0.0
         nearest, widest = Nearest(self.space, look), Directions(None, d)
         wanted = np.flatnonzero(problem.weights > 0.0)
-        if compiled.steps is not None and d * len(wanted) * (len(problem.candidates) + m) > SMALL_PROBLEM:
-            widest = fit_directions(self.space)
+        products = d * len(wanted) * (len(problem.candidates) + m)
+        if compiled.steps is not None and products > SMALL_PROBLEM:
+            widest = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
         self.reach = self._reach(nearest, Directions(widest.matrix, min(FIRST_WIDTH, widest.width)))
         if self.reach == 0.0:
             return

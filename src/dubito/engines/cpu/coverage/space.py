@@ -225,14 +225,14 @@ class Directions:
         return found
 
 
-def fit_directions(space: Space) -> Directions:
+def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
     """Directions of the most variance in a sample of the pool, by subspace iteration.
 
     Any directions give true bounds, good ones tight bounds.
     """
     d = space.problem.pool.shape[1]
     sample = space.shifted(space.problem.pool, evenly(len_of(space.problem.pool), FIT_ROWS))
-    width = min(WIDEST, d // 2)
+    width = min(widest, WIDEST, d // 2)
     if d <= NARROWEST or len(sample) < 2 * width:
         return Directions(None, d)
     start = sample[:: len(sample) // width][:width]
