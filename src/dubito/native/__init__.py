@@ -216,6 +216,31 @@ class CompiledSteps(Protocol):
         """Pairwise squared distances (n, n) of rows of the pool, in float64."""
         ...
 
+    # The numbers of these are those of the structures in ``coverage.h``, in the order of ``module.c``.
+
+    def find_nearest(self, arrays: Arrays, /, *numbers: int) -> None:
+        """Lower squared distances of points to the nearest of others, exactly."""
+        ...
+
+    def search_pairs(self, arrays: Arrays, /, *numbers: int) -> tuple[bool, int]:
+        """Pairs of rows and candidates within the rows' limits, or, if it ``fills`` them, bounds between leaves.
+
+        Returns whether there were too many, and the number of entries used so far.
+        """
+        ...
+
+    def group_pairs(self, arrays: Arrays, /, *numbers: int) -> None:
+        """Sort pairs by candidate."""
+        ...
+
+    def pick_covering(self, arrays: Arrays, /, *numbers: int) -> int:
+        """Pick greedily by coverage. Returns why it ended; see `dubito.engines.cpu.coverage.gains`."""
+        ...
+
+    def update_gains(self, arrays: Arrays, /, *numbers: int) -> None:
+        """Bring bounds on gains of coverage up to date, exactly if ``is_exact``."""
+        ...
+
     def magnitude(self, arrays: Arrays, n: int, itemsize: int, n_threads: int, /) -> float:
         """The largest magnitude of n floats; NaN if there is one."""
         ...

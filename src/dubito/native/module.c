@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "coverage.h"
 #include "pairwise_sq_distances.h"
 #include "magnitude.h"
 #include "refresh.h"
@@ -10,7 +11,7 @@
 
 #include <string.h>
 
-#define MAX_ARRAYS 17
+#define MAX_ARRAYS 28
 
 _Static_assert(sizeof(long long) == sizeof(int64_t), "PyArg_ParseTuple writes int64_t by the format L");
 
@@ -487,6 +488,188 @@ static PyObject *py_magnitude(PyObject *Py_UNUSED(self), PyObject *args)
     return call->failed || found < 0.0 ? finish_call(call, 0) : PyFloat_FromDouble(found);
 }
 
+/* The arrays of a space, its rounding constants, and a matrix, which is empty if C cannot read it. */
+static void take_space(Call *call, Space *space, CoverageConstants *constants, Numbers *pool, int64_t n_pool, int has_center)
+{
+    const double *numbers;
+    pool->data = READ_IF(pool->itemsize > 0, char, n_pool * space->d * pool->itemsize);
+    space->center = READ_IF(has_center, double, space->d);
+    numbers = READ(double, N_COVERAGE_CONSTANTS);
+    if (numbers != NULL)
+        memcpy(constants, numbers, sizeof *constants);
+    space->scale = constants->scale;
+}
+
+static void take_points(Call *call, Points *into, int64_t n_matrix, int64_t d)
+{
+    into->middle = (into->end + LANES) / LANES * LANES;
+    into->middle = into->middle < into->t ? into->middle : into->t;
+    expect(call, into->t >= 0 && into->t % LANES == 0 && into->end >= 0 && (into->t == 0 || into->end < into->middle),
+           "tails must be a multiple of LANES wide");
+    into->head = READ(float, (into->n + TILE) * into->k);
+    into->tail = READ(float, into->n * into->t);
+    into->full = READ_IF(into->has_full, float, into->n * d);
+    into->half = READ(float, into->n);
+    into->length = READ(float, into->n);
+    into->rows = READ(int64_t, into->n);
+    expect_rows(call, into->rows, into->n, n_matrix);
+}
+
+static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Nearest task = {0};
+    Space *space = &task.space;
+    Points *points = &task.points, *others = &task.others;
+    int64_t n_pool, n_others;
+    int has_center, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end, &task.first,
+               &task.n_rows, &points->has_full, &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
+               &has_center, &n_threads))
+        return NULL;
+    others->k = points->k;
+    others->t = points->t;
+    others->end = points->end;
+    expect(call, task.first >= 0 && task.n_rows >= 0 && task.first + task.n_rows <= points->n && points->matrix.itemsize > 0 &&
+           others->matrix.itemsize > 0, "points out of range");
+    take_space(call, space, &task.constants, &points->matrix, n_pool, has_center);
+    others->matrix.data = READ_BYTES(n_others * space->d, others->matrix.itemsize);
+    take_points(call, points, n_pool, space->d);
+    take_points(call, others, n_others, space->d);
+    task.squared = WRITE(double, points->n);
+    RUN(is_done = find_nearest(&task, n_threads));
+    return finish_call(call, is_done);
+}
+
+static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    PairSearch task = {0};
+    Space *space = &task.space;
+    Points *points = &task.points;
+    int64_t n_matrix, n_pool, n_candidates, n_sums;
+    int has_center, fills, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLLLLLLLLpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k, &points->t, &points->end, &task.n_leaves,
+               &task.n_cells, &n_sums, &task.first, &task.n_pieces, &task.n_pairs, &task.capacity,
+               &points->has_full, &points->matrix.itemsize,
+               &space->is_cosine, &space->in_single, &has_center, &fills, &n_threads))
+        return NULL;
+    int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
+    expect(call, task.first >= 0 && task.n_pieces >= 0 && task.first + task.n_pieces <= task.n_leaves && task.n_pairs >= 0,
+           "leaves out of range");
+    take_space(call, space, &task.constants, &points->matrix, n_matrix, has_center);
+    take_points(call, points, n_matrix, space->d);
+    task.numbers = READ(int64_t, points->n);
+    expect_rows(call, task.numbers, points->n, n_pool);
+    task.limits = READ(float, points->n);
+    task.candidates = READ(int32_t, points->n);
+    task.starts = READ(int64_t, task.n_leaves + 1);
+    task.cells = READ(int64_t, task.n_leaves);
+    task.leaves = READ(Leaf, task.n_leaves);
+    task.centers = READ(float, n_panels * points->k * PANEL);
+    task.edges = WRITE(float, task.n_leaves * task.n_cells);
+    task.edges_by_cell = WRITE(float, task.n_leaves * task.n_cells);
+    task.gaps = READ(float, task.n_cells * task.n_cells);
+    task.slack = READ(float, task.n_cells * task.n_cells);
+    task.weights = READ(double, n_pool);
+    task.cover = READ(double, n_pool);
+    task.sums = WRITE(double, n_sums);
+    task.pairs = WRITE(Pair, task.capacity);
+    expect(call, n_sums == 0 || n_sums == n_candidates, "one sum for each candidate");
+    expect_starts(call, task.starts, task.n_leaves, points->n, PANEL);
+    expect_rows(call, task.cells, task.n_leaves, task.n_cells);
+    for (int64_t i = 0; !call->failed && i < points->n; i++)
+        expect(call, task.candidates[i] < n_candidates, "candidate out of range");
+    if (n_sums == 0)
+        task.sums = NULL;
+    RUN(is_done = fills ? fill_edges(&task, n_threads) : search_pairs(&task, n_threads));
+    if (call->failed || !is_done)
+        return finish_call(call, is_done);
+    return Py_BuildValue("OL", task.is_full ? Py_True : Py_False, (long long)task.n_pairs);
+}
+
+static PyObject *py_group_pairs(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    int64_t n_pairs, n_candidates;
+    int n_threads, is_done = 0;
+    if (!PARSE("LLi", &n_pairs, &n_candidates, &n_threads))
+        return NULL;
+    const Pair *pairs = READ(Pair, n_pairs);
+    int64_t *starts = WRITE(int64_t, n_candidates + 1);
+    int32_t *rows = WRITE(int32_t, n_pairs);
+    float *kernels = WRITE(float, n_pairs);
+    for (int64_t i = 0; !call->failed && i < n_pairs; i++)
+        expect(call, pairs[i].candidate < n_candidates, "candidate out of range");
+    RUN(is_done = group_pairs(pairs, n_pairs, n_candidates, starts, rows, kernels, n_threads));
+    return finish_call(call, is_done);
+}
+
+/* The arrays of a greedy run. Rows of pairs are not checked: they come from search_pairs. */
+static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs, int64_t budget, int has_center, int has_costs)
+{
+    take_space(call, &run->space, &run->constants, &run->pool, n_matrix, has_center);
+    run->sources = READ(int64_t, run->n);
+    expect_rows(call, run->sources, run->n, n_matrix);
+    run->candidates = READ(int64_t, run->n_candidates);
+    run->weights = READ(double, run->n);
+    run->costs = READ_IF(has_costs, double, run->n_candidates);
+    run->classes = READ_IF(run->n_classes > 0, int64_t, run->n_candidates);
+    run->remaining = WRITE(int64_t, run->n_classes);
+    run->cover = WRITE(double, run->n);
+    run->starts = READ(int64_t, run->n_candidates + 1);
+    run->stops = WRITE(int64_t, run->n_candidates);
+    run->rows = WRITE(int32_t, n_pairs);
+    run->upper = WRITE(float, n_pairs);
+    run->exact = WRITE(double, n_pairs);
+    run->level = WRITE(uint8_t, run->n_candidates);
+    run->bound = WRITE(double, run->n_candidates);
+    run->stamp = WRITE(int64_t, run->n_candidates);
+    run->heap = WRITE(int64_t, run->n_candidates);
+    run->picks = WRITE(int64_t, budget);
+    run->gained = WRITE(double, budget);
+    run->state = WRITE(int64_t, 4);
+    expect_rows(call, run->candidates, run->n_candidates, run->n);
+    if (run->classes)
+        expect_rows(call, run->classes, run->n_candidates, run->n_classes);
+    expect_starts(call, run->starts, run->n_candidates, n_pairs, n_pairs);
+}
+
+static PyObject *py_pick_covering(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Gains run = {0};
+    int64_t n_matrix, n_pairs, budget, limit, most_work;
+    int has_center, has_costs, why = -1;
+    if (!PARSE("LLLLLLLLLipppp", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &limit, &most_work,
+               &run.pool.itemsize, &run.space.is_cosine, &run.space.in_single, &has_center, &has_costs))
+        return NULL;
+    expect(call, limit <= budget, "limit must be at most the budget");
+    take_gains(call, &run, n_matrix, n_pairs, budget, has_center, has_costs);
+    RUN(why = pick_covering(&run, limit, most_work));
+    if (call->failed || why < 0)
+        return finish_call(call, 0);
+    return PyLong_FromLong(why);
+}
+
+static PyObject *py_update_gains(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Gains run = {0};
+    int64_t n_matrix, n_pairs, budget, many;
+    int has_center, has_costs, is_exact, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLipppppi", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &many,
+               &run.pool.itemsize, &run.space.is_cosine, &run.space.in_single, &has_center, &has_costs, &is_exact,
+               &n_threads))
+        return NULL;
+    take_gains(call, &run, n_matrix, n_pairs, budget, has_center, has_costs);
+    const int64_t *which = READ(int64_t, many);
+    expect_rows(call, which, many, run.n_candidates);
+    expect(call, !is_exact || run.pool.itemsize > 0, "no matrix to read");
+    RUN(is_done = update_gains(&run, which, many, is_exact, n_threads));
+    return finish_call(call, is_done);
+}
+
 /* dubito.native.CompiledSteps documents these functions. */
 static PyMethodDef methods[] = {
     {"pick_greedily", py_pick_greedily, METH_VARARGS, NULL},
@@ -505,6 +688,11 @@ static PyMethodDef methods[] = {
     {"multiply_rows", py_multiply_rows, METH_VARARGS, NULL},
     {"pairwise_sq_distances", py_pairwise_sq_distances, METH_VARARGS, NULL},
     {"magnitude", py_magnitude, METH_VARARGS, NULL},
+    {"find_nearest", py_find_nearest, METH_VARARGS, NULL},
+    {"search_pairs", py_search_pairs, METH_VARARGS, NULL},
+    {"group_pairs", py_group_pairs, METH_VARARGS, NULL},
+    {"pick_covering", py_pick_covering, METH_VARARGS, NULL},
+    {"update_gains", py_update_gains, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

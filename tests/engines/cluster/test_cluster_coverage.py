@@ -16,7 +16,6 @@ from dubito.engines.cluster.coverage import driver
 from dubito.engines.cluster.engine import cut, even_edges, open_all, solve
 from dubito.engines.cluster.workers import LocalWorkers
 from dubito.engines.cpu.coverage import solver
-from dubito.engines.cpu.coverage.engine import CoverPlan
 from dubito.matrix import len_of
 from dubito.testing import check_coverage_engine
 from levels import examples
@@ -83,7 +82,7 @@ def test_losing_and_restoring_a_shard_changes_no_pick(n_shards: int, monkeypatch
 
 
 def test_picks_do_not_depend_on_the_memory_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(64, 0, 300))
+    monkeypatch.setattr(solver, "most_pairs", lambda n, d, limit: 300)
     check_coverage_engine(InPieces(2, most_rows=60), examples=examples(30))
     # More pairs than were reckoned with.
     rng = np.random.default_rng(0)

@@ -9,18 +9,17 @@ import pytest
 from sklearn.datasets import load_digits
 
 import dubito
+from dubito import native
 from dubito.core import coverage_reference as coverage
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.engines.cpu.coverage import solver
-from dubito.engines.cpu.coverage import solver as trial
-from dubito.engines.cpu.coverage import space as probes
-from dubito.engines.cpu.coverage.engine import CoverPlan, CpuCoverage, least_bytes, plan_cover
+from dubito.engines.cpu.coverage.engine import CpuCoverage, least_bytes, most_pairs
 from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_coverage_engine
 from levels import examples
 
-SetConstant = Callable[[str, float], None]
+SetConstant = Callable[[str, object], None]
 
 
 def assert_same(problem: CoverageProblem) -> None:
@@ -54,48 +53,53 @@ class ForSmall(CpuCoverage):
         return ["it is too large"] if problem.pool.shape[0] > self.most_rows else super().refusals(problem)
 
 
-@pytest.mark.parametrize(("front", "block", "threads"), [(1, 40, 1), (2, 17, 3), (512, 9, 2)])
-def test_the_picks_do_not_depend_on_how_the_work_is_shared_out(
-    front: int, block: int, threads: int, set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("rows", "work", "threads"), [(2, 1, 1), (5, 100, 3), (9, 10_000, 2)])
+def test_the_picks_do_not_depend_on_how_the_work_is_cut(
+    rows: int, work: int, threads: int, set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("FRONT", "REFINE_TOGETHER", "SETTLE_ROWS"):
-        set_constant(name, front)
-    for name in ("ROWS", "REFERENCES", "PAIR_ROWS", "BLOCK_ROWS", "READ_ROWS", "SUM_TOGETHER"):
-        set_constant(name, block)
+    for name in ("CALL_PRODUCTS", "CALL_WORK"):
+        set_constant(name, work)
+    for name, value in (("CELL_ROWS", rows), ("READ_ROWS", rows), ("FEWEST_CELLS", 1)):
+        set_constant(name, value)
     monkeypatch.setattr(import_module("dubito.threads"), "n_threads", lambda: threads)
     check_coverage_engine(ForSmall(most_rows=200), examples=examples(60))
 
 
 @pytest.mark.parametrize("n_pairs", [1, 300])
-def test_the_picks_do_not_depend_on_the_room_for_pairs(n_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(16, 0, n_pairs))
+def test_the_picks_do_not_depend_on_the_memory_for_pairs(n_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "most_pairs", lambda n, d, limit: n_pairs)
     check_coverage_engine(ForSmall(), examples=examples(30) + 2)
-    # More pairs than were reckoned with.
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((60, 4))
     assert_same(made_of(pool, pool[:3] + 0.5, rng.random(60), 20))
 
 
-def test_the_contract_holds_with_probes_on_small_problems_too(set_constant: SetConstant) -> None:
-    set_constant("SMALL_PROBLEM", 0)
-    set_constant("CLOSER_LOOK", 0)
-    check_coverage_engine(ForSmall(most_rows=200), examples=examples(40))
-
-
-@pytest.mark.parametrize("width", [0, 16, 32, 48])
-def test_the_picks_do_not_depend_on_how_wide_probes_are(
-    width: int, set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_constant("CLOSER_LOOK", 1e-9)
-    set_constant("SMALL_PROBLEM", 0)
+@pytest.mark.parametrize("kept", [0, 1 << 30])
+def test_the_picks_do_not_depend_on_directions(kept: int, set_constant: SetConstant) -> None:
+    for name, value in (
+        ("SMALL_PROBLEM", 0),
+        ("LARGE_PROBLEM", 0),
+        ("NARROWEST", 4),
+        ("FULL_BYTES", kept),
+        ("WIDEST", 24),
+        ("MIDDLE", 8),
+    ):
+        set_constant(name, value)
+    set_constant("WIDTHS", (2, 4, 16))
+    check_coverage_engine(ForSmall(most_rows=200), examples=examples(60))
     rng = np.random.default_rng(5)
     pool = rng.standard_normal((400, 8)) @ rng.standard_normal((8, 100)) + 0.1 * rng.standard_normal((400, 100))
-    if width:
-        for module in (probes, trial):
-            monkeypatch.setattr(module, "WIDTHS", (width,))
-    else:
-        set_constant("NARROWEST", 1000)
     assert_same(made_of(pool.astype(np.float32), pool[:40].astype(np.float32), rng.random(400), 60))
+
+
+def test_a_pool_that_is_too_large_to_be_copied_is_read_a_block_at_a_time(set_constant: SetConstant) -> None:
+    set_constant("COPIED_BYTES", 0)
+    check_coverage_engine(ForSmall(most_rows=100), examples=examples(60))
+
+
+def test_without_the_compiled_module_the_picks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "steps", None)
+    check_coverage_engine(ForSmall(most_rows=100), examples=examples(60))
 
 
 def test_storage_does_not_matter() -> None:
@@ -193,14 +197,10 @@ def test_the_smallest_limit_works_and_gives_the_same_picks() -> None:
     assert_same(replace(problem, memory_limit=least_bytes(400, 64)))
 
 
-@pytest.mark.parametrize("limit", [None, 100_000_000, 2_000_000_000])
+@pytest.mark.parametrize("limit", [None, 500_000_000, 2_000_000_000])
 def test_a_plan_stays_within_its_limit(limit: int | None) -> None:
-    plan = plan_cover(100_000, 512, limit)
-    assert plan.block_rows >= 32
-    assert plan.n_pairs >= 100_000
-    if limit is not None:
-        assert plan.probe_bytes < limit
-        assert 20 * plan.n_pairs < limit
+    assert most_pairs(100_000, 512, limit) >= 400_000
+    assert 20 * most_pairs(100_000, 512, limit) < (limit or 4 << 30)
 
 
 def test_an_estimate_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

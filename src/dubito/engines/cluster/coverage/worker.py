@@ -10,9 +10,9 @@ from dubito.core.coverage_reference import CoverageProblem, running_sums, sample
 from dubito.core.problem import Known
 from dubito.engines.cluster.driver import is_before
 from dubito.engines.cluster.messages import HOST, NO_THRESHOLD, Hardware, array_bytes, ranked_bounds
-from dubito.engines.cpu.coverage.pairs import CLOSED, EXACT, Lists
-from dubito.engines.cpu.coverage.solver import FIRST_WIDTH, SMALL_PROBLEM, FirstCover, Opening
-from dubito.engines.cpu.coverage.space import Nearest, Probes, Space, fit_probes
+from dubito.engines.cpu.coverage.pairs import Nearest
+from dubito.engines.cpu.coverage.solver import FirstCover
+from dubito.engines.cpu.coverage.space import Directions, Space
 from dubito.engines.lazy.bounds import first_in_order
 from dubito.engines.lazy.front import Threshold
 from dubito.errors import MemoryLimit
@@ -121,71 +121,39 @@ class CoverBounds:
 
     def __init__(self, problem: CoverageProblem, cover: FloatArray) -> None:
         """``cover`` (k,) is that of the first rows of the pool, the targets. The other rows have weight 0."""
-        first = FirstCover(problem)
+        first = FirstCover(problem, lambda: None)
         first.cover[: len(cover)] = cover
-        self.lists = Lists(first.probed, first.cover, first.reach)
-        self.opening = Opening(self.lists, first.limits, first.plan, first.pairs_each)
+        self.gains = first.gains(budget=0)
         self.costs = None if problem.costs is None else problem.costs[problem.candidates]
-        self.bound = problem.priorities(slice(None), self.opening.first_bounds())
-        self.n_updates = 0
-        self.stamp = np.full(len(self.bound), -1, dtype=np.int64)
-        """(n,) the number of updates that each bound accounts for."""
 
     def update(self, positions: Int32Array, cover: FloatArray) -> None:
-        self.lists.cover[positions] = np.maximum(self.lists.cover[positions], cover)
-        self.n_updates += 1
+        self.gains.cover[positions] = np.maximum(self.gains.cover[positions], cover)
+        self.gains.forget()
 
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
         while True:
-            front, threshold = first_in_order(self.bound, size)
-            due = front[self._is_due(front)]
+            front, threshold = first_in_order(self.gains.bound, size)
+            due = self.gains.is_due(front)
             if len(due) == 0:
                 return front, threshold
-            if (self.lists.level[due] == CLOSED).any():
-                size = min(size, self.opening.open(self.bound))
-                continue
-            self.lists.refine(due)
-            self._renew(due)
+            updated = self.gains.update(due, is_exact=False)
+            size = size if len(updated) == len(due) else max(1, min(size, len(updated)))
             # Candidates that fell behind the threshold need not be exact.
-            due = due[is_before(threshold, self.bound[due], due)]
-            for candidate in due[self.lists.level[due] < EXACT].tolist():
-                self.lists.settle(candidate)
-            self._renew(due)
-
-    def _is_due(self, candidates: IntArray) -> BoolArray:
-        is_stale = (self.stamp[candidates] < self.n_updates) | (self.lists.level[candidates] < EXACT)
-        return np.asarray(is_stale & (self.bound[candidates] > 0.0))
-
-    def _renew(self, candidates: IntArray) -> None:
-        """Recompute bounds with the current cover."""
-        for candidate in candidates.tolist():
-            cost = 1.0 if self.costs is None else float(self.costs[candidate])
-            self.bound[candidate] = min(float(self.bound[candidate]), self.lists.bound(candidate) / cost)
-        self.stamp[candidates] = self.n_updates
+            self.gains.update(updated[is_before(threshold, self.gains.bound[updated], updated)], is_exact=True)
 
     def pairs(self, candidates: IntArray) -> tuple[IntArray, Int32Array, FloatArray]:
-        found = [self._pairs(each) for each in candidates.tolist()]
+        found = [self.gains.pairs(each) for each in candidates.tolist()]
         return (
             np.array([len(rows) for rows, _ in found], dtype=np.int64),
             np.concatenate([np.empty(0, np.int32), *(rows for rows, _ in found)]).astype(np.int32),
             np.concatenate([np.empty(0), *(kernels for _, kernels in found)]),
         )
 
-    def _pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
-        """The targets to which a candidate can still add cover."""
-        if candidate not in self.lists.exact:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        rows, kernels = self.lists.exact[candidate]
-        more = kernels > self.lists.cover[rows]
-        return rows[more], kernels[more]
-
     def ranked_bounds(self, size: int) -> tuple[IntArray, FloatArray]:
-        return ranked_bounds(self.bound, size)
+        return ranked_bounds(self.gains.bound, size)
 
     def drop(self, candidates: IntArray) -> None:
-        self.bound[candidates] = -1.0
-        for candidate in candidates.tolist():
-            self.lists.exact.pop(candidate, None)
+        self.gains.drop(candidates)
 
 
 class GainBounds(Protocol):
@@ -277,13 +245,8 @@ class CoverageShard:
             from dubito.engines.cluster.coverage.device import nearest
 
             return nearest(self.problem.pool[local], references, self.problem.metric, largest, self.hardware)
-        space = Space(replace(self.problem, references=references, largest=largest))
-        d = references.shape[1]
-        probes = Probes(None, d)
-        if len(local) * len(references) * d > SMALL_PROBLEM:
-            widest = fit_probes(space.sample())
-            probes = widest.narrow(min(FIRST_WIDTH, widest.width))
-        return Nearest(space, None).of(local, probes)
+        space = Space(replace(self.problem, references=references, largest=largest, known=None))
+        return Nearest(space, lambda: None).of(local, Directions(None, references.shape[1]))
 
     def start(self, start: CoverageStart, update: CoverUpdate) -> None:
         """Compute the first bounds of all candidates."""

@@ -1,14 +1,15 @@
 """The engine `cpu` for coverage: exact, by the few pairs that can matter.
 
-A pick y adds something at a row x only where it lies nearer to x than everything labeled or picked, and within reach.
-With n rows and m labeled that is about n/m of them for each x, out of n: a sparse matrix. The engine finds it and
-never holds another.
+A candidate y adds something at a row x only if it is nearer to x than everything labeled or picked, and within reach.
+With n rows and m labeled rows that is true of about n/m candidates for each x: a sparse matrix, which is all that the
+engine stores.
 
-1. `nearest`: the exact distance of each row to what is labeled. It is how near a pick must come: the row's limit.
-2. `pairs`: pairs that may lie within a row's limit, by upper bounds on products from a few numbers a point (`probes`).
-3. `lists`: the pairs of a candidate, each with an upper bound on its kernel: from probes, from float32 differences once
-   the candidate comes up, and settled in float64 when it would be picked.
-4. `greedy`: candidates in the order of their bounds; what stands first is brought up to date until it is exact.
+1. `pairs.Nearest`: the exact distance of each row to what is labeled; it limits how near a candidate must be.
+2. `pairs.PairSearch`: the pairs within a row's limit. Cells of near rows are compared as a whole, then rows by products
+   of their first coordinates (`space`), then the pairs that are left by further coordinates and float32 differences.
+3. `gains`: upper bounds on what candidates add, and greedy picks in the order of the bounds: the first candidate is
+   brought up to date until its gain is exact, with kernels in float64.
 
-Bounds only rule out. What is picked was settled, and stands before every bound.
+The bounds only rule out; what is picked is exact. All this is in C. Without the compiled module a plain lazy algorithm
+(`gains.PlainGains`) gives the same picks.
 """

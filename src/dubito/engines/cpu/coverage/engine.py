@@ -9,63 +9,52 @@ from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Solution
 from dubito.engines.base import Estimate
 from dubito.engines.cpu.cost import product_rate
-from dubito.engines.cpu.coverage.space import NARROWEST
+from dubito.engines.cpu.coverage.space import NARROWEST, WIDEST
 from dubito.engines.lazy.bounds import WIDEST_ROW
 from dubito.errors import MemoryLimit
 from dubito.matrix import len_of
 from dubito.threads import n_threads
 
-# How coverage shares out the memory it may use.
+# How coverage uses the memory that it may use.
 
-STATE_BYTES = 136
+STATE_BYTES = 300
 """For each pool row: distances, cover, limits, bounds, and where its pairs begin."""
-WORKING_BYTES = 512 << 20
-"""Beside that by default: an eighth for probes, three quarters for pairs, the rest for blocks in the making."""
-PAIR_BYTES = 20
+FEATURE_BYTES = 8
+"""A feature of a point, twice: as it was read, and in the order of the search."""
+WORKING_BYTES = 2 << 30
+"""For pairs and points without a memory limit."""
+PAIR_BYTES = 28
 """A pair as it is found, and as it is kept."""
-BLOCK_ROWS = 1024
-"""At most 2¹⁶, which is what sorting is quick for."""
-SMALLEST_BLOCK = 32
+PAIRS_PER_ROW = 4
+"""Memory for this many pairs of each row is always needed."""
+BLOCK_BYTES = 48 << 20
+"""Directions, cells and blocks that are being read, at most."""
+BLOCK_FEATURE_BYTES = 32
+SCRATCH_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class CoverPlan:
-    """Rows at a time, bytes for probes, and how many pairs there is room for."""
-
-    block_rows: int
-    probe_bytes: int
-    n_pairs: int
-
-
-def plan_cover(n_pool: int, d: int, limit: int | None) -> CoverPlan:
-    """Sizes for a pool (n, d) within a limit in bytes; MemoryLimit where even the smallest do not fit."""
+def most_pairs(n_pool: int, d: int, limit: int | None) -> int:
+    """How many pairs there is memory for; MemoryLimit if a pool (n, d) does not fit into the limit in bytes."""
     least = least_bytes(n_pool, d)
     if limit is not None and limit < least:
         raise MemoryLimit(
             f"memory_limit={limit} cannot hold what coverage of {n_pool} rows of {d} features needs; pass at least "
             f"{least} bytes ({-(-least // 10**6)} MB)."
         )
-    working = WORKING_BYTES if limit is None else limit - STATE_BYTES * n_pool
-    block_rows = BLOCK_ROWS
-    while block_rows > SMALLEST_BLOCK and block_bytes(d, block_rows) > working // 8:
-        block_rows //= 2
-    return CoverPlan(block_rows, working // 8, max(3 * working // (4 * PAIR_BYTES), n_pool))
-
-
-def block_bytes(d: int, block_rows: int) -> int:
-    """What blocks in the making hold at once: points, probes, products, and what is found in them."""
-    return n_threads() * block_rows * (24 * block_rows + 16 * d)
+    left = WORKING_BYTES if limit is None else limit - least
+    return PAIRS_PER_ROW * n_pool + max(0, left) // PAIR_BYTES
 
 
 def least_bytes(n_pool: int, d: int) -> int:
     """The smallest memory_limit that works."""
-    return (STATE_BYTES + PAIR_BYTES) * n_pool + 4 * block_bytes(d, SMALLEST_BLOCK) + (8 << 20)
+    point = FEATURE_BYTES * (d if d <= NARROWEST else min(d, WIDEST) + 64)
+    rows = (STATE_BYTES + PAIRS_PER_ROW * PAIR_BYTES + point) * n_pool
+    return rows + min(BLOCK_BYTES, BLOCK_FEATURE_BYTES * n_pool * d) + n_threads() * (SCRATCH_BYTES + 64 * d)
 
 
 def most_bytes(n_pool: int, d: int, limit: int | None) -> int:
     """What is used, at most."""
-    whole = STATE_BYTES * n_pool + min(WORKING_BYTES, 6 * n_pool * d + PAIR_BYTES * n_pool * n_pool + (16 << 20))
-    return whole if limit is None else limit
+    return least_bytes(n_pool, d) + min(WORKING_BYTES, PAIR_BYTES * n_pool * n_pool) if limit is None else limit
 
 
 # What coverage will cost the CPU engine, before it runs.
@@ -81,7 +70,7 @@ ROW_SECONDS = 40e-6
 def cost_of(problem: CoverageProblem, engine: str) -> Estimate:
     """Bytes and seconds; MemoryLimit where the limit cannot hold the least there is to hold."""
     (n, d), m = problem.pool.shape, len_of(problem.references)
-    plan_cover(n, d, problem.memory_limit)
+    most_pairs(n, d, problem.memory_limit)
     n_wanted = int(np.count_nonzero(problem.weights))
     width = d if d < NARROWEST or m == 0 else min(d, PROBE_WIDTH)
     products = 2.0 * width * (n_wanted * m + n_wanted * len(problem.candidates) / 2)

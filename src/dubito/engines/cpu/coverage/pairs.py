@@ -1,30 +1,51 @@
-"""Pairs that may matter: a row of the pool, and a candidate that may lie within the row's limit."""
+"""The pairs of a row and a candidate within the row's limit, and exact distances to what is labeled, in C.
 
+A row's limit is its squared distance to the nearest labeled row, R² at most: a candidate adds something only within it.
+Rows are grouped into cells of near points, and cells are cut into leaves of up to 64 points. Two leaves of different
+cells a and c are skipped if even their projections on the line between the centers are farther apart than any limit.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dubito.core.coverage_reference import add_rows, kernel
-from dubito.core.distances import settle
-from dubito.engines.cpu.coverage.space import Probed, product_bounds, right
-from dubito.engines.cpu.products import Packed
-from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, Float32Array
-from dubito.matrix import BoolArray, FloatArray, IntArray, blocks
-from dubito.threads import parallel_map
+from dubito import native as compiled
+from dubito.core.distances import squared_radii
+from dubito.core.problem import Known
+from dubito.engines.cpu.coverage.space import Directions, Points, Space, evenly
+from dubito.engines.cpu.products import PANEL, closest, pack, product
+from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, UNIT, Float32Array, gamma, squared_lengths
+from dubito.matrix import AnyArray, FloatArray, IntArray, Rows, blocks, len_of
+from dubito.threads import n_threads
 
 Int32Array = npt.NDArray[np.int32]
-Places = npt.NDArray[np.uint16]
-Part = tuple[Int32Array, Places, Float32Array]
+Look = Callable[[], None]
+"""Called between calls of C, so that progress is reported and Ctrl-C is noticed."""
 
+PAIR = np.dtype([("row", np.int32), ("candidate", np.int32), ("kernel", np.float32)])
+LEAF = np.dtype([("farthest", np.float32), ("longest", np.float32), ("has_candidates", np.float32)])
+CHUNK = 64
+"""Pairs that a thread of C reserves at a time."""
 NEAR = 1.0 + 1e-6
 """More than the rounding of a limit to float32."""
+CALL_PRODUCTS = 4e9
+"""Products of features in a call of C, at most, some tenths of a second."""
+CELL_ROWS = 400
+FEWEST_CELLS, MOST_CELLS = 8, 512
+CELL_SAMPLE = 48
+"""Rows of the sample for each cell."""
+CELL_STEPS = 3
+WIDTHS = (16, 24, 32, 48, 64, 96, 128)
+TRIAL_ROWS = 512
+CLOSER_LOOK = 3000.0
+"""Looking at a pair costs as much as so many features of a product."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Pairs, sorted by candidate: those of the c-th stand from ``starts[c]`` to ``starts[c + 1]``."""
+class Pairs(NamedTuple):
+    """Pairs sorted by candidate: those of the c-th are from ``starts[c]`` to ``starts[c + 1]``."""
 
     starts: IntArray
     rows: Int32Array
@@ -32,254 +53,195 @@ class Found:
     """Upper bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some rows of the pool that take part."""
-
-    rows: IntArray
-    limits: FloatArray
-    """Squared distances among shifted points within which a pick adds something; -1 where none does."""
-    is_candidate: bool
-    farthest: float
-    """The largest limit."""
-
-    def wants(self, other: "Block") -> bool:
-        """Whether the other's rows may be picked and add something here."""
-        return other.is_candidate and self.farthest > 0.0
-
-
-def cut(limits: FloatArray, candidates: IntArray, block_rows: int) -> list[Block]:
-    """Rows with a limit (n,) above 0, and candidates, in blocks of their own; those of like limits together."""
-    is_candidate = np.zeros(len(limits), dtype=np.bool_)
-    is_candidate[candidates] = True
-    others = np.flatnonzero((limits > 0.0) & ~is_candidate)
-    return [
-        Block(rows, limits[rows], kind, float(limits[rows].max()))
-        for group, kind in ((others, False), (candidates, True))
-        for rows in np.split(_by_limit(group, limits), range(block_rows, len(group), block_rows))
-        if len(rows)
-    ]
-
-
-def _by_limit(rows: IntArray, limits: FloatArray) -> IntArray:
-    return np.asarray(rows[np.argsort(-limits[rows], kind="stable")])
-
-
 class TooManyPairs(Exception):
-    """There is no room for all the pairs that were to be found."""
+    """There is no memory for all pairs."""
+
+
+class Nearest:
+    """Squared distances to the nearest labeled row, for those rows of the pool that were asked for."""
+
+    def __init__(self, space: Space, look: Look) -> None:
+        problem, self.space, self.look = space.problem, space, look
+        n_pool = len_of(problem.pool)
+        self.known = problem.known or Known(np.full(n_pool, np.inf), np.zeros(n_pool, np.int32), np.empty(0, np.int64))
+
+    def of(self, rows: IntArray, directions: Directions) -> FloatArray:
+        """(r,) exact; infinite if nothing is labeled. What is known from earlier rounds is not computed again."""
+        known, n_references = self.known, len_of(self.space.problem.references)
+        missing = rows[known.seen[rows] < n_references]
+        for first in np.unique(known.seen[missing]).tolist():
+            group = missing[known.seen[missing] == first]
+            self._lower(group, np.arange(first, n_references), directions)
+            known.seen[group] = n_references
+        return known.squared[rows]
+
+    def _lower(self, rows: IntArray, references: IntArray, directions: Directions) -> None:
+        space, problem, known = self.space, self.space.problem, self.known
+        if compiled.steps is None or space.pool is None or space.references is None:
+            found = squared_radii(Rows(problem.pool, rows), Rows(problem.references, references), problem.metric)
+            known.squared[rows] = np.minimum(known.squared[rows], found)
+            return
+        pool, others = space.pool, space.references
+        targets = directions.points(space, others.array, others.rows[references])
+        per_row = len(references) * targets.head.shape[1]
+        for span in blocks(len(rows), max(48, int(CALL_PRODUCTS / max(per_row, 1)))):
+            points = directions.points(space, pool.array, pool.rows[rows[span]])
+            squared = known.squared[rows[span]]
+            sizes = (*others.array.shape[::-1], len(points), len(targets), *points.sizes)
+            compiled.steps.find_nearest(
+                (*space.arrays(1.0), others.array, *points.arrays, *targets.arrays, squared),
+                *(sizes[0], len(pool.array), *sizes[1:], 0, len(points), len(points.full) > 0, len(targets.full) > 0),
+                *(space.itemsize, others.array.itemsize, *space.flags, n_threads()),
+            )
+            known.squared[rows[span]] = squared
+            self.look()
+
+
+def choose_width(space: Space, widest: Directions, rows: IntArray, limits: FloatArray) -> Directions:
+    """The width of heads that should cost least; tried on a few pairs.
+
+    ``limits`` (r,) are those of some ``rows`` of the pool, squared, of shifted points.
+    """
+    # A head without a tail would leave all pairs that pass to be computed exactly.
+    widths = [width for width in WIDTHS if width < widest.width]
+    if widest.matrix is None or not widths:
+        return Directions(None, space.problem.pool.shape[1])
+    few, candidates = evenly(len(rows), TRIAL_ROWS), space.problem.candidates
+    others = candidates[evenly(len(candidates), TRIAL_ROWS)]
+    # Few rows are paired with themselves, but most would be here.
+    floor = np.where(rows[few][:, None] == others, np.inf, -0.5 * limits[few][:, None])
+    tried = list[tuple[float, Directions]]()
+    for width in widths:
+        chosen = Directions(widest.matrix, width)
+        left, right = (chosen.points(space, space.problem.pool, part) for part in (rows[few], others))
+        products = product(left.head[: len(left)], right.head[: len(right)])
+        products -= left.half[:, None]
+        products -= right.half
+        share = float(np.mean(products > floor)) if products.size else 0.0
+        tried.append((chosen.width + CLOSER_LOOK * share, chosen))
+    return min(tried, key=lambda each: each[0])[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Centers near which the points lie, and the nearest one of each point."""
+
+    centers: Float32Array
+    """(c, k) in the coordinates of heads."""
+    of_point: IntArray
+
+    def gaps(self, directions: Directions) -> tuple[Float32Array, Float32Array]:
+        """(c, c) reciprocals of the distances between centers, and (c, c) errors of a projection between them.
+
+        The projections of two points on the line between two centers are no farther apart than the points. The error is
+        relative to the sum of the points' lengths.
+        """
+        centers = self.centers.astype(np.float64)
+        apart = np.sqrt(np.maximum(((centers[:, None] - centers) ** 2).sum(axis=2), 0.0))
+        lengths = np.sqrt((centers**2).sum(axis=1))
+        products = 4.0 * gamma(centers.shape[1] + 8) * (lengths[:, None] + lengths)
+        error = products + apart * (8.0 * UNIT + 2.0 * directions.error) + 1e-15
+        with np.errstate(divide="ignore"):
+            return (1.0 / (apart * (1.0 + 1e-4))).astype(np.float32), (error * NEAR).astype(np.float32)
+
+
+def find_cells(steps: compiled.CompiledSteps, points: Points) -> Cells:
+    """A few steps of k-means on a sample; heads whose last coordinate is a remainder have 0 there in a center."""
+    n, n_cells = len(points), min(MOST_CELLS, len(points) // CELL_ROWS)
+    if n_cells < FEWEST_CELLS:
+        return Cells(np.zeros((1, points.head.shape[1]), np.float32), np.zeros(n, np.int64))
+    sample = points.head[evenly(n, CELL_SAMPLE * n_cells)]
+    if points.tail.shape[1]:
+        sample[:, -1] = 0.0
+    centers = sample[evenly(len(sample), n_cells)].copy()
+    for _ in range(CELL_STEPS):
+        owner = _nearest_center(steps, sample, centers)
+        order = np.argsort(owner, kind="stable")
+        _, first, counts = np.unique(owner[order], return_index=True, return_counts=True)
+        centers = np.add.reduceat(sample[order], first, axis=0)
+        centers /= counts[:, None].astype(np.float32)
+    return Cells(centers, _nearest_center(steps, points.head[:n], centers))
+
+
+def _nearest_center(steps: compiled.CompiledSteps, heads: Float32Array, centers: Float32Array) -> IntArray:
+    halves = (0.5 * squared_lengths(centers)).astype(np.float32)
+    return closest(steps, heads, pack(centers), halves)[0][:, 0].astype(np.int64)
 
 
 class PairSearch:
-    """One pass over all blocks that want each other, both ways about at once: the products are the same."""
+    """Finds the pairs of some points with each other."""
 
-    def __init__(self, probed: Probed, all_blocks: list[Block], reach: float, room: int) -> None:
-        self.probed, self.blocks, self.reach, self.room = probed, all_blocks, reach, room
-        """``reach`` is squared, among shifted points; there may be so many pairs as ``room``."""
-        self.bins: list[list[Part]] = [[] for _ in all_blocks]
-        self.lock = Lock()
+    def __init__(self, steps: compiled.CompiledSteps, space: Space, directions: Directions, used: IntArray) -> None:
+        """``used``: all rows that have a limit or may be picked."""
+        self.steps, self.space, self.directions = steps, space, directions
+        matrix, rows = (space.problem.pool, used) if space.pool is None else (space.pool.array, space.pool.rows[used])
+        self.points = directions.points(space, matrix, rows)
+        self.cells, self.used = find_cells(steps, self.points), used
+        self.gaps = self.cells.gaps(directions)
 
-    def run(self, numbers: IntArray, n_candidates: int) -> Found:
-        """All pairs; ``numbers`` (n,) are the candidates' own, from 0 to ``n_candidates - 1``."""
-        parallel_map(self.probed.prepare, self.probed.missing([block.rows for block in self.blocks]))
-        # Those with most to do first, so that no thread is left alone with a long piece.
-        parallel_map(self._against_earlier, [(place,) for place in reversed(range(len(self.blocks)))])
-        for block, parts in zip(self.blocks, self.bins, strict=True):
-            if block.is_candidate:
-                parts.append(_selves(block))
-        return self._sorted(numbers, n_candidates)
+    def run(
+        self, limits: FloatArray, cover: FloatArray, candidates: IntArray, reach: float, capacity: int, look: Look,
+        sums: FloatArray | None = None,
+    ) -> Pairs:  # fmt: skip
+        """Pairs of rows with these candidates, by their numbers; raises TooManyPairs if they exceed the capacity.
 
-    def _against_earlier(self, place: int) -> None:
-        far, rights = self.blocks[place], None
-        for earlier, near in enumerate(self.blocks[: place + 1]):
-            if near.wants(far) or far.wants(near):
-                if rights is None:
-                    rights = Packed(right(self.probed.left(far.rows)))
-                self._tile(earlier, place, rights.product(self.probed.left(near.rows), threads=1))
-
-    def _tile(self, near: int, far: int, nearness: Float32Array) -> None:
-        """``nearness`` is minus half of the squared distances, or more."""
-        farthest = max(self.blocks[near].farthest, self.blocks[far].farthest)
-        with np.errstate(over="ignore"):
-            flat = np.flatnonzero(nearness > np.float32(-0.5 * NEAR * farthest))
-        row, column = np.divmod(flat, nearness.shape[1])
-        squared = -2.0 * nearness.ravel()[flat].astype(np.float64)
-        if near == far:
-            once = row < column
-            row, column, squared = row[once], column[once], squared[once]
-        self._keep(near, row, far, column, squared)
-        self._keep(far, column, near, row, squared)
-
-    def _keep(self, place: int, row: IntArray, other: int, column: IntArray, squared: FloatArray) -> None:
-        """Keep the pairs of a block's rows with candidates of another that lie within the rows' limits."""
-        block = self.blocks[place]
-        if block.wants(self.blocks[other]):
-            kept = np.flatnonzero(squared < block.limits[row] * NEAR)
-            rows = block.rows[row[kept]].astype(np.int32)
-            part = rows, column[kept].astype(np.uint16), upper_kernels(squared[kept], self.reach)
-            with self.lock:
-                self.room -= len(kept)
-                self.bins[other].append(part)
-            if self.room < 0:
+        ``limits`` (n,) are squared distances of shifted points, -1 for rows without one. With ``sums`` (candidates,)
+        pairs are not kept: upper bounds on the gains, but for ROUND_UP, are added to it.
+        """
+        problem, steps, space = self.space.problem, self.steps, self.space
+        n_candidates, of_row = len(problem.candidates), np.full(len(limits), -1, dtype=np.int32)
+        of_row[problem.candidates[candidates]] = candidates
+        squared, own = limits[self.used], of_row[self.used]
+        squared = np.where(squared > 0.0, np.clip(squared * NEAR, FLOOR, FLOAT32_LARGEST), -1.0)
+        limit = squared.astype(np.float32)
+        is_used = (limit > 0.0) | (own >= 0)
+        kind = np.where(limit > 0.0, (own >= 0).astype(np.int64), 2)
+        key = 3 * self.cells.of_point + kind
+        order = np.lexsort((-limit, key))
+        order = order[is_used[order]]
+        points, limit, own, key = self.points.take(order), limit[order], own[order], key[order]
+        if len(order) == 0:
+            return Pairs(np.zeros(n_candidates + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        starts, leaves = _leaves(key, limit, own, points.length)
+        cells, centers = key[starts[:-1]] // 3, self.cells.centers
+        edges = np.empty((2, len(leaves), len(centers)), dtype=np.float32)
+        pairs = np.empty(0 if sums is not None else capacity, dtype=PAIR)
+        arrays = (
+            *(*space.arrays(reach), *points.arrays, self.used[order], limit, own),
+            *(starts, cells, leaves, pack(centers), *edges),
+            *(*self.gaps, problem.weights, cover, np.empty(0) if sums is None else sums, pairs.view(np.uint8)),
+        )
+        sizes = (
+            *(problem.pool.shape[1], space.n_matrix, len(problem.weights), n_candidates, len(points), *points.sizes),
+            *(len(leaves), len(centers), 0 if sums is None else n_candidates),
+        )
+        flags, n_pairs = (len(points.full) > 0, space.itemsize, *space.flags), 0
+        steps.search_pairs(arrays, *sizes, 0, 0, 0, len(pairs), *flags, True, n_threads())
+        per_leaf = PANEL * points.head.shape[1] * len(points) / 2
+        # The last leaves are compared with all before them: those with the most work first.
+        for span in reversed(list(blocks(len(leaves), max(n_threads(), int(CALL_PRODUCTS / per_leaf))))):
+            is_full, n_pairs = steps.search_pairs(
+                *(arrays, *sizes, span.start, span.stop - span.start, n_pairs, len(pairs), *flags, False, n_threads())
+            )
+            if is_full:
                 raise TooManyPairs
+            look()
+        return self._grouped(pairs[:n_pairs], n_candidates)
 
-    def _sorted(self, numbers: IntArray, n_candidates: int) -> Found:
-        """Pairs by candidate; each block of candidates is put together by itself."""
-        counts = np.zeros(n_candidates + 1, dtype=np.int64)
-        for block, parts in zip(self.blocks, self.bins, strict=True):
-            for _, column, _ in parts:
-                counts[numbers[block.rows] + 1] += np.bincount(column, minlength=len(block.rows))
-        starts = np.cumsum(counts)
-        rows, kernels = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.float32)
-        for place, block in enumerate(self.blocks):
-            parts, self.bins[place] = self.bins[place], []
-            if parts:
-                _put(block, parts, starts[numbers[block.rows]], rows, kernels)
-        return Found(starts, rows, kernels)
+    def _grouped(self, pairs: AnyArray, n_candidates: int) -> Pairs:
+        starts = np.empty(n_candidates + 1, dtype=np.int64)
+        rows, kernels = np.empty(len(pairs), dtype=np.int32), np.empty(len(pairs), dtype=np.float32)
+        self.steps.group_pairs((pairs.view(np.uint8), starts, rows, kernels), len(pairs), n_candidates, n_threads())
+        return Pairs(starts, rows[: starts[-1]], kernels[: starts[-1]])
 
 
-def _put(block: Block, parts: list[Part], starts: IntArray, rows: Int32Array, kernels: Float32Array) -> None:
-    """Write the pairs of a block's candidates to where each of them begins."""
-    row, column, kernel = (np.concatenate(part) for part in zip(*parts, strict=True))
-    order = np.argsort(column, kind="stable")
-    counts = np.bincount(column, minlength=len(block.rows))
-    places = np.arange(len(order)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    rows[places], kernels[places] = row[order], kernel[order]
-
-
-def _selves(block: Block) -> Part:
-    """Every candidate covers itself."""
-    own = np.flatnonzero(block.limits > 0.0)
-    return block.rows[own].astype(np.int32), own.astype(np.uint16), np.ones(len(own), dtype=np.float32)
-
-
-def upper_kernels(squared: FloatArray, reach: float) -> Float32Array:
-    """Upper bounds on kernels in float32, from lower bounds on squared distances."""
-    with np.errstate(over="ignore"):
-        near = np.clip(1.0 - squared / reach, 0.0, 1.0)
-    near *= near
-    near *= NEAR
-    return np.minimum(near + 1e-30, 1.0).astype(np.float32)
-
-
-def n_within(nearness: Float32Array, limits: FloatArray) -> BoolArray:
-    """(r, c) which of some pairs lie within their rows' limits, by their probes."""
-    return np.asarray(nearness > (-0.5 * NEAR * limits).astype(np.float32)[:, None])
-
-
-# What each candidate may add: its pairs, with upper bounds on their kernels that are sharpened when it comes up.
-
-SETTLE_ROWS = 128
-REFINE_TOGETHER = 16
-"""Candidates that one piece of work refines."""
-NEGLIGIBLE = 1e-4
-"""Pairs that make up less than this share of their candidate's bound are not worth a closer look."""
-SUM_TOGETHER = 1 << 18
-
-CLOSED, PROBED, REFINED, EXACT = range(4)
-"""What is known of a candidate's pairs: nothing, bounds by probes, bounds by products of points, all of it."""
-
-
-class Lists:
-    """The pairs of candidates, and the cover that there is so far. Candidates are numbered from 0."""
-
-    def __init__(self, probed: Probed, cover: FloatArray, reach: float) -> None:
-        self.probed, self.space, self.cover, self.reach = probed, probed.space, cover, reach
-        """``cover`` (n,) is exact, but at rows without weight."""
-        problem = probed.space.problem
-        self.weights, self.candidates = problem.weights, problem.candidates
-        self.found = Found(np.zeros(len(self.candidates) + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-        self.level = np.full(len(self.candidates), CLOSED, dtype=np.uint8)
-        self.exact: dict[int, tuple[IntArray, FloatArray]] = {}
-        """Rows, ascending, and kernels of the candidates that were settled."""
-
-    def hold(self, found: Found, candidates: IntArray) -> None:
-        """Take over the pairs of these candidates, in place of what was held; what was settled stays."""
-        self.found = found
-        self.level[self.level < EXACT] = CLOSED
-        whole = self.probed.probes.directions is None
-        fresh = candidates[self.level[candidates] < EXACT]
-        self.level[fresh] = REFINED if whole else PROBED
-
-    def bound(self, candidate: int) -> float:
-        """What a candidate adds now: an upper bound, or exactly where it was settled."""
-        if self.level[candidate] == EXACT:
-            rows, kernels = self.exact[candidate]
-            terms = kernels - self.cover[rows]
-            np.maximum(terms, 0.0, out=terms)
-            terms *= self.weights[rows]
-            return float(add_rows(terms)) if len(terms) else 0.0
-        span = slice(self.found.starts[candidate], self.found.starts[candidate + 1])
-        near = self.found.rows[span]
-        terms = self.found.kernels[span] - self.cover[near]
-        np.maximum(terms, 0.0, out=terms)
-        n_terms = int(np.count_nonzero(terms))
-        terms *= self.weights[near]
-        return float(terms.sum()) * ROUND_UP + SMALLEST * n_terms
-
-    def bounds(self, first: int, last: int) -> FloatArray:
-        """Upper bounds of the candidates from one number to before another, none of them settled."""
-        starts, found = self.found.starts, np.empty(last - first)
-        for span in blocks(
-            last - first, max(1, SUM_TOGETHER * (last - first) // max(1, int(starts[last] - starts[first])))
-        ):
-            begin, end = first + span.start, first + span.stop
-            pairs = slice(starts[begin], starts[end])
-            rows = self.found.rows[pairs]
-            terms = np.maximum(self.found.kernels[pairs] - self.cover[rows], 0.0)
-            owner = np.repeat(np.arange(end - begin), np.diff(starts[begin : end + 1]))
-            # Products too small for all their digits: as many times the smallest number as there are any.
-            smallest = SMALLEST * np.bincount(owner, terms > 0.0, minlength=end - begin)
-            found[span] = np.bincount(owner, terms * self.weights[rows], minlength=end - begin) * ROUND_UP + smallest
-        return found
-
-    def refine(self, candidates: IntArray) -> None:
-        """Sharpen the bounds of candidates by products of the points, where only probes were compared."""
-        due = candidates[self.level[candidates] == PROBED]
-        parallel_map(self._refine, [(due[span],) for span in blocks(len(due), REFINE_TOGETHER)])
-        self.level[due] = REFINED
-
-    def _refine(self, candidates: IntArray) -> None:
-        starts, sizes = self.found.starts, self.probed.sizes
-        counts = starts[candidates + 1] - starts[candidates]
-        owner = np.repeat(np.arange(len(candidates)), counts)
-        places = np.arange(len(owner)) + np.repeat(starts[candidates] - (np.cumsum(counts) - counts), counts)
-        places, owner = self._worth(places, owner, len(candidates))
-        rows, points = self.found.rows[places].astype(np.int64), self.space.shifted(self.candidates[candidates])
-        products, edges = np.empty(len(rows)), np.searchsorted(owner, np.arange(len(candidates) + 1)).tolist()
-        for point, start, stop in zip(points, edges[:-1], edges[1:], strict=True):
-            # A row at a time, for which BLAS begins no threads.
-            products[start:stop] = np.matmul(self.space.shifted(rows[start:stop])[:, None], point[:, None])[:, 0, 0]
-        own = sizes[self.candidates[candidates]][owner]
-        highest = upper_kernels(product_bounds(products, sizes[rows] + own, points.shape[1]), self.scaled_reach)
-        self.found.kernels[places] = np.minimum(self.found.kernels[places], highest)
-
-    def _worth(self, places: IntArray, owner: IntArray, n_owners: int) -> tuple[IntArray, IntArray]:
-        """Those pairs, by their places, that make up more than a little of their owners' bounds."""
-        rows = self.found.rows[places]
-        terms = (self.found.kernels[places] - self.cover[rows]) * self.weights[rows]
-        np.maximum(terms, 0.0, out=terms)
-        total = np.bincount(owner, terms, minlength=n_owners)
-        worth = np.flatnonzero(terms > NEGLIGIBLE * total[owner])
-        return places[worth], owner[worth]
-
-    @property
-    def scaled_reach(self) -> float:
-        """R² among shifted points."""
-        return self.reach * self.space.unit
-
-    def settle(self, candidate: int) -> None:
-        """Make a candidate's pairs exact, as far as they can still add anything."""
-        span = slice(self.found.starts[candidate], self.found.starts[candidate + 1])
-        rows = self.found.rows[span].astype(np.int64)
-        rows = np.sort(rows[self.found.kernels[span] > self.cover[rows]])
-        point = self.space.exact(self.candidates[candidate : candidate + 1])[0]
-        squared = np.empty(len(rows))
-        for part in blocks(len(rows), SETTLE_ROWS):
-            squared[part] = settle(self.space.exact(rows[part]), point)
-        self.exact[candidate] = rows, kernel(squared, self.reach)
-        self.level[candidate] = EXACT
-
-    def take(self, candidate: int) -> None:
-        """Count a settled candidate among what covers."""
-        rows, kernels = self.exact.pop(candidate)
-        self.cover[rows] = np.maximum(self.cover[rows], kernels)
+def _leaves(key: IntArray, limit: Float32Array, own: Int32Array, length: Float32Array) -> tuple[IntArray, AnyArray]:
+    """(leaves + 1,) where leaves start, `PANEL` points of equal key at most, and what C needs to know of them."""
+    runs = np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]])
+    counts = -(-np.diff(runs) // PANEL)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = np.append(np.repeat(runs[:-1], counts) + PANEL * within, len(key))
+    leaves = np.empty(len(starts) - 1, dtype=LEAF)
+    for name, values in (("farthest", limit), ("longest", length), ("has_candidates", own >= 0)):
+        leaves[name] = np.maximum.reduceat(values, starts[:-1])
+    return starts, leaves

@@ -1,294 +1,246 @@
-"""Where the points of a problem lie: exact rows, and shifted ones in float32, as products take them."""
+"""Points as the search for pairs compares them: their first coordinates along directions in which the pool varies most.
+
+A point has a *head* (k coordinates and, if these are not all, the length r of the remainder), a *tail* (further
+coordinates and the length of what then remains) and half of its squared length. By Cauchy and Schwarz
+``x·y <= s·t + r·q``, so ``|x|² + |y|² - 2·(s·t + r·q)`` never exceeds the squared distance.
+"""
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from dubito import native as compiled
 from dubito.core.coverage_reference import CoverageProblem
-from dubito.core.distances import read_rows, settle
-from dubito.core.problem import Known
-from dubito.engines.cpu.products import Packed, product
-from dubito.engines.cpu.sketch import Sketch, orthonormal, plain_sketch
-from dubito.engines.lazy.bounds import FLOOR, MEDIAN_ROWS, UNIT, Float32Array, product_slack, squared_lengths
-from dubito.matrix import BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
-from dubito.threads import parallel_map
+from dubito.core.distances import read_rows
+from dubito.engines.cpu.products import product
+from dubito.engines.cpu.sketch import Sketch, is_single, orthonormal, plain_sketch
+from dubito.engines.lazy.bounds import (
+    FLOOR,
+    FLOOR_LENGTH,
+    MEDIAN_ROWS,
+    REACH_UNITS,
+    ROUND_UP,
+    SMALLEST,
+    UNIT,
+    Float32Array,
+    gamma,
+    product_slack,
+    squared_lengths,
+)
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
 
-FIT_ROWS = 2048
-"""Points whose directions probes are fitted to."""
+FIT_ROWS = 1024
+"""Points that directions are fitted to."""
+WIDEST = 256
+"""Maximum number of directions."""
+MIDDLE = 128
+"""The first part of a tail ends here."""
+NARROWEST = 64
+"""Up to this many features are compared as they are."""
+READ_ROWS = 4096
+LANES = 16
+FULL_BYTES = 1 << 30
+"""Shifted points are kept if they need at most this much memory."""
+TILE = 6
+"""C may read this many rows beyond the last head."""
+COPIED_BYTES = 1 << 30
+"""A matrix that C cannot read in place is copied if it is no larger."""
+
+
+class Located(NamedTuple):
+    """An array that C reads, and the rows of it that are meant."""
+
+    array: AnyArray
+    rows: IntArray
+
+
+class Points(NamedTuple):
+    """Some rows of a matrix."""
+
+    head: Float32Array
+    """(r + TILE, k)."""
+    tail: Float32Array
+    """(r, t): up to two parts, each a multiple of `LANES` wide; t is 0 without directions."""
+    full: Float32Array
+    """(r, d) shifted points, or (0, d) without directions or the memory for them."""
+    half: Float32Array
+    """(r,) half of the squared lengths, less the error of a product of heads or tails."""
+    length: Float32Array
+    """(r,)."""
+    rows: IntArray
+    """(r,) of the matrix."""
+
+    end: int
+    """The place of the remainder's length in the first part of a tail."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def arrays(self) -> compiled.Arrays:
+        """As C reads them."""
+        return self[:-1]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Numbers in a head, in a tail, and the end of its first part."""
+        return self.head.shape[1], self.tail.shape[1], self.end
+
+    def take(self, order: IntArray) -> "Points":
+        """The same points in another order, or some of them."""
+        head = np.zeros((len(order) + TILE, self.head.shape[1]), dtype=np.float32)
+        np.take(self.head, order, axis=0, out=head[: len(order)])
+        full = self.full[order] if len(self.full) else self.full
+        return Points(head, self.tail[order], full, self.half[order], self.length[order], self.rows[order], self.end)
 
 
 class Space:
-    """Rows of the pool and of what is labeled, moved and scaled alike; see `dubito.engines.cpu.sketch.Sketch`."""
+    """Rows of the pool and of what is labeled, shifted and scaled alike; see `dubito.engines.cpu.sketch.Sketch`."""
 
     def __init__(self, problem: CoverageProblem) -> None:
-        self.problem, self.metric = problem, problem.metric
+        self.problem = problem
         few = read_rows(problem.pool, evenly(len_of(problem.pool), MEDIAN_ROWS), problem.metric)
         self.shape: Sketch = plain_sketch(few, problem.largest)
         self.unit = self.shape.scale**2
         """Squared distances of shifted points over those of the points."""
+        size = problem.memory_limit // 4 if problem.memory_limit is not None else COPIED_BYTES
+        self.pool, self.references = locate(problem.pool, size), locate(problem.references, size)
+        """None if C cannot read them."""
+        self.full_bytes = size if problem.memory_limit is not None else FULL_BYTES
 
-    def shifted(self, rows: slice | IntArray, matrix: Matrix | None = None) -> Float32Array:
-        """Rows of the pool, or of another matrix. Not to be written to."""
-        return self.shape.read(self.problem.pool if matrix is None else matrix, rows, self.metric)
+    def exact(self, rows: slice | IntArray) -> FloatArray:
+        """Rows of the pool as the reference sees them."""
+        return read_rows(self.problem.pool, rows, self.problem.metric)
 
-    def exact(self, rows: slice | IntArray, matrix: Matrix | None = None) -> FloatArray:
-        """Rows as the reference sees them."""
-        return read_rows(self.problem.pool if matrix is None else matrix, rows, self.metric)
+    def shifted(self, matrix: Matrix, rows: slice | IntArray) -> Float32Array:
+        """Rows in float32. Not to be written to."""
+        return self.shape.read(matrix, rows, self.problem.metric)
 
-    def sample(self) -> Float32Array:
-        """Some shifted rows of the pool, evenly."""
-        return self.shifted(evenly(len_of(self.problem.pool), FIT_ROWS))
+    def arrays(self, reach: float) -> compiled.Arrays:
+        """What C needs to read rows of the pool, and the rounding constants."""
+        center = np.empty(0) if self.shape.center is None else self.shape.center
+        d = self.problem.pool.shape[1]
+        rounding = (d * UNIT, REACH_UNITS * UNIT, FLOOR_LENGTH, ROUND_UP, SMALLEST)
+        constants = np.array([self.shape.scale, self.unit, *rounding, reach, reach * self.unit])
+        return np.empty(0, np.uint8) if self.pool is None else self.pool.array, center, constants
+
+    @property
+    def n_matrix(self) -> int:
+        """Rows of the array that C reads."""
+        return len_of(self.problem.pool if self.pool is None else self.pool.array)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a feature; 0 if C cannot read the pool."""
+        return 0 if self.pool is None else self.pool.array.itemsize
+
+    @property
+    def flags(self) -> tuple[bool, bool, bool]:
+        """Whether the metric is cosine, rows are shifted in float32, and there is a center."""
+        return self.problem.metric == "cosine", is_single(self.shape.scale), self.shape.center is not None
+
+
+def locate(matrix: Matrix, most_bytes: int) -> Located | None:
+    """The matrix in memory that C can read, copied if it is small enough; None otherwise."""
+    below, rows = (matrix.matrix, matrix.rows) if isinstance(matrix, Rows) else (matrix, None)
+    if not (isinstance(below, np.ndarray) and compiled.can_read(below)):
+        n, d = matrix.shape
+        if n * d * 8 > most_bytes:
+            return None
+        dtype = matrix.dtype if matrix.dtype in compiled.FLOATS else np.dtype(np.float64)
+        below, rows = np.ascontiguousarray(matrix[:], dtype=dtype.newbyteorder("=")), None
+    return Located(below, np.arange(len(below)) if rows is None else np.ascontiguousarray(rows, dtype=np.int64))
 
 
 def evenly(n_rows: int, n_chosen: int) -> IntArray:
-    """At most so many of the numbers below ``n_rows``, from the first on."""
+    """At most so many of the numbers below ``n_rows``, evenly spaced, from the first on."""
     n_chosen = min(n_rows, n_chosen)
     return np.arange(n_chosen, dtype=np.int64) * n_rows // max(n_chosen, 1)
 
 
-def difference_bounds(differences: Float32Array, lengths: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper bounds on the distances of shifted points, from their differences in float32.
-
-    ``lengths`` are those of one of the two points, whose shift may have been rounded.
-    """
-    length = np.sqrt(squared_lengths(differences))
-    width = differences.shape[1]
-    # The other point is no longer than this one and the way to it.
-    slack = 8.0 * UNIT * (lengths + length) + 1e-15
-    return np.maximum(length * (1.0 - width * UNIT) - slack, 0.0), length * (1.0 + width * UNIT) + slack
-
-
-def product_bounds(products: FloatArray, sizes: FloatArray, width: int) -> FloatArray:
-    """Lower bounds on squared distances of shifted points, from products and the sums of their squared lengths."""
-    return np.asarray((1.0 - product_slack(width)) * sizes - FLOOR - 2.0 * products)
-
-
-# Lower bounds on distances from a few numbers a point: its probe.
-#
-# A probe holds a point's coordinates s along k orthonormal directions, and the length r of what they leave out. By
-# Cauchy and Schwarz ``x·y <= s·t + r·q``, so that ``|x|² + |y|² - 2·(s·t + r·q)`` never exceeds the squared distance.
-# The last length counts: most points are about equally far from the directions, and their rests are hardly parallel.
-
-WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
-"""Directions that a probe may have."""
-NARROWEST = 48
-"""Fewer features than this are compared as they are."""
-READ_ROWS = 1024
-
-
 @dataclass(frozen=True, slots=True)
-class Probes:
-    """Directions, and what rounding is worth.
+class Directions:
+    """Orthonormal directions but for rounding, those of the most variance first; None for the features themselves."""
 
-    The left probe of x is ``(s, r, 1, -a)``, the right one ``(s, r, -a, 1)`` with about ``a = |x|²/2``. The product of
-    a left and a right one, as computed in float32 with any order of additions, is at least minus half of the squared
-    distance of the shifted points.
-    """
-
-    directions: Float32Array | None
-    """(d, k) orthonormal but for rounding, the longest first; None for the points themselves."""
+    matrix: Float32Array | None
+    """(d, widest)."""
     width: int
-    """Numbers of a point in a probe: k, or d."""
-
-    def narrow(self, width: int) -> "Probes":
-        """The same with fewer directions, or with the points themselves if there are not so many."""
-        if self.directions is None or width > self.directions.shape[1]:
-            return Probes(None, self.width if self.directions is None else len(self.directions))
-        return Probes(np.ascontiguousarray(self.directions[:, :width]), width)
-
-    def left(self, shifted: Float32Array, sizes: FloatArray, threads: int | None = None) -> Float32Array:
-        """(r, width + 3) left probes of shifted points, given their squared lengths; for `threads` see `product`."""
-        probes = np.empty((len(shifted), self.width + 3), dtype=np.float32)
-        inner = probes[:, : self.width]
-        np.copyto(inner, shifted if self.directions is None else product(shifted, self.directions.T, threads))
-        rest = np.maximum(sizes - squared_lengths(inner), 0.0) if self.directions is not None else 0.0
-        probes[:, -3] = np.sqrt(rest + self._off * sizes)
-        probes[:, -2] = 1.0
-        probes[:, -1] = -0.5 * ((1.0 - self._slack) * sizes - FLOOR)
-        return probes
+    """Coordinates in a head."""
 
     @property
-    def _off(self) -> float:
-        """How much of a squared length the coordinates may be off by, all together; with room.
+    def error(self) -> float:
+        """Bound on the error of a point's coordinates over its length, with a margin of 8 roundings.
 
-        Each is off by at most (d + 8)·UNIT of the length: the sum of d products, and rounded directions.
+        Each coordinate is off by at most gamma(d) of the length, all of them together by the root of their number times
+        that.
         """
-        if self.directions is None:
+        if self.matrix is None:
             return 0.0
-        return float(4.0 * (len(self.directions) + 8) * np.sqrt(self.width) * UNIT)
+        return float(np.sqrt(self.matrix.shape[1]) * gamma(self.matrix.shape[0] + 8))
 
     @property
-    def _slack(self) -> float:
-        """What products may be off by, against squared lengths, which ride along as two more columns."""
-        return product_slack(self.width + 3) + self._off
+    def slack(self) -> float:
+        """Bound on the error of |x|² + |y|² - 2·(s·t + r·q), relative to |x|² + |y|²."""
+        width = self.width if self.matrix is None else self.matrix.shape[1]
+        return product_slack(width + 3) + 4.0 * self.error
+
+    def points(self, space: Space, matrix: Matrix, rows: IntArray) -> Points:
+        """Rows of a matrix as points."""
+        n, d = len(rows), matrix.shape[1]
+        k, widest = (d, 0) if self.matrix is None else (self.width + 1, self.matrix.shape[1])
+        cuts = [self.width] if self.matrix is not None else []
+        cuts += [stop for stop in (MIDDLE, widest) if self.width < stop <= widest]
+        cuts = sorted(set(cuts))
+        widths = [-(-(stop - start + 1) // LANES) * LANES for start, stop in pairwise(cuts)]
+        is_kept = self.matrix is not None and 8 * n * d <= space.full_bytes
+        found = Points(
+            head=np.zeros((n + TILE, k), dtype=np.float32),
+            tail=np.zeros((n, sum(widths)), dtype=np.float32),
+            full=np.empty((n if is_kept else 0, d), dtype=np.float32),
+            half=np.empty(n, dtype=np.float32),
+            length=np.empty(n, dtype=np.float32),
+            rows=rows,
+            end=cuts[1] - cuts[0] if len(cuts) > 1 else 0,
+        )
+        for span in blocks(n, READ_ROWS):
+            shifted = space.shifted(matrix, rows[span])
+            sizes = squared_lengths(shifted)
+            found.half[span] = 0.5 * ((1.0 - self.slack) * sizes - FLOOR)
+            found.length[span] = np.sqrt(sizes)
+            if self.matrix is None:
+                found.head[span] = shifted
+                continue
+            coordinates = product(shifted, self.matrix.T)
+            left, start = sizes + 4.0 * self.error * sizes, 0
+            tails = np.split(found.tail, np.cumsum(widths)[:-1], axis=1) if widths else []
+            for stop, to in zip(cuts, (found.head, *tails), strict=True):
+                part = coordinates[:, start:stop]
+                left = np.maximum(left - squared_lengths(part), 0.0)
+                to[span, : stop - start], to[span, stop - start] = part, np.sqrt(left)
+                start = stop
+            if is_kept:
+                found.full[span] = shifted
+        return found
 
 
-def right(left: Float32Array) -> Float32Array:
-    """Right probes of left ones."""
-    probes = left.copy()
-    probes[:, -2], probes[:, -1] = left[:, -1], left[:, -2]
-    return probes
+def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
+    """Directions of the most variance in a sample of the pool, by subspace iteration.
 
-
-def fit_probes(sample: Float32Array) -> Probes:
-    """Directions along which a sample (r, d) of shifted points is long, as many as the widest probe holds.
-
-    Any directions give true bounds, good ones tight bounds. They are found by a step of subspace iteration from some of
-    the points; without LAPACK, see `dubito.engines.cpu.sketch.orthonormal`.
+    Any directions give true bounds, good ones tight bounds.
     """
-    d = sample.shape[1]
-    width = max((each for each in WIDTHS if 2 * each <= d), default=0)
-    if d < NARROWEST or len(sample) < 2 * width:
-        return Probes(None, d)
+    d = space.problem.pool.shape[1]
+    sample = space.shifted(space.problem.pool, evenly(len_of(space.problem.pool), FIT_ROWS))
+    width = min(widest, WIDEST, d // 2)
+    if d <= NARROWEST or len(sample) < 2 * width:
+        return Directions(None, d)
     start = sample[:: len(sample) // width][:width]
     basis = orthonormal(product(product(sample, start).T, sample.T).astype(np.float64))
-    directions = np.einsum("ij,jd->id", _turns(product(sample, basis.astype(np.float32))), basis)
-    return Probes(np.ascontiguousarray(directions.T, dtype=np.float32), width)
-
-
-def _turns(inside: Float32Array) -> FloatArray:
-    """(k, k) orthonormal rows that turn the axes of points (r, k) to where they are long, about the longest first.
-
-    So a narrow probe is the beginning of a wide one. Three steps more of subspace iteration, among the few coordinates;
-    further ones would drown short directions in rounding.
-    """
+    # Three more steps among the few coordinates; further ones would drown the others in rounding.
+    inside = product(sample, basis.astype(np.float32))
     spread = product(inside.T, inside.T)
     spread /= max(float(spread.max(initial=0.0)), FLOOR)
-    return orthonormal(product(product(spread, spread), spread).astype(np.float64))
-
-
-class Probed:
-    """Left probes of rows of the pool, kept where there is memory for them."""
-
-    def __init__(self, space: Space, probes: Probes, is_kept: bool) -> None:
-        self.space, self.probes = space, probes
-        n_pool = len_of(space.problem.pool)
-        self.sizes = np.zeros(n_pool)
-        """(n,) squared lengths of the shifted rows that were asked for."""
-        self._lefts = np.empty((n_pool, probes.width + 3), dtype=np.float32) if is_kept else None
-        self._is_there: BoolArray = np.zeros(n_pool, dtype=np.bool_)
-
-    def missing(self, groups: list[IntArray]) -> list[tuple[IntArray]]:
-        """Of some groups of rows, each in one of them, those that are to be prepared; none where nothing is kept."""
-        left = [rows[~self._is_there[rows]] for rows in groups] if self._lefts is not None else []
-        return [(rows[span],) for rows in left for span in blocks(len(rows), READ_ROWS)]
-
-    def prepare(self, rows: IntArray) -> None:
-        """Make the probes of rows that are kept."""
-        if self._lefts is not None:
-            self._lefts[rows] = self._make(rows)
-            self._is_there[rows] = True
-
-    def left(self, rows: IntArray) -> Float32Array:
-        """(r, width + 3) of rows, prepared where they are kept."""
-        return self._make(rows) if self._lefts is None else self._lefts[rows]
-
-    def _make(self, rows: IntArray) -> Float32Array:
-        shifted = self.space.shifted(rows)
-        self.sizes[rows] = squared_lengths(shifted)
-        return self.probes.left(shifted, self.sizes[rows], threads=1)
-
-
-# The exact squared distance of rows of the pool to what is labeled.
-#
-# Probes bound every distance from below, the nearest by probes bounds it from above; float32 differences of what is
-# left rule out nearly all the rest, and `settle` decides. What a `Pool` knows from earlier rounds is not looked at
-# again.
-
-ROWS = 512
-"""Rows of the pool in a block."""
-REFERENCES = 8192
-"""Labeled points in a block."""
-PAIR_ROWS = 256
-"""Pairs whose differences are taken at once."""
-
-
-class Nearest:
-    """Squared distances to the nearest of the references, for those rows of the pool that were asked for."""
-
-    def __init__(self, space: Space, known: Known | None) -> None:
-        problem = space.problem
-        self.space, self.n_references = space, len_of(problem.references)
-        n_pool = len_of(problem.pool)
-        self.known = known or Known(np.full(n_pool, np.inf), np.zeros(n_pool, np.int32), np.empty(0, np.int64))
-
-    def of(self, rows: IntArray, probes: Probes) -> FloatArray:
-        """(r,) exact; infinite where nothing is labeled."""
-        known, problem = self.known, self.space.problem
-        missing = rows[known.seen[rows] < self.n_references]
-        for first in np.unique(known.seen[missing]).tolist():
-            group = missing[known.seen[missing] == first]
-            unseen = Rows(problem.references, np.arange(first, self.n_references))
-            search = Search(self.space, probes, unseen)
-            parallel_map(search.lower, [(group[span], known.squared) for span in blocks(len(group), ROWS)])
-            known.seen[group] = self.n_references
-        return known.squared[rows]
-
-    @property
-    def squared(self) -> FloatArray:
-        """(n,) what is known of all rows."""
-        return self.known.squared
-
-
-class Search:
-    """Some references, ready to be compared with any rows."""
-
-    def __init__(self, space: Space, probes: Probes, references: Rows) -> None:
-        self.space, self.probes, self.references = space, probes, references
-        spans = blocks(len_of(references), REFERENCES)
-        self.blocks = [(span.start, space.shifted(span, references)) for span in spans]
-        self.rights = [Packed(right(probes.left(shifted, squared_lengths(shifted)))) for _, shifted in self.blocks]
-
-    def lower(self, rows: IntArray, squared: FloatArray) -> None:
-        """Lower ``squared`` (n,), at these rows, to their squared distances to the nearest reference."""
-        block = Block(self.space, rows, squared[rows])
-        left = self.probes.left(block.shifted, block.sizes, threads=1)
-        for (start, others), rights in zip(self.blocks, self.rights, strict=True):
-            block.look_at(rights.product(left, threads=1), start, others)
-        squared[rows] = block.settled(self.references)
-
-
-class Block:
-    """Rows that are compared together: upper bounds on their distances, and the pairs that may be nearest."""
-
-    def __init__(self, space: Space, rows: IntArray, squared: FloatArray) -> None:
-        self.space, self.rows, self.squared = space, rows, squared
-        self.shifted = space.shifted(rows)
-        self.sizes = squared_lengths(self.shifted)
-        self.lengths = np.sqrt(self.sizes)
-        with np.errstate(over="ignore"):
-            self.limits = np.sqrt(squared * space.unit) * (1.0 + 1e-12)
-        """(r,) no nearest reference lies farther, among shifted points."""
-        self.found: list[tuple[IntArray, IntArray, FloatArray]] = []
-
-    def look_at(self, nearness: Float32Array, start: int, others: Float32Array) -> None:
-        """Keep the pairs with a block of references that may be nearest; ``nearness`` is minus half of d², at least."""
-        best = nearness.argmax(axis=1)
-        all_rows = np.arange(len(best))
-        _, highest = self._bounds(all_rows, best, others)
-        self.limits = np.minimum(self.limits, highest)
-        floor = (-0.5 * np.minimum(self.limits, 1e18) ** 2 * (1.0 + 1e-6)).astype(np.float32)
-        near = np.flatnonzero(nearness >= floor[:, None])
-        row, other = np.divmod(near, nearness.shape[1])
-        lowest, highest = self._bounds(row, other, others)
-        np.minimum.at(self.limits, row, highest)
-        self.found.append((row, other + start, lowest))
-
-    def _bounds(self, row: IntArray, other: IntArray, others: Float32Array) -> tuple[FloatArray, FloatArray]:
-        lowest, highest = np.empty(len(row)), np.empty(len(row))
-        for span in blocks(len(row), PAIR_ROWS):
-            differences = self.shifted[row[span]]
-            differences -= others[other[span]]
-            lowest[span], highest[span] = difference_bounds(differences, self.lengths[row[span]])
-        return lowest, highest
-
-    def settled(self, references: Rows) -> FloatArray:
-        """(r,) exact squared distances."""
-        row, other, lowest = (np.concatenate(parts) for parts in zip(*self.found, strict=True))
-        near = np.flatnonzero(lowest <= self.limits[row])
-        for span in blocks(len(near), PAIR_ROWS):
-            pairs = near[span]
-            points = self.space.exact(self.rows[row[pairs]])
-            exact = settle(points, self.space.exact(other[pairs], references))
-            np.minimum.at(self.squared, row[pairs], exact)
-        return self.squared
+    turns = orthonormal(product(product(spread, spread), spread).astype(np.float64))
+    directions = np.einsum("ij,jd->id", turns, basis)
+    return Directions(np.ascontiguousarray(directions.T, dtype=np.float32), width)

@@ -1,0 +1,284 @@
+"""What each candidate adds to the cover: upper bounds that are made exact for the candidates that come first."""
+
+from typing import Protocol
+
+import numpy as np
+
+from dubito import native as compiled
+from dubito.core.coverage_reference import add_rows, kernel
+from dubito.core.distances import QUANTUM, UNIT64, settle
+from dubito.engines.cpu.coverage.pairs import Look, Pairs, PairSearch, TooManyPairs
+from dubito.engines.cpu.coverage.space import Space
+from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, first_in_order
+from dubito.matrix import FloatArray, IntArray, blocks, rows_per_read
+from dubito.threads import n_threads
+
+CLOSED, OPEN, EXACT = range(3)
+"""What is known of a candidate's pairs: nothing, upper bounds, all of it."""
+PICKED_ALL, NEEDS_PAIRS, NEEDS_EXACT, TIME_OUT = range(4)
+"""Why C ended."""
+CALL_WORK = 20_000_000
+"""Features and pairs that C looks at in a call of the greedy loop, some hundredths of a second."""
+ROOM = 1.5
+"""How many times the expected number of pairs there should be memory for."""
+HEAP, PICKS = range(2)
+"""Places in the state: the size of the heap (-1: to be made), and the number of picks."""
+
+
+class Gains(Protocol):
+    """Candidates are numbered from 0 in the order of their rows."""
+
+    cover: FloatArray
+    """(n,) exact for rows with a weight; may be raised between calls, followed by `forget`."""
+    bound: FloatArray
+    """(c,) upper bounds on the gains over the costs; -1 once picked."""
+    picks: IntArray
+    """(budget,) the first `n_picks` are set."""
+    gained: FloatArray
+
+    @property
+    def n_picks(self) -> int:
+        """So far."""
+        ...
+
+    def pick(self, limit: int) -> None:
+        """Work for some hundredths of a second, until there are so many picks in all."""
+        ...
+
+    def forget(self) -> None:
+        """Cover was raised: no bound is up to date any more."""
+        ...
+
+    def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
+        """Bring the first of some candidates up to date, exactly if asked for; returns these."""
+        ...
+
+    def is_due(self, candidates: IntArray) -> IntArray:
+        """Those that `update` would change."""
+        ...
+
+    def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
+        """Rows, ascending, and kernels of an exact candidate where it adds something."""
+        ...
+
+    def drop(self, candidates: IntArray) -> None:
+        """They are picked."""
+        ...
+
+
+class CompiledGains:
+    """Gains by lists of pairs, in C."""
+
+    def __init__(
+        self,
+        search: PairSearch,
+        cover: FloatArray,
+        limits: FloatArray,
+        reach: float,
+        capacity: int,
+        look: Look,
+        budget: int,
+    ) -> None:
+        self.steps, self.search, self.space, self.problem = search.steps, search, search.space, search.space.problem
+        self.cover, self.limits, self.reach, self.capacity, self.look = cover, limits, reach, capacity, look
+        problem, n, quotas = self.problem, len(self.problem.candidates), self.problem.quotas
+        self.costs = None if problem.costs is None else problem.costs[problem.candidates]
+        none = np.empty(0, dtype=np.int64)
+        self.classes = none if quotas is None else quotas.classes[problem.candidates].astype(np.int64)
+        self.remaining = none if quotas is None else quotas.limits.astype(np.int64)
+        self.sources = np.arange(len(cover)) if self.space.pool is None else self.space.pool.rows
+        self.bound, self.level = np.full(n, np.inf), np.zeros(n, dtype=np.uint8)
+        self.stamp, self.heap = np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
+        self.picks, self.gained = np.empty(budget, dtype=np.int64), np.empty(budget)
+        self.state = np.array([-1, 0, 0, 0])
+        self.n_together = n
+        try:
+            self._hold(search.run(limits, cover, np.arange(n), reach, capacity, look), np.arange(n))
+            self.update(np.arange(n), is_exact=False)
+        except TooManyPairs:
+            sums = np.zeros(n)
+            search.run(limits, cover, np.arange(n), reach, 0, look, sums)
+            self._hold(Pairs(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)), none)
+            self.bound = sums * ROUND_UP if self.costs is None else sums * ROUND_UP / self.costs
+            self.n_together = max(1, n // 8)
+
+    def _hold(self, pairs: Pairs, candidates: IntArray) -> None:
+        self.held, self.stops = pairs, pairs.starts[1:].copy()
+        self.exact = np.empty(len(pairs.rows))
+        self.level[:] = CLOSED
+        self.level[candidates] = OPEN
+
+    @property
+    def n_picks(self) -> int:
+        return int(self.state[PICKS])
+
+    def open(self) -> None:
+        """Find the pairs of the first candidates by their bounds, of as many as there is memory for."""
+        reach = self.reach * self.space.unit
+        # Beyond R²·(1 - √cover) a kernel is no larger than the cover.
+        now = reach * ((1.0 - np.sqrt(self.cover)) * (1.0 + 1e-9) + 1e-12)
+        limits = np.where(self.limits > 0.0, np.minimum(self.limits, now), -1.0)
+        while True:
+            first, _ = first_in_order(self.bound, self.n_together)
+            # Alone, a candidate has no more pairs than there are rows, and threads reserve some in advance.
+            capacity = self.capacity if len(first) > 1 else len(self.cover) + 64 * (len(self.cover) // 32 + 1)
+            try:
+                pairs = self.search.run(limits, self.cover, first, self.reach, capacity, self.look)
+            except TooManyPairs:
+                self.n_together = max(1, len(first) // 4)
+            else:
+                break
+        self._hold(pairs, first)
+        self.n_together = max(1, int(len(first) * self.capacity / (ROOM * max(len(pairs.rows), 1))))
+        self.n_together = min(self.n_together, len(self.bound))
+        self.update(first, is_exact=False)
+        self.state[HEAP] = -1
+
+    def pick(self, limit: int) -> None:
+        numbers = *self._sizes(), limit, CALL_WORK, self.space.itemsize, *self.space.flags, self.costs is not None
+        why = self.steps.pick_covering(self._arrays(), *numbers)
+        if why == NEEDS_PAIRS:
+            self.open()
+        elif why == NEEDS_EXACT:
+            self._settle(int(self.heap[0]))
+
+    def _arrays(self) -> compiled.Arrays:
+        problem = self.problem
+        return (
+            *(*self.space.arrays(self.reach), self.sources, problem.candidates, problem.weights),
+            *(np.empty(0) if self.costs is None else self.costs, self.classes, self.remaining, self.cover),
+            *(self.held.starts, self.stops, self.held.rows, self.held.kernels, self.exact, self.level, self.bound),
+            *(self.stamp, self.heap, self.picks, self.gained, self.state),
+        )
+
+    def _sizes(self) -> tuple[int, ...]:
+        n, n_pairs, budget = len(self.problem.candidates), len(self.held.rows), len(self.picks)
+        return self.problem.pool.shape[1], self.space.n_matrix, len(self.cover), n, len(self.remaining), n_pairs, budget
+
+    def _settle(self, candidate: int) -> None:
+        """Make the pairs of a candidate exact that C cannot read."""
+        start, stop = self.held.starts[candidate], self.stops[candidate]
+        rows, point = self.held.rows[start:stop], self.space.exact(self.problem.candidates[[candidate]])
+        near = np.sort(rows[self.held.kernels[start:stop] > self.cover[rows]].astype(np.int64))
+        squared = [settle(self.space.exact(near[part]), point[0]) for part in blocks(len(near), 1024)]
+        stop = start + len(near)
+        self.held.rows[start:stop], self.stops[candidate], self.level[candidate] = near, stop, EXACT
+        self.exact[start:stop] = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
+
+    def forget(self) -> None:
+        self.state[PICKS] += 1
+
+    def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
+        if (self.level[candidates] == CLOSED).any():
+            self.open()
+            candidates = candidates[self.level[candidates] != CLOSED]
+        if is_exact and self.space.pool is None:
+            for candidate in candidates[self.level[candidates] == OPEN].tolist():
+                self._settle(candidate)
+        arrays, is_exact = (*self._arrays(), np.ascontiguousarray(candidates)), is_exact and self.space.pool is not None
+        numbers = *self._sizes(), len(candidates), self.space.itemsize, *self.space.flags, self.costs is not None
+        self.steps.update_gains(arrays, *numbers, is_exact, n_threads())
+        return candidates
+
+    def is_due(self, candidates: IntArray) -> IntArray:
+        is_stale = (self.stamp[candidates] < self.state[PICKS]) | (self.level[candidates] < EXACT)
+        return np.asarray(candidates[is_stale & (self.bound[candidates] > 0.0)])
+
+    def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
+        if self.level[candidate] < EXACT:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        span = slice(self.held.starts[candidate], self.stops[candidate])
+        rows, kernels = self.held.rows[span].astype(np.int64), self.exact[span]
+        more = kernels > self.cover[rows]
+        return rows[more], kernels[more]
+
+    def drop(self, candidates: IntArray) -> None:
+        self.bound[candidates] = -1.0
+
+
+class PlainGains:
+    """Gains by NumPy, where the compiled module is missing: a pass over all rows makes a candidate exact."""
+
+    def __init__(
+        self, space: Space, cover: FloatArray, limits: FloatArray, reach: float, look: Look, budget: int
+    ) -> None:
+        self.space, self.problem, self.cover, self.reach = space, space.problem, cover, reach
+        self.picks, self.gained, self.n_picks = np.empty(budget, dtype=np.int64), np.empty(budget), 0
+        problem, n = self.problem, len(self.problem.candidates)
+        self.costs = None if problem.costs is None else problem.costs[problem.candidates]
+        self.rows = np.flatnonzero(limits > 0.0)
+        self.stamp, self.n_raised = np.full(n, -1, dtype=np.int64), 0
+        self.exact: dict[int, tuple[IntArray, FloatArray]] = {}
+        self.bound = np.zeros(n)
+        for span in blocks(n, max(1, rows_per_read(problem.pool))):
+            for rows in blocks(len(self.rows), 1024):
+                self.bound[span] += self._upper(self.rows[rows], problem.candidates[span])
+            look()
+        self.bound = problem.priorities(slice(None), self.bound * ROUND_UP)
+
+    def _upper(self, rows: IntArray, others: IntArray) -> FloatArray:
+        """(c,) upper bounds on what some rows of the pool add, from products in float64."""
+        points, targets = self.space.exact(rows), self.space.exact(others)
+        origin = points[0].copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            points -= origin
+            targets -= origin
+            sizes = (points**2).sum(axis=1)[:, None] + (targets**2).sum(axis=1)
+            # As in `dubito.core.distances.squared_radii`, with twice the margin.
+            slack = 8.0 * (points.shape[1] + 8) * (UNIT64 * sizes + QUANTUM)
+            squared = np.nan_to_num(sizes - 2.0 * (points @ targets.T) - slack, nan=0.0, posinf=np.inf)
+        kernels = kernel(np.maximum(squared, 0.0), self.reach) * (1.0 + 1e-9)
+        terms = np.maximum(kernels - self.cover[rows][:, None], 0.0)
+        return np.asarray((terms * self.problem.weights[rows][:, None]).sum(axis=0) + SMALLEST * len(rows))
+
+    def pick(self, limit: int) -> None:
+        problem, first = self.problem, int(self.bound.argmax())
+        if problem.quotas is not None:
+            remaining = problem.quotas.remaining(problem.candidates[self.picks[: self.n_picks]])
+            if remaining[problem.quotas.classes[problem.candidates[first]]] == 0:
+                self.bound[first] = -1.0
+                return
+        if self.bound[first] > 0.0 and self.stamp[first] < self.n_raised:
+            self.update(np.array([first]), is_exact=True)
+            return
+        gain = 0.0
+        if self.bound[first] > 0.0:
+            rows, kernels = self.pairs(first)
+            gain = float(add_rows((kernels - self.cover[rows]) * problem.weights[rows]))
+            self.cover[rows] = kernels
+        self.picks[self.n_picks], self.gained[self.n_picks] = first, gain
+        self.drop(np.array([first]))
+        self.forget()
+        self.n_picks += 1
+
+    def forget(self) -> None:
+        self.n_raised += 1
+
+    def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
+        for candidate in candidates.tolist():
+            if candidate not in self.exact:
+                point = self.space.exact(self.problem.candidates[candidate : candidate + 1])[0]
+                parts = blocks(len(self.rows), rows_per_read(self.problem.pool))
+                squared = [settle(self.space.exact(self.rows[part]), point) for part in parts]
+                kernels = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
+                more = kernels > self.cover[self.rows]
+                self.exact[candidate] = self.rows[more], kernels[more]
+            rows, kernels = self.exact[candidate]
+            terms = np.maximum(kernels - self.cover[rows], 0.0) * self.problem.weights[rows]
+            gain = float(add_rows(terms)) if len(terms) else 0.0
+            self.bound[candidate] = gain if self.costs is None else gain / self.costs[candidate]
+            self.stamp[candidate] = self.n_raised
+        return candidates
+
+    def is_due(self, candidates: IntArray) -> IntArray:
+        return np.asarray(candidates[(self.stamp[candidates] < self.n_raised) & (self.bound[candidates] > 0.0)])
+
+    def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
+        rows, kernels = self.exact.get(candidate, (np.empty(0, dtype=np.int64), np.empty(0)))
+        more = kernels > self.cover[rows]
+        return rows[more], kernels[more]
+
+    def drop(self, candidates: IntArray) -> None:
+        self.bound[candidates] = -1.0
+        for candidate in candidates.tolist():
+            self.exact.pop(candidate, None)

@@ -1,0 +1,205 @@
+/* Gains of candidates, and greedy picks by them. Sums that decide are added in the order of the rows, as
+   dubito.core.coverage_reference adds them; all others are upper bounds. */
+
+#include "coverage.h"
+#include "steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAP_SIZE, N_PICKS, N_UPDATED, N_SETTLED };
+
+static int by_number(const void *one, const void *other)
+{
+    int32_t left = *(const int32_t *)one, right = *(const int32_t *)other;
+    return (left > right) - (left < right);
+}
+
+/* The exact gain of a settled candidate. */
+static double exact_gain(const Gains *run, int64_t candidate)
+{
+    double sum = 0.0;
+    for (int64_t i = run->starts[candidate]; i < run->stops[candidate]; i++) {
+        double term = run->exact[i] - run->cover[run->rows[i]];
+        if (term > 0.0)
+            sum += term * run->weights[run->rows[i]];
+    }
+    return sum;
+}
+
+/* An upper bound on a candidate's gain; pairs that can add nothing any more are dropped. */
+static double upper_gain(const Gains *run, int64_t candidate)
+{
+    int64_t start = run->starts[candidate], kept = start;
+    double sum = 0.0;
+    for (int64_t i = start; i < run->stops[candidate]; i++) {
+        int32_t row = run->rows[i];
+        double term = run->upper[i] - run->cover[row];
+        if (!(term > 0.0))
+            continue;
+        run->rows[kept] = row;
+        run->upper[kept++] = run->upper[i];
+        sum += term * run->weights[row];
+    }
+    run->stops[candidate] = kept;
+    return sum * run->constants.round_up + run->constants.smallest * (double)(kept - start);
+}
+
+static void update(Gains *run, int64_t candidate)
+{
+    double gain = run->level[candidate] == EXACT ? exact_gain(run, candidate) : upper_gain(run, candidate);
+    if (run->costs)
+        gain /= run->costs[candidate];
+    if (gain < run->bound[candidate])
+        run->bound[candidate] = gain;
+    run->stamp[candidate] = run->state[N_PICKS];
+}
+
+/* Compute the exact kernels of a candidate's pairs, in the order of the rows. ``scratch`` holds 4·d numbers. */
+static void settle(Gains *run, int64_t candidate, double *scratch)
+{
+    int64_t start = run->starts[candidate], n, d = run->space.d;
+    double *own = scratch, *other = own + d, *wide = other + d;
+    upper_gain(run, candidate); /* drops pairs */
+    n = run->stops[candidate] - start;
+    qsort(run->rows + start, (size_t)n, sizeof(int32_t), by_number);
+    read_exactly(&run->pool, run->sources[run->candidates[candidate]], &run->space, wide, own);
+    for (int64_t i = start; i < start + n; i++) {
+        double near;
+        read_exactly(&run->pool, run->sources[run->rows[i]], &run->space, wide, other);
+        near = 1.0 - exact_sq_distance(other, own, wide, d) / run->constants.reach;
+        near = near > 0.0 ? near : 0.0;
+        run->exact[i] = near * near;
+    }
+    run->level[candidate] = EXACT;
+}
+
+/* The heap: largest bound first, ties to the lowest number. */
+
+static int comes_before(const Gains *run, int64_t one, int64_t other)
+{
+    double left = run->bound[one], right = run->bound[other];
+    return left > right || (left == right && one < other);
+}
+
+static void sift_down(Gains *run, int64_t at)
+{
+    int64_t *heap = run->heap, n = run->state[HEAP_SIZE], own = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        child += child + 1 < n && comes_before(run, heap[child + 1], heap[child]);
+        if (!comes_before(run, heap[child], own))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = own;
+}
+
+static void remove_first(Gains *run)
+{
+    run->heap[0] = run->heap[--run->state[HEAP_SIZE]];
+    if (run->state[HEAP_SIZE] > 0)
+        sift_down(run, 0);
+}
+
+static void take_first(Gains *run)
+{
+    int64_t candidate = run->heap[0], n_picks = run->state[N_PICKS];
+    int is_exact = run->level[candidate] == EXACT;
+    run->picks[n_picks] = candidate;
+    run->gained[n_picks] = is_exact ? exact_gain(run, candidate) : 0.0;
+    for (int64_t i = run->starts[candidate]; is_exact && i < run->stops[candidate]; i++)
+        if (run->exact[i] > run->cover[run->rows[i]])
+            run->cover[run->rows[i]] = run->exact[i];
+    run->bound[candidate] = -1.0;
+    if (run->classes)
+        run->remaining[run->classes[candidate]]--;
+    run->state[N_PICKS]++;
+    remove_first(run);
+}
+
+/* Begin a heap of all candidates that are not picked. */
+static void make_heap(Gains *run)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < run->n_candidates; i++)
+        if (run->bound[i] >= 0.0)
+            run->heap[n++] = i;
+    run->state[HEAP_SIZE] = n;
+    for (int64_t i = n / 2; i-- > 0;)
+        sift_down(run, i);
+}
+
+static int run_picks(Gains *run, int64_t limit, int64_t most_work, double *scratch)
+{
+    int64_t work = 0;
+    if (run->state[HEAP_SIZE] < 0)
+        make_heap(run);
+    while (run->state[N_PICKS] < limit && run->state[HEAP_SIZE] > 0) {
+        int64_t first = run->heap[0], n_pairs = run->stops[first] - run->starts[first];
+        if (run->classes && run->remaining[run->classes[first]] == 0) {
+            run->bound[first] = -1.0;
+            remove_first(run);
+        } else if (run->bound[first] <= 0.0) {
+            take_first(run); /* nothing adds anything any more */
+        } else if (run->level[first] == CLOSED) {
+            return NEEDS_PAIRS;
+        } else if (run->stamp[first] == run->state[N_PICKS] && run->level[first] == EXACT) {
+            take_first(run);
+        } else {
+            if (run->stamp[first] == run->state[N_PICKS]) {
+                if (run->pool.data == NULL)
+                    return NEEDS_EXACT;
+                settle(run, first, scratch);
+                run->state[N_SETTLED]++;
+                work += n_pairs * run->space.d;
+            }
+            update(run, first);
+            run->state[N_UPDATED]++;
+            work += n_pairs + 16;
+            sift_down(run, 0);
+        }
+        if (work > most_work)
+            return TIME_OUT;
+    }
+    return PICKED_ALL;
+}
+
+int pick_covering(Gains *run, int64_t limit, int64_t most_work)
+{
+    double *scratch = malloc((size_t)(4 * run->space.d + 1) * sizeof(double));
+    int why = scratch == NULL ? -1 : run_picks(run, limit, most_work, scratch);
+    free(scratch);
+    return why;
+}
+
+/* Candidates together */
+
+#define TOGETHER 16
+
+typedef struct {
+    Gains *run;
+    const int64_t *which;
+    int64_t many;
+    int is_exact;
+} Updating;
+
+static void update_piece(void *data, int64_t piece, void *scratch)
+{
+    Updating *task = data;
+    int64_t first = piece * TOGETHER, stop = first + TOGETHER < task->many ? first + TOGETHER : task->many;
+    for (int64_t i = first; i < stop; i++) {
+        if (task->is_exact && task->run->level[task->which[i]] == OPEN)
+            settle(task->run, task->which[i], scratch);
+        update(task->run, task->which[i]);
+    }
+}
+
+int update_gains(Gains *run, const int64_t *which, int64_t many, int is_exact, int n_threads)
+{
+    Updating task = {run, which, many, is_exact};
+    ParallelFor loop = {.work = update_piece,
+                        .task = &task,
+                        .n_pieces = (many + TOGETHER - 1) / TOGETHER,
+                        .scratch_bytes = (int64_t)sizeof(double) * 4 * run->space.d};
+    return parallel_for(&loop, n_threads);
+}

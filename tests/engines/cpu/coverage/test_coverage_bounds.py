@@ -1,0 +1,151 @@
+"""Bounds never say that points are farther apart than they are, and distances to what is labeled are exact."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubito.core.coverage_reference import CoverageProblem, sample_rows
+from dubito.core.distances import settle, squared_radii
+from dubito.core.problem import Known
+from dubito.engines.cpu.coverage.pairs import Nearest, choose_width, find_cells
+from dubito.engines.cpu.coverage.space import Directions, Points, Space, evenly, fit_directions
+from dubito.engines.lazy.bounds import squared_lengths
+from dubito.matrix import FloatArray
+from dubito.native import steps
+
+
+def problem_of(pool: FloatArray, references: FloatArray) -> CoverageProblem:
+    rows = np.arange(len(pool))
+    largest = float(max(np.abs(pool).max(), np.abs(references).max(initial=0.0)))
+    return CoverageProblem(pool, references, rows, 1, np.ones(len(pool)), sample_rows(rows), largest=largest)
+
+
+def bounds(points: Points) -> list[FloatArray]:
+    """Squared distances (n, n) by heads, and by heads and ever more parts of the tails."""
+    n, head = len(points), points.head[: len(points)]
+    halves, found = points.half[:, None].astype(np.float64) + points.half, list[FloatArray]()
+    products = (head @ head.T).astype(np.float64)
+    found.append(2.0 * (halves - products))
+    start, rest = 0, head[:, -1]
+    middle = (points.end // 16 + 1) * 16
+    for stop in (middle, points.tail.shape[1]) if points.tail.shape[1] else ():
+        part = points.tail[:, start:stop]
+        if stop > start:
+            products = products - np.outer(rest, rest) + part @ part.T
+            found.append(2.0 * (halves - products))
+        start, rest = stop, points.tail[:, points.end]
+    assert all(each.shape == (n, n) for each in found)
+    return found
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1e-3, 1.0, 1e4]), st.sampled_from([0.0, 1.0, 100.0]))
+def test_products_bound_distances_from_below(seed: int, scale: float, offset: float) -> None:
+    rng = np.random.default_rng(seed)
+    rank, d = int(rng.integers(1, 40)), int(rng.choice([8, 100, 600]))
+    pool = rng.standard_normal((520, rank)) @ rng.standard_normal((rank, d)) * scale + offset * scale
+    pool[:10] = pool[10:20] * (1.0 + 1e-7)
+    space, rows = Space(problem_of(pool, pool[:1])), np.arange(60)
+    exact = settle(np.repeat(pool[:60], 60, axis=0), np.tile(pool[:60], (60, 1))).reshape(60, 60)
+    widest = fit_directions(space)
+    for chosen in (Directions(None, d), *(Directions(widest.matrix, width) for width in (16, 48, widest.width))):
+        for bound in bounds(chosen.points(space, pool, rows)):
+            assert (bound / space.unit <= exact * (1.0 + 1e-12)).all()
+
+
+def test_more_coordinates_bound_more_tightly() -> None:
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((600, 600)) * np.geomspace(3.0, 0.05, 600)
+    space = Space(problem_of(pool, pool[:1]))
+    widest = fit_directions(space)
+    found = [bounds(Directions(widest.matrix, width).points(space, pool, np.arange(50))) for width in (16, 32, 64)]
+    heads = [each[0].mean() for each in found]
+    assert heads == sorted(heads)
+    assert all(len(each) == 3 and each[0].mean() < each[1].mean() < each[2].mean() for each in found)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 20, 200])
+def test_directions_are_orthonormal_or_nothing(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    sample = rng.standard_normal((600, rank)) @ rng.standard_normal((rank, 200))
+    directions = fit_directions(Space(problem_of(sample, sample[:1]))).matrix
+    assert directions is not None
+    lengths = np.linalg.norm(directions.astype(np.float64), axis=0)
+    np.testing.assert_allclose(directions.T.astype(np.float64) @ directions, np.diag(lengths > 0.5), atol=1e-6)
+    assert np.count_nonzero(lengths) >= min(rank, directions.shape[1])
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_the_directions_of_the_most_variance_come_first_whatever_the_unit(size: float) -> None:
+    rng = np.random.default_rng(0)
+    sample = rng.standard_normal((600, 200)) * np.geomspace(0.01, 1.0, 200) * size
+    directions = fit_directions(Space(problem_of(sample, sample[:1]))).matrix
+    assert directions is not None
+    along = squared_lengths((sample @ directions / size).T.astype(np.float32))
+    longest = np.linalg.svd(sample / size, compute_uv=False) ** 2
+    for width in (16, 32, 64):
+        assert along[:width].sum() > 0.98 * longest[:width].sum()
+
+
+def test_few_features_or_rows_are_compared_as_they_are() -> None:
+    for pool in (np.ones((5000, 20)), np.ones((20, 400))):
+        assert fit_directions(Space(problem_of(pool, pool[:1]))).matrix is None
+
+
+@given(st.integers(0, 10_000))
+def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.choice([40, 300])), int(rng.choice([1, 3, 60, 130]))
+    pool = np.asarray(rng.integers(-4, 5, (n, d)) * 1.1, dtype=np.float64)
+    references = np.asarray(rng.integers(-4, 5, (int(rng.integers(1, 200)), d)) * 1.1, dtype=np.float64)
+    space = Space(problem_of(pool, references))
+    found = Nearest(space, lambda: None).of(np.arange(n), Directions(fit_directions(space).matrix, min(d, 16)))
+    assert found.tobytes() == squared_radii(pool, references).tobytes()
+
+
+def test_what_is_known_is_not_computed_again_and_new_labels_are_compared() -> None:
+    rng = np.random.default_rng(0)
+    pool, references = rng.standard_normal((50, 4)), rng.standard_normal((20, 4))
+    known = Known(np.full(50, np.inf), np.zeros(50, dtype=np.int32), np.empty(0, dtype=np.int64))
+    for n_labeled, rows in ((12, np.arange(0, 50, 2)), (20, np.arange(50))):
+        problem = problem_of(pool, references[:n_labeled])
+        object.__setattr__(problem, "known", known)
+        found = Nearest(Space(problem), lambda: None).of(rows, Directions(None, 4))
+        assert found.tobytes() == squared_radii(pool[rows], references[:n_labeled]).tobytes()
+        assert set(known.seen[rows].tolist()) == {n_labeled}
+    assert known.seen.tolist() == [20] * 50
+
+
+def test_the_width_that_costs_least_is_taken() -> None:
+    rng = np.random.default_rng(0)
+    flat = rng.standard_normal((700, 16)) @ rng.standard_normal((16, 400))
+    round_ = rng.standard_normal((700, 400))
+    for pool, near, expected in ((flat, 0.1, 16), (round_, 0.7, 128)):
+        space = Space(problem_of(pool, pool[:1]))
+        typical = float(np.median(settle(pool[1:], pool[:-1])))
+        chosen = choose_width(space, fit_directions(space), np.arange(700), np.full(700, near * typical))
+        assert chosen.width == expected
+
+
+@pytest.mark.skipif(steps is None, reason="cells are used only by the compiled module")
+def test_projections_between_centers_bound_distances() -> None:
+    assert steps is not None
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((4000, 20)) + 4.0 * rng.standard_normal((5, 20))[rng.integers(5, size=4000)]
+    space, whole = Space(problem_of(pool, pool[:1])), Directions(None, 20)
+    points = whole.points(space, pool, np.arange(4000))
+    cells = find_cells(steps, points)
+    gaps, slack = cells.gaps(whole)
+    assert 5 <= len(cells.centers) <= 10
+    products = points.head[:4000] @ cells.centers.T
+    for x, y in rng.integers(4000, size=(500, 2)).tolist():
+        a, c = cells.of_point[[x, y]].tolist()
+        if a != c:
+            between = (products[y, c] - products[y, a]) - (products[x, c] - products[x, a])
+            low = (between - slack[c, a] * (points.length[x] + points.length[y])) * gaps[c, a]
+            assert low <= np.linalg.norm(pool[x] - pool[y])
+
+
+@pytest.mark.parametrize(("n_rows", "n_chosen", "expected"), [(5, 2, [0, 2]), (2, 5, [0, 1]), (0, 3, [])])
+def test_rows_are_chosen_evenly(n_rows: int, n_chosen: int, expected: list[int]) -> None:
+    assert evenly(n_rows, n_chosen).tolist() == expected
