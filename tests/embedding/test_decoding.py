@@ -106,6 +106,12 @@ def test_processes_give_pictures_in_order_and_problems_in_their_places(tmp_path:
     assert [place for place, each in enumerate(found) if isinstance(each, str)] == [7, 15, 23, 31, 39, 47, 55, 57]
 
 
+def test_processes_that_decode_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with Decoders(1, FRAME) as decoders:
+        assert list(decoders.map([[b"no picture"]]))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_process_that_is_killed_is_begun_again(tmp_path: Path) -> None:
     path = str(tmp_path / "a.png")
     Image.new("L", (6, 4), 9).save(path)

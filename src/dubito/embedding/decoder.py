@@ -1,4 +1,4 @@
-"""Decode pictures (Pillow), in a process of their own: ``python -m dubito.embedding.decoder``.
+"""Decode pictures (Pillow), in a process of their own, which runs `main`.
 
 A request on stdin is a line of JSON, the framing, the CPU seconds that a picture may take, and for every picture its
 path or the number of bytes that follow, and then those bytes. The answer on stdout is a line of JSON with the problems
@@ -166,6 +166,3 @@ def main() -> None:
     while question := stdin.readline():
         answer(question, stdin, stdout)
 
-
-if __name__ == "__main__":
-    main()

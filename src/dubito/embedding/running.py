@@ -45,7 +45,8 @@ class Decoder:
         self.process = self._begun()
 
     def _begun(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "dubito.embedding.decoder"]
+        # Not with -m: the package imports the module, too, and Python would warn that it is run a second time.
+        command = [sys.executable, "-P", "-c", "from dubito.embedding.decoder import main; main()"]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def decode(self, contents: Sequence[str | bytes]) -> list[Decoded]:
