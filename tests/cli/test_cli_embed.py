@@ -115,7 +115,7 @@ def test_every_row_that_has_a_class_folder_can_still_be_picked(run: Program, pho
         (("photos", "--embedder", "pixle"), 2, "--embedder pixle is not known; did you mean 'pixels'?"),
         (("photos", "--embedder", "words"), 2, "--embedder words takes texts, and the source holds pictures"),
         (("photos", "--embedder", "onnx"), 2, "--embedder onnx cannot be used as it is; write onnx:NAME."),
-        (("photos", "--embedder", "pixels:3"), 2, "leave out what stands behind it"),
+        (("photos", "--embedder", "pixels:3"), 2, "pass pixels alone"),
         (("photos", "--embedder", "onnx:gone.onnx"), 2, "onnx:gone.onnx names no file"),
         (("photos", "--option", "sise=8"), 2, "pixels has no option 'sise'; did you mean 'size'?"),
         (("photos", "--option", "size"), 2, "--option size is not KEY=VALUE"),

@@ -205,4 +205,4 @@ def test_an_embedder_of_another_width_than_it_says_is_refused(
 
     monkeypatch.setitem(BUILT_IN, "wide", lambda rest, options: TooWide())
     with pytest.raises(DubitoError, match=r"gives an array of shape \(4, 3\) for 4 items and says that it is 2 wide"):
-        embed(tmp_path / "t.csv", "wide:x")
+        embed(tmp_path / "t.csv", "wide")

@@ -21,8 +21,8 @@ BUILT_IN: dict[str, Maker] = {
     "torch": make_torch,
 }
 EMBEDDERS = Registry("dubito.embedders", BUILT_IN)
-ALONE = ("pixels", "words")
-"""Those that nothing stands behind."""
+NAMED = ("onnx", "timm", "clip", "sentence", "torch")
+"""Built-in embedders whose spec names a file or a model after a colon, such as ``onnx:FILE``."""
 AUTO: dict[Takes, str] = {"pictures": "pixels", "texts": "words"}
 BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
     "pictures": (("timm", "timm:NAME", "timm"), ("open_clip", "clip:NAME", "open_clip_torch")),
@@ -35,10 +35,10 @@ def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Emb
     """The embedder that is asked for, if it takes what the source holds."""
     if not isinstance(spec, str):
         raise InvalidArgument("is no name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
-    kind, colon, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
+    kind, _, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
     maker = EMBEDDERS.find("embedder", kind)
-    if kind in BUILT_IN and (kind in ALONE) == bool(rest):
-        hint = "leave out what stands behind it." if rest or colon else f"write {kind}:NAME."
+    if kind in BUILT_IN and (kind in NAMED) != bool(rest):
+        hint = f"write {kind}:NAME." if kind in NAMED else f"pass {kind} alone."
         raise InvalidArgument("cannot be used as it is", argument="embedder", value=spec, hint=hint)
     asked = Options(kind, options)
     made = maker(rest, asked)

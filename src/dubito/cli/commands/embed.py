@@ -12,9 +12,9 @@ from dubito.cli.options import FILES, METHOD, OUTPUT
 
 def embedder_names(incomplete: str) -> list[str]:
     """Completions of ``--embedder``."""
-    from dubito.embedding.embedders import ALONE, EMBEDDERS
+    from dubito.embedding.embedders import EMBEDDERS, NAMED
 
-    names = ["auto", *(name if name in ALONE else f"{name}:" for name in EMBEDDERS.names())]
+    names = ["auto", *(f"{name}:" if name in NAMED else name for name in EMBEDDERS.names())]
     return [name for name in names if name.startswith(incomplete)]
 
 

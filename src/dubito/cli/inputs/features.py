@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from dubito.cli.output import say
-from dubito.experiments.data_sources import DataSource
-from dubito.experiments.plan import Data
 from dubito.io import Columns, PoolFile, open_source, split_spec
 from dubito.io.lookup import choose, left_out, unused_number_columns
 from dubito.io.source import gather
@@ -16,6 +14,10 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, len
 from dubito.request.arrays import check_choice
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.scaling import describe_dominant, measure_scale
+
+if TYPE_CHECKING:
+    from dubito.experiments.data_sources import DataSource
+    from dubito.experiments.plan import Data
 
 # Whether features are standardized: columns of a table have units of their own, an embedding's do not.
 
@@ -71,13 +73,13 @@ UNEQUAL = 100.0
 SAMPLED_ROWS = 10_000
 
 
-def tell(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
+def tell(settings: "Data", source: "DataSource", when: When = "no", *, quiet: bool) -> None:
     """Say on stderr which columns are features, which looks like an id, that scales differ or were made equal."""
     for note in () if quiet else notes(settings, source, when):
         say(note, quiet=quiet)
 
 
-def notes(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
+def notes(settings: "Data", source: "DataSource", when: When = "no") -> Iterator[str]:
     """The sentences about a file, which is read now if it was not yet."""
     if source.file is None:
         return
