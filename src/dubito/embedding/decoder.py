@@ -165,4 +165,3 @@ def main() -> None:
     sys.stdout = sys.stderr  # Nothing that prints may come between the answers.
     while question := stdin.readline():
         answer(question, stdin, stdout)
-
