@@ -78,7 +78,7 @@ def test_text_among_numbers_is_reported_with_how_to_write_them(
 def test_text_that_is_far_down_is_reported_alike(run: Program) -> None:
     write("pool.csv", a=np.arange(30_000), sales=[*np.arange(29_999.0), "k.A."])
     ran = run(*SELECT)
-    assert "column 'sales' of pool.csv holds 'k.A.', which is no number, in line 30001; write plain" in ran.complaint
+    assert "column 'sales' of pool.csv holds 'k.A.', which is not a number, in line 30001; write plain" in ran.complaint
 
 
 def test_a_column_of_names_is_not_told_to_be_numbers(run: Program) -> None:

@@ -54,7 +54,7 @@ def test_paths_and_messages_of_libraries_are_plain(run: Program) -> None:
     name = f"{RED}\n.csv"
     check_plain(run("select", name, "--budget", "2"), "does not exist")
     Path(name).write_bytes(b"\x1b]0;owned\x07,x\n\x00")
-    check_plain(run("select", name, "--budget", "2"), "holds a NUL")
+    check_plain(run("select", name, "--budget", "2"), "has a NUL character")
     Path("plan.toml").write_text(f'schema = 1\n"{RED}" = 1\n'.replace("\x1b", "\\u001b").replace("\x9b", "\\u009b"))
     check_plain(run("run", "plan.toml"), r"\x1b[31m[bold]")
 

@@ -264,7 +264,7 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
         (
             "a.csv",
             "id,text\na,b\nc\n",
-            "line 3 of .*a.csv has 1 fields instead of 2; fix or drop it; a field with ','",
+            "line 3 of .*a.csv has 1 fields instead of 2; fix or remove the line; put quotes around a field with ','",
         ),
         ("a.jsonl", '\n{"text"\n[1]\n', r"line 2 of .* is no JSON \(.*every line must be an object of JSON"),
         ("a.jsonl", "[1]\n", "line 1 of .* holds no object"),

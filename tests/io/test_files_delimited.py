@@ -60,7 +60,7 @@ def test_what_is_no_label_is_no_number_either_and_no_text(tmp_path: Path, text: 
 
 def test_a_text_that_stands_for_nothing_is_named_where_gaps_are_not_kept(tmp_path: Path) -> None:
     path = text_file(tmp_path / "pool.csv", "x\n1\nNA\n")
-    with pytest.raises(InvalidData, match=r"column 'x' .* holds 'NA', which is no number, in line 3"):
+    with pytest.raises(InvalidData, match=r"column 'x' .* holds 'NA', which is not a number, in line 3"):
         read_pool(path)
 
 
@@ -134,7 +134,9 @@ def test_a_header_alone_gives_no_rows(tmp_path: Path) -> None:
 
 def test_text_after_the_sampled_rows_is_found_with_its_line(tmp_path: Path) -> None:
     path = text_file(tmp_path / "pool.csv", "x,y\n" + "1,2\n" * 5000 + "1,oops\n")
-    with pytest.raises(InvalidData, match=r"column 'y' of .*pool.csv holds 'oops', which is no number, in line 5002"):
+    with pytest.raises(
+        InvalidData, match=r"column 'y' of .*pool.csv holds 'oops', which is not a number, in line 5002"
+    ):
         read_pool(path)
 
 
@@ -146,14 +148,14 @@ def test_text_after_the_sampled_rows_is_found_with_its_line(tmp_path: Path) -> N
             r"column 'name' of .*pool.csv holds text such as 'cat', .* pass Columns\(id='name'\), .*Columns\(ignore=",
         ),
         ("note,x\n,1\n,2\n", r"column 'note' of .*pool.csv holds nothing, but features are numbers"),
-        ("x,y\n1,\n2,3\n", r"column 'y' of .*pool.csv is empty in line 2; fix or drop that row"),
+        ("x,y\n1,\n2,3\n", r"column 'y' of .*pool.csv is empty in line 2; fix or remove that row"),
         ("x,y\n1,2\n3\n", r"line 3 of .*pool.csv has 1 fields instead of 2"),
         ("x,y\n1,2\n3,4,5\n", r"line 3 of .*pool.csv has 3 fields instead of 2"),
         ("x,x\n1,2\n", r"pool.csv has two columns called 'x'; rename one"),
         ("id,x\n,1\n", r"column 'id' of .*pool.csv is empty in line 2; fill it in"),
         ("\n\n", r"pool.csv holds no rows"),
         ("x,y\n1,1_000\n", r"column 'y' of .*pool.csv holds text such as '1_000'"),
-        ('x,y\n1,"2\n', r"line 2 of .*pool.csv is cut short, or has a quote out of place"),
+        ('x,y\n1,"2\n', r"line 2 of .*pool.csv is truncated, or has a misplaced quote"),
         ("id,x\na,1\na,2\n", r"pool.csv repeats the id 'a' \(rows 0 and 1\)"),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_value_in_a_column_without_a_name_is_refused(tmp_path: Path, content: 
 
 
 def test_row_names_that_r_writes_are_reported_of(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match=r"line 2 .* has 3 fields instead of 2; if its first field is a row's name"):
+    with pytest.raises(InvalidData, match=r"line 2 .* has 3 fields instead of 2; if its first field names the row"):
         read_pool(write(tmp_path / "pool.csv", '"x","y"\n"1",5,6\n"2",7,8\n'))
 
 
@@ -170,8 +170,8 @@ def test_a_list_may_be_longer_than_the_csv_module_likes(tmp_path: Path) -> None:
     ("last", "message"),
     [
         ("[1, 2, 3]", r"column 'v' of .* has 3 numbers in line 102 and 2 in line 2; every list must be equally long"),
-        ("[1, x]", r"line 102 of .* holds '\[1, x\]', which is no list of numbers\."),
-        ("[1 ... 2]", r"line 102 of .* which is no list of numbers; it was cut when it was printed"),
+        ("[1, x]", r"line 102 of .* holds '\[1, x\]', which is not a list of numbers\."),
+        ("[1 ... 2]", r"line 102 of .* which is not a list of numbers; it was truncated when it was printed"),
     ],
 )
 def test_lists_that_differ_are_reported_with_their_line(tmp_path: Path, last: str, message: str) -> None:

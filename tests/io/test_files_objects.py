@@ -86,7 +86,7 @@ def test_lists_alone_are_an_array_without_a_name(tmp_path: Path, name: str) -> N
 
 def test_a_key_that_a_row_lacks_is_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.jsonl", '{"id": 1, "x": 1}\n\n{"id": 2, "x": 2, "label": "a"}\n{"id": 3}\n')
-    with pytest.raises(InvalidData, match=r"column 'x' of .*pool.jsonl is empty in line 4; fix or drop that row"):
+    with pytest.raises(InvalidData, match=r"column 'x' of .*pool.jsonl is empty in line 4; fix or remove that row"):
         read_pool(path)
     with pytest.raises(InvalidData, match=r"column 'label' of .*pool.jsonl is empty in line 1; fill it in"):
         read_array(path, "labels")
@@ -100,7 +100,7 @@ def test_a_key_that_a_row_lacks_is_nothing(tmp_path: Path) -> None:
         ('{"x": 1, "x": 2}\n', r"line 1 of .* is no JSON \(the name 'x' stands twice in an object\)"),
         ("[" * 100_000, r"line 1 of .*pool.jsonl is no JSON \(maximum recursion"),
         ('{"x": ' + "9" * 5000 + "}", r"line 1 of .*pool.jsonl is no JSON \(Exceeds the limit"),
-        ('{"x": ' + "9" * 400 + "}", r"column 'x' of .* holds 9999.*9999, which is no number, in line 1"),
+        ('{"x": ' + "9" * 400 + "}", r"column 'x' of .* holds 9999.*9999, which is not a number, in line 1"),
         (
             '{"x": {"a": 1}}',
             r"column 'x' of .*pool.jsonl holds values such as \{'a': 1\}, but features are numbers",
@@ -170,7 +170,7 @@ def test_texts_that_stand_for_nothing_are_gaps_among_numbers(tmp_path: Path) -> 
     with keeping_gaps():
         features = np.asarray(read_pool(path).features)
     assert np.array_equal(features, [[0.5, np.nan], [np.nan, 1.0], [np.nan, 2.0]], equal_nan=True)
-    with pytest.raises(InvalidData, match=r"column 'x' .* holds 'N/A', which is no number, in line 2"):
+    with pytest.raises(InvalidData, match=r"column 'x' .* holds 'N/A', which is not a number, in line 2"):
         read_pool(path)
 
 

@@ -180,5 +180,5 @@ def test_an_index_of_400_digits_is_the_file_s_fault(tmp_path: Path, name: str) -
     number = "9" * 400
     content = {".csv": f"index\n{number}\n", ".jsonl": f'{{"index": {number}}}\n'}
     (tmp_path / name).write_text(content.get(Path(name).suffix, f'{{"picks": [{{"index": {number}}}]}}'))
-    with pytest.raises(InvalidData, match=rf"{name} holds (no picks|9+ ... 9+, which is no number)"):
+    with pytest.raises(InvalidData, match=rf"{name} holds (no picks|9+ ... 9+, which is not a number)"):
         read_picks(str(tmp_path / name))

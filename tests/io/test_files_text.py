@@ -25,11 +25,11 @@ def write(path: Path, content: bytes) -> str:
     [
         ("utf-8", ""),
         ("utf-8-sig", ""),
-        ("utf-16", "was read as UTF-16, by the mark it begins with"),
-        ("utf-32", "was read as UTF-32, by the mark it begins with"),
+        ("utf-16", "was read as UTF-16 because of its byte order mark"),
+        ("utf-32", "was read as UTF-32 because of its byte order mark"),
         ("utf-16-le", "was read as UTF-16: every other byte is a NUL"),
         ("utf-16-be", "was read as UTF-16: every other byte is a NUL"),
-        ("latin-1", r"it was read as Western European (Latin-1); if letters look wrong save it as UTF-8"),
+        ("latin-1", r"it was read as Western European (Latin-1); if characters look wrong, save it as UTF-8"),
     ],
 )
 def test_every_usual_encoding_is_read_and_a_guess_is_reported(tmp_path: Path, encoding: str, note: str) -> None:
@@ -58,12 +58,14 @@ def test_utf_8_with_a_damaged_byte_is_not_taken_for_another_encoding(tmp_path: P
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_what_is_no_text_is_refused(tmp_path: Path, suffix: str) -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(InvalidData, match=rf"pool{suffix} holds (bytes that no text has|a NUL in line)"):
+    with pytest.raises(
+        InvalidData, match=rf"pool{suffix} has (bytes that text files do not contain|a NUL character in line)"
+    ):
         open_source(write(tmp_path / f"pool{suffix}", rng.bytes(5000)))
 
 
 def test_a_nul_is_reported_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match=r"pool.csv holds a NUL in line 3: it is damaged, or no text"):
+    with pytest.raises(InvalidData, match=r"pool.csv has a NUL character in line 3: it is damaged, or not a text file"):
         open_source(write(tmp_path / "pool.csv", b"id,x\na,1\nb,\x002\n"))
 
 
@@ -123,6 +125,6 @@ def test_notes_are_gathered_from_every_file_each_once(tmp_path: Path) -> None:
         read_pool(path)
         read_pool(write(tmp_path / "other.csv", b"x;y\n1;2\n"))
     assert [note.rpartition("/")[2] for note in notes] == [
-        "pool.csv was read as UTF-16, by the mark it begins with.",
+        "pool.csv was read as UTF-16 because of its byte order mark.",
         "other.csv was read with semicolons between its fields.",
     ]

@@ -504,7 +504,7 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
         names = section.get(key, ())
         names = (names,) if isinstance(names, str) else names
         if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
-            raise InvalidArgument("is no list of names", argument=key, value=names, hint="write them in quotes.")
+            raise InvalidArgument("is not a list of names", argument=key, value=names, hint="write them in quotes.")
         section[key] = tuple(names)
     if isinstance(section.get("size"), list):
         section["size"] = tuple(section["size"])

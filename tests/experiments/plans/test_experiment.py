@@ -181,8 +181,8 @@ def test_strategies_may_be_a_list_of_texts() -> None:
     ("line", "words"),
     [
         ('strategies = ["random", 3]', "holds 3; name a strategy in quotes"),
-        ('strategies = ["random"]\n[data]\nfeature_columns = 3', "feature_columns = 3 is no list of names"),
-        ('strategies = ["random"]\n[data]\nfeature_columns = [1]', r"feature_columns = \[1\] is no list of names"),
+        ('strategies = ["random"]\n[data]\nfeature_columns = 3', "feature_columns = 3 is not a list of names"),
+        ('strategies = ["random"]\n[data]\nfeature_columns = [1]', r"feature_columns = \[1\] is not a list of names"),
     ],
 )
 def test_a_value_of_another_kind_is_refused(line: str, words: str) -> None:

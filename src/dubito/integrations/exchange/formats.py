@@ -88,7 +88,7 @@ def read_label_studio(path: str) -> Iterator[Answer]:
     """Annotations of an export as JSON; skipped ones (``was_cancelled``) are no labels."""
     found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(task, dict) and "data" in task for task in found):
-        raise InvalidData(f"{path} is no list of Label Studio's tasks", hint="export as JSON, and not as JSON-MIN.")
+        raise InvalidData(f"{path} is not a list of Label Studio's tasks", hint="export as JSON, and not as JSON-MIN.")
     yield from answers_in_tasks(path, found)
 
 
@@ -126,7 +126,7 @@ def read_label_studio_min(path: str) -> Iterator[Answer]:
     """An export as JSON-MIN: one object an annotation, the label under the name of its control."""
     found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise InvalidData(f"{path} is no list of objects", hint="export as JSON-MIN.")
+        raise InvalidData(f"{path} is not a list of objects", hint="export as JSON-MIN.")
     for each in found:
         name, key = name_in(path, each)
         values = [label for value in _controls(path, list(each), each.get) for label in _min_labels(value)]

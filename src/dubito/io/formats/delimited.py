@@ -37,11 +37,10 @@ from dubito.io.source import Entry, Source, reading
 from dubito.matrix import AnyArray, FloatArray
 from dubito.request.labels import NO_TEXTS
 
-# How a delimited file is written: what stands between fields, and whether numbers have a decimal comma.
+# The dialect of a delimited file: the delimiter, and whether numbers have a decimal comma.
 
-SAMPLED_ROWS = 100
-SAMPLED_LETTERS, FEWEST_ROWS = 1 << 18, 3
-"""What is judged by: this many rows, or letters where rows are long, but no fewer than these rows."""
+SAMPLED_ROWS, SAMPLED_CHARACTERS, FEWEST_ROWS = 100, 1 << 18, 3
+"""Size of the sample: this many rows, or fewer if they are long, but never fewer than `FEWEST_ROWS`."""
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SPACED_QUOTE = re.compile(r'[,;|\t] +"')
@@ -53,34 +52,34 @@ class Dialect:
     delimiter: str
     decimal_comma: bool = False
     skips_spaces: bool = False
-    """Whether spaces stand between a delimiter and a quote; they mean nothing."""
+    """Whether to ignore spaces between a delimiter and a quote."""
     skipped_lines: int = 0
-    """1 where the first line is ``sep=;``, a word to Excel."""
+    """1 if the first line is ``sep=;``, which tells Excel the delimiter."""
 
     def parse(self, lines: Sequence[str]) -> list[list[str]]:
-        """A sample as rows, blank ones left out; a quote that is out of place is no matter here."""
+        """The non-blank rows of a sample; misplaced quotes are not an error here."""
         reader = csv.reader(lines, delimiter=self.delimiter, skipinitialspace=self.skips_spaces)
         with long_fields():
             return [row for row in reader if row]
 
 
-def guess_dialect(file: TextIO, own: str) -> Dialect:
-    """The dialect by a sample of the file; ``own`` is the delimiter its name promises."""
-    lines, is_cut = _sample_dialects(file)
-    mark = re.fullmatch(r"sep=([,;|\t])\s*", lines[0]) if lines else None
-    lines = lines[1:] if mark else lines
+def guess_dialect(file: TextIO, default: str) -> Dialect:
+    """Guess the dialect from a sample of the file; ``default`` is the delimiter that its suffix stands for."""
+    lines, is_truncated = _read_sample(file)
+    declared = re.fullmatch(r"sep=([,;|\t])\s*", lines[0]) if lines else None
+    lines = lines[1:] if declared else lines
     spaces = any(SPACED_QUOTE.search(line) for line in lines)
-    choices = [mark.group(1)] if mark else [own, *(each for each in DELIMITERS if each != own)]
-    parsed = {each: _parsed(Dialect(each, skips_spaces=spaces), lines, is_cut) for each in choices}
-    chosen = choices[0] if mark else _best(parsed, own)
+    choices = [declared.group(1)] if declared else [default, *(each for each in DELIMITERS if each != default)]
+    parsed = {each: _parsed(Dialect(each, skips_spaces=spaces), lines, is_truncated) for each in choices}
+    chosen = choices[0] if declared else _best(parsed, default)
     comma = chosen != "," and _has_decimal_commas(parsed[chosen])
-    return Dialect(chosen, comma, spaces, 1 if mark else 0)
+    return Dialect(chosen, comma, spaces, 1 if declared else 0)
 
 
-def describe_dialect(path: str, dialect: Dialect, own: str) -> tuple[str, ...]:
-    """What a person should know of a dialect that is not the one its name promises."""
+def describe_dialect(path: str, dialect: Dialect, default: str) -> tuple[str, ...]:
+    """Notes for the user if the dialect differs from the default one."""
     notes = []
-    if dialect.delimiter != own:
+    if dialect.delimiter != default:
         notes.append(f"{path} was read with {DELIMITERS[dialect.delimiter]} between its fields.")
     if dialect.decimal_comma:
         notes.append(f"{path} was read with decimal commas: 1,5 is one and a half.")
@@ -89,7 +88,7 @@ def describe_dialect(path: str, dialect: Dialect, own: str) -> tuple[str, ...]:
 
 @contextmanager
 def long_fields() -> Iterator[None]:
-    """Let fields be as long as the features of a row in one text; the csv module keeps the bound for all at once."""
+    """Allow long fields, such as a list of all features of a row. The limit of the csv module is global."""
     before = csv.field_size_limit(LONGEST_FIELD)
     try:
         yield
@@ -97,41 +96,42 @@ def long_fields() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _sample_dialects(file: TextIO) -> tuple[list[str], bool]:
+def _read_sample(file: TextIO) -> tuple[list[str], bool]:
+    """The first lines of the file, and whether there are more."""
     lines: list[str] = []
-    n_letters = 0
+    n_characters = 0
     for line in file:
-        if len(lines) > SAMPLED_ROWS or (n_letters > SAMPLED_LETTERS and len(lines) >= FEWEST_ROWS):
+        if len(lines) > SAMPLED_ROWS or (n_characters > SAMPLED_CHARACTERS and len(lines) >= FEWEST_ROWS):
             return lines, True
         lines.append(line)
-        n_letters += len(line)
+        n_characters += len(line)
     return lines, False
 
 
-def _parsed(dialect: Dialect, lines: list[str], is_cut: bool) -> list[list[str]]:
-    """The sample as rows; the last may be half a row where a quoted field goes on."""
+def _parsed(dialect: Dialect, lines: list[str], is_truncated: bool) -> list[list[str]]:
+    """The rows of the sample, without the last one if it may be incomplete (a quoted field can span lines)."""
     rows = dialect.parse(lines)
-    return rows[:-1] if is_cut and len(rows) > FEWEST_ROWS - 1 else rows
+    return rows[:-1] if is_truncated and len(rows) > FEWEST_ROWS - 1 else rows
 
 
-def _best(parsed: dict[str, list[list[str]]], own: str) -> str:
-    """The delimiter that cuts every row into equally many fields, most of them numbers; the own one if in doubt."""
+def _best(parsed: dict[str, list[list[str]]], default: str) -> str:
+    """The delimiter that splits every row into the same number of fields, most of them numbers."""
     even = [each for each, rows in parsed.items() if rows and _is_even(rows)]
     if not even:
-        # A row is broken: the header tells, unless the file's own delimiter is in it.
+        # Some row is broken. Keep the default if the header contains it; otherwise the header decides.
         widths = {each: len(rows[0]) for each, rows in parsed.items() if rows}
-        return own if widths.get(own, 1) > 1 else max(widths, key=lambda each: widths[each], default=own)
-    return max(even, key=lambda each: (_share_of_numbers(parsed[each], each), each == own))
+        return default if widths.get(default, 1) > 1 else max(widths, key=lambda each: widths[each], default=default)
+    return max(even, key=lambda each: (_share_of_numbers(parsed[each], each), each == default))
 
 
 def _is_even(rows: list[list[str]]) -> bool:
-    """More than one field, and equally many in every row, empty ones at the end aside."""
+    """Whether all rows have the same number of fields, at least two, apart from empty fields at the end."""
     width = _width(rows[0])
     return width > 1 and all(len(row) >= width and not any(row[width:]) for row in rows)
 
 
 def _width(row: list[str]) -> int:
-    """Fields up to the last that holds anything."""
+    """The number of fields up to the last one that is not blank."""
     return max((place for place, field in enumerate(row, start=1) if field.strip()), default=0)
 
 
@@ -142,69 +142,71 @@ def _share_of_numbers(rows: list[list[str]], delimiter: str) -> float:
 
 
 def _has_decimal_commas(rows: list[list[str]]) -> bool:
-    """Whether a number has one; 1,234 alone proves nothing, as it may be thousands."""
+    """Whether any number has a decimal comma; one like 1,234 does not count, as it may be a thousands separator."""
     found = [cell for row in rows for cell in row if DECIMAL_COMMA.fullmatch(cell)]
     return any(not GROUPED.fullmatch(cell) for cell in found)
 
 
-# Text out of bytes: which encoding a file is in, and what a person is reported where that was guessed.
+# The encoding of a file, and a note for the user if it was guessed.
 #
-# UTF-8 is the rule. A mark at the start tells UTF-16 and UTF-32; NULs at every other byte tell UTF-16 without one.
-# What is no UTF-8 and looks like text is Western European, as Excel and old programs write it.
+# UTF-8 is the default. UTF-16 and UTF-32 are recognized by a byte order mark, and UTF-16 without one by a NUL in every
+# other byte. Other files that look like text are taken as Western European, which Excel and old programs write.
 
 CHUNK = 1 << 20
 
-MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""The longer ones first: that of UTF-32 begins with that of UTF-16."""
+"""Longer marks first, because the mark of UTF-32 begins with that of UTF-16."""
 
-LETTERS = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-"""Letters beyond ASCII as UTF-8 has them."""
+MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+"""A non-ASCII character in UTF-8."""
 ASCII = bytes(range(128))
 CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
-"""Bytes that no text of one byte a letter holds."""
+"""Control characters that do not occur in text."""
 WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")
-NOBODY_S = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
-"""Bytes that mean nothing in Windows' Western European."""
+UNDEFINED = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+"""Bytes that Windows-1252 does not define."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A file of text whose encoding is known."""
+    """A text file whose encoding is known."""
 
     path: str
     encoding: str
     notes: tuple[str, ...] = ()
 
     def open(self) -> TextIO:
-        """The file to read letters from, with its line ends as they are."""
+        """Open the file as text, with line ends unchanged."""
         return io.TextIOWrapper(open_bytes(self.path), self.encoding, newline="")
 
 
 def find_text(path: str) -> Text:
-    """The encoding of a file, after a look at all of its bytes: what is no text is refused here."""
+    """Find the encoding of a file. Reads all of its bytes, and raises `InvalidData` if they are not text."""
     with open_bytes(path) as file:
         head = file.read(CHUNK)
-    for mark, name in MARKS:
+    for mark, name in BYTE_ORDER_MARKS:
         if head.startswith(mark):
-            notes = () if name == "utf-8-sig" else (f"{path} was read as {name.upper()}, by the mark it begins with.",)
+            notes = (
+                () if name == "utf-8-sig" else (f"{path} was read as {name.upper()} because of its byte order mark.",)
+            )
             return _checked(Text(path, name, notes))
-    wide = _wide_encoding(head)
-    if wide is not None:
-        return _checked(Text(path, wide, (f"{path} was read as UTF-16: every other byte is a NUL.",)))
+    utf16 = _unmarked_utf16(head)
+    if utf16 is not None:
+        return _checked(Text(path, utf16, (f"{path} was read as UTF-16: every other byte is a NUL.",)))
     try:
         return _checked(Text(path, "utf-8"))
     except UnicodeDecodeError:
-        return _eight_bit(path)
+        return _western_european(path)
 
 
-def _wide_encoding(head: bytes) -> str | None:
-    """UTF-16 without a mark: most letters are ASCII, and the other half of each is a NUL."""
+def _unmarked_utf16(head: bytes) -> str | None:
+    """The encoding of UTF-16 without a byte order mark. Most characters are ASCII, so every other byte is a NUL."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
     half = len(head) // 2
     if half and odd > 0.6 * half and even < 0.1 * half:
@@ -219,42 +221,43 @@ def _chunks(path: str) -> Iterator[bytes]:
 
 
 def _checked(text: Text) -> Text:
-    """The text, every byte of which was decoded; a NUL letter in it is damage."""
+    """Decode the whole file to check it; raises `InvalidData` if it contains a NUL character."""
     decoder = codecs.getincrementaldecoder(text.encoding)()
     line = 1
     for chunk in _chunks(text.path):
-        letters = decoder.decode(chunk)
-        if "\0" in letters:
-            line += letters[: letters.index("\0")].count("\n")
+        characters = decoder.decode(chunk)
+        if "\0" in characters:
+            line += characters[: characters.index("\0")].count("\n")
             raise InvalidData(
-                f"{text.path} holds a NUL in line {line}: it is damaged, or no text", hint="write it again."
+                f"{text.path} has a NUL character in line {line}: it is damaged, or not a text file",
+                hint="export it again.",
             )
-        line += letters.count("\n")
+        line += characters.count("\n")
     decoder.decode(b"", final=True)
     return text
 
 
-def _eight_bit(path: str) -> Text:
-    """Western European, unless the file is UTF-8 with a few bytes damaged, or no text at all."""
-    n_letters = n_others = 0
+def _western_european(path: str) -> Text:
+    """Windows-1252 or Latin-1; raises `InvalidData` if the file is damaged UTF-8, or not text."""
+    n_multibyte = n_others = 0
     is_windows = is_binary = False
     for chunk in _chunks(path):
-        letters = LETTERS.findall(chunk)
-        n_letters += len(letters)
-        n_others += len(chunk.translate(None, ASCII)) - sum(map(len, letters))
+        multibyte = MULTIBYTE.findall(chunk)
+        n_multibyte += len(multibyte)
+        n_others += len(chunk.translate(None, ASCII)) - sum(map(len, multibyte))
         is_windows = is_windows or WINDOWS_ONLY.search(chunk) is not None
-        is_binary = is_binary or (CONTROLS.search(chunk) or NOBODY_S.search(chunk)) is not None
-    if n_letters and 2 * n_letters >= n_others:  # Hardly a word of Western European looks like one letter of UTF-8.
+        is_binary = is_binary or (CONTROLS.search(chunk) or UNDEFINED.search(chunk)) is not None
+    if n_multibyte and 2 * n_multibyte >= n_others:  # Western European text rarely contains valid UTF-8 sequences.
         raise InvalidData(
             f"{path} is UTF-8 with {n_others} damaged byte{'s' * (n_others != 1)}, the first in line "
             f"{_first_bad(path)}",
-            hint="write it again.",
+            hint="export it again.",
         )
     if is_binary:
-        raise InvalidData(f"{path} holds bytes that no text has: it is damaged, or a file of another kind.")
+        raise InvalidData(f"{path} has bytes that text files do not contain: it is damaged, or not a text file.")
     note = (
         f"{path} is not UTF-8: it was read as Western European ({'Windows-1252' if is_windows else 'Latin-1'}); "
-        "if letters look wrong save it as UTF-8."
+        "if characters look wrong, save it as UTF-8."
     )
     return Text(path, "cp1252" if is_windows else "latin-1", (note,))
 
@@ -272,7 +275,7 @@ def _first_bad(path: str) -> int:
 
 ROWS_PER_BLOCK = 4096
 CELLS_PER_BLOCK, SAMPLED_CELLS = 1 << 20, 1 << 18
-"""Rows of many columns are read fewer at a time."""
+"""The more columns a row has, the fewer rows are read at a time."""
 
 Line = tuple[int, list[str]]
 Value = TypeVar("Value")
@@ -282,27 +285,27 @@ Value = TypeVar("Value")
 class DelimitedTable:
     """A delimited file whose header is known.
 
-    Whether a column holds numbers is decided on a sample; a later row that disagrees is an error.
+    A sample decides whether a column contains numbers; a later row that disagrees is an error.
     """
 
     text: Text
     dialect: Dialect
     places: dict[str, int]
-    """Where each column stands in a row."""
+    """The index of each column in a row."""
     has_header: bool
-    nameless: tuple[int, ...] = ()
-    """Places within a row that have no name; nothing may stand there."""
+    unnamed: tuple[int, ...] = ()
+    """Indices of columns without a name; these must be empty."""
     width: int = field(default=0)
-    """Fields up to the last column that has a name."""
-    truths: frozenset[int] = frozenset()
-    """Places of the columns that hold truth values, by the sample."""
+    """Number of fields up to the last column with a name."""
+    booleans: frozenset[int] = frozenset()
+    """Indices of the columns whose values are true or false in the sample."""
 
     @property
     def path(self) -> str:
         return self.text.path
 
     def blocks(self) -> Iterator[list[Line]]:
-        """The data rows with their line numbers, a few thousand at a time; empty ones at the end are left out."""
+        """Yield the data rows with their line numbers, a few thousand at a time, without empty rows at the end."""
         n_rows = max(1, min(ROWS_PER_BLOCK, CELLS_PER_BLOCK // max(1, self.width)))
         lines = islice(read_lines(self.text, self.dialect), int(self.has_header), None)
         empty: list[Line] = []
@@ -318,16 +321,20 @@ class DelimitedTable:
     def _check_row(self, number: int, row: list[str]) -> None:
         if len(row) < self.width or any(map(str.strip, row[self.width :])):
             one_more = len(row) == self.width + 1 and number > 1
-            name = "if its first field is a row's name, give that a name in the header."
-            hint = name if one_more else f"fix or drop it; a field with {self.dialect.delimiter!r} in it needs quotes."
+            name = "if its first field names the row, add a name for that column to the header."
+            hint = (
+                name
+                if one_more
+                else f"fix or remove the line; put quotes around a field with {self.dialect.delimiter!r}."
+            )
             problem = f"line {number} of {self.path} has {len(row)} fields instead of {self.width}"
             raise InvalidData(problem, hint=hint)
-        for place in self.nameless:
+        for place in self.unnamed:
             if row[place].strip():
-                _refuse_nameless(self.path, place, number)
+                _refuse_unnamed(self.path, place, number)
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
-        """Columns of numbers as an array (n, number of names)."""
+        """Columns of numbers as an array (n, len(names))."""
         places = [self.places[name] for name in names]
         parts = [np.empty((0, len(places)))]
         n_bytes = 0
@@ -343,7 +350,7 @@ class DelimitedTable:
         return values
 
     def labels(self, name: str) -> AnyArray:
-        """One column of names: integers where every value is written as a plain one, else text."""
+        """One column of names: as integers if every value is a plain integer, else as text."""
         return as_names(self._each(name, partial(_name, self.path, name)), self.path, name)
 
     def texts(self, name: str) -> AnyArray:
@@ -365,21 +372,21 @@ class DelimitedTable:
         values = as_list(text)
         if values is None:
             shown = text if len(text) <= 40 else text[:20] + " ... " + text[-15:]
-            why = "; it was cut when it was printed" if "..." in text else ""
-            raise InvalidData(f"line {number} of {self.path} holds {shown!r}, which is no list of numbers{why}.")
+            why = "; it was truncated when it was printed" if "..." in text else ""
+            raise InvalidData(f"line {number} of {self.path} holds {shown!r}, which is not a list of numbers{why}.")
         return number, values
 
-    def _each(self, name: str, take: Callable[[int, str], Value]) -> list[Value]:
+    def _each(self, name: str, parse: Callable[[int, str], Value]) -> list[Value]:
         place = self.places[name]
         with reading(self.path):
-            return [take(number, plain_cell(row[place])) for block in self.blocks() for number, row in block]
+            return [parse(number, plain_cell(row[place])) for block in self.blocks() for number, row in block]
 
     def _parse(self, block: list[Line], places: list[int]) -> FloatArray:
-        if self.truths.isdisjoint(places):
+        if self.booleans.isdisjoint(places):
             numbers = as_numbers([[row[place] for place in places] for _, row in block], self.dialect.decimal_comma)
             if numbers is not None:
                 return numbers
-        # Truth values, gaps, or a field to complain of: slower, one by one.
+        # There are Booleans, missing values or an invalid field: parse cell by cell, which is slower.
         return np.array([[self._number(number, row, place) for place in places] for number, row in block])
 
     def _number(self, line: int, row: list[str], place: int) -> float:
@@ -387,24 +394,24 @@ class DelimitedTable:
         if gaps_are_kept() and is_gap(text):
             return nan
         number = as_number(text, self.dialect.decimal_comma)
-        if number is not None and is_truth(text) == (place in self.truths):
+        if number is not None and is_truth(text) == (place in self.booleans):
             return number
         name = next(name for name, other in self.places.items() if other == place)
         what = f"holds {text!r}, {self._what_is_wrong(text, place)}," if text.strip() else "is empty"
-        hint = f"{PLAIN_NUMBER}." if text.strip() else "fix or drop that row."
+        hint = f"{PLAIN_NUMBER}." if text.strip() else "fix or remove that row."
         raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}", hint=hint)
 
     def _what_is_wrong(self, text: str, place: int) -> str:
         if is_number(text, self.dialect.decimal_comma):
             return "a truth value among numbers" if is_truth(text) else "a number among truth values"
         odd = what_is_odd(text)
-        return f"which has {odd}" if odd else "which is no number"
+        return f"which has {odd}" if odd else "which is not a number"
 
 
 def open_delimited(path: str, delimiter: str) -> Source:
-    """A CSV or TSV file, whatever stands between its fields.
+    """Open a CSV or TSV file; ``delimiter`` is the one its suffix stands for, and the file may use another.
 
-    A first row that is all numbers is data, and the columns are then called column1, column2, and so on.
+    If the first row has only numbers, it is data, and the columns are called column1, column2, and so on.
     """
     table, data, notes = open_rows(path, delimiter)
     entries = {
@@ -415,7 +422,7 @@ def open_delimited(path: str, delimiter: str) -> Source:
 
 
 def open_rows(path: str, delimiter: str) -> tuple[DelimitedTable, list[list[str]], tuple[str, ...]]:
-    """The table, to be read row by row; the rows of data in a sample, and the remarks on how it is read."""
+    """The table, the data rows of a sample, and notes for the user on how the file is read."""
     with reading(path):
         text = find_text(path)
         with text.open() as file:
@@ -428,7 +435,7 @@ def open_rows(path: str, delimiter: str) -> tuple[DelimitedTable, list[list[str]
 
 
 def read_lines(text: Text, dialect: Dialect) -> Iterator[Line]:
-    """The rows that are not blank, each with the number of its last line. To be read with `take`."""
+    """Yield the non-blank rows with their line numbers; iterate with `take`, which allows long fields."""
     with text.open() as file:
         for _ in range(dialect.skipped_lines):
             file.readline()
@@ -439,9 +446,9 @@ def read_lines(text: Text, dialect: Dialect) -> Iterator[Line]:
                     yield reader.line_num + dialect.skipped_lines, row
         except csv.Error as error:
             raise InvalidData(
-                f"line {reader.line_num + dialect.skipped_lines} of {text.path} is cut short, or has a quote out "
-                f"of place ({error})",
-                hint="fix it.",
+                f"line {reader.line_num + dialect.skipped_lines} of {text.path} is truncated, or has a misplaced "
+                f"quote ({error})",
+                hint="fix that line.",
             ) from error
 
 
@@ -451,7 +458,7 @@ def take(lines: Iterator[Line], n_rows: int) -> list[Line]:
 
 
 def _sample(text: Text, dialect: Dialect) -> list[list[str]]:
-    """The first rows: those of many columns fewer, down to ten."""
+    """The first rows; the more columns, the fewer rows, but at least ten."""
     lines = read_lines(text, dialect)
     first = take(lines, 1)
     width = max(1, len(first[0][1])) if first else 1
@@ -459,42 +466,42 @@ def _sample(text: Text, dialect: Dialect) -> list[list[str]]:
 
 
 def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple[DelimitedTable, list[list[str]]]:
-    """The table whose header the first row is, or which has none; and the rows of data in the sample."""
+    """The table, with the first row as header if it looks like one, and the data rows of the sample."""
     first = [plain_cell(name.strip()) for name in sample[0]]
     if not _is_header(first, sample[1:], dialect.decimal_comma):
         places = {f"column{place}": place - 1 for place in range(1, len(first) + 1)}
-        return DelimitedTable(text, dialect, places, False, (), len(first), _truths(sample, places.values())), sample
+        return DelimitedTable(text, dialect, places, False, (), len(first), _booleans(sample, places.values())), sample
     data, places = sample[1:], {}
-    nameless: list[int] = []
+    unnamed: list[int] = []
     for place, name in enumerate(first):
         if name in places and name:
             raise InvalidData(f"{text.path} has two columns called {name!r}", hint="rename one.")
-        # An index that pandas writes stands first and has no name.
+        # pandas writes the index first, without a name.
         if name or (place == 0 and any(row[0].strip() for row in data)):
             places[name] = place
         else:
-            nameless.append(place)
+            unnamed.append(place)
     width = max(places.values(), default=-1) + 1
-    nameless = [place for place in nameless if place < width]
-    return DelimitedTable(text, dialect, places, True, tuple(nameless), width, _truths(data, places.values())), data
+    unnamed = [place for place in unnamed if place < width]
+    return DelimitedTable(text, dialect, places, True, tuple(unnamed), width, _booleans(data, places.values())), data
 
 
-def _truths(data: list[list[str]], places: Iterable[int]) -> frozenset[int]:
-    """The places of columns in which every value is true or false."""
+def _booleans(data: list[list[str]], places: Iterable[int]) -> frozenset[int]:
+    """The indices of the columns in which every value is true or false."""
     columns = {place: [row[place] for row in data if place < len(row) and not is_gap(row[place])] for place in places}
     return frozenset(place for place, values in columns.items() if values and all(map(is_truth, values)))
 
 
 def _is_header(row: list[str], data: list[list[str]], decimal_comma: bool) -> bool:
-    # pandas writes 0, 1, 2, ... above columns that have no names; a lone 0 above whole numbers may be one of them.
-    is_alone = len(row) == 1 and any(PLAIN_INTEGER.fullmatch(cell.strip()) for other in data for cell in other)
-    counted = row == [str(place) for place in range(len(row))] and bool(data) and not is_alone
-    return counted or not all(is_number(cell, decimal_comma) or cell in NO_TEXTS for cell in row)
+    # pandas writes 0, 1, 2, ... above unnamed columns. A 0 above one column of integers may itself be data.
+    may_be_data = len(row) == 1 and any(PLAIN_INTEGER.fullmatch(cell.strip()) for other in data for cell in other)
+    is_numbered = row == [str(place) for place in range(len(row))] and bool(data) and not may_be_data
+    return is_numbered or not all(is_number(cell, decimal_comma) or cell in NO_TEXTS for cell in row)
 
 
-def _refuse_nameless(path: str, place: int, number: int) -> NoReturn:
+def _refuse_unnamed(path: str, place: int, number: int) -> NoReturn:
     raise InvalidData(
-        f"line {number} of {path} has a value in field {place + 1}, and the header no name there",
+        f"line {number} of {path} has a value in field {place + 1}, for which the header has no name",
         hint="name that column.",
     )
 
@@ -507,26 +514,26 @@ def _name(path: str, name: str, number: int, text: str) -> str:
 
 def _entry(table: DelimitedTable, name: str, sample: list[str]) -> Entry:
     values = [value for value in sample if not is_gap(value)]
-    strange, odd = _strange(values, table.dialect)
-    # Kept once read: labels are read for training and again for what is reported of them.
+    example, problem = _first_non_number(values, table.dialect)
+    # Cached, because labels are read twice: for training, and for messages about them.
     names, texts = partial(table.labels, name), cache(partial(table.texts, name))
-    if strange is None and (values or not sample):
+    if example is None and (values or not sample):
         is_code = any(CODE.fullmatch(value.strip()) for value in values)
         return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, texts, is_code)
     if values and all(as_list(value) is not None for value in values):
         return Entry(2, "numbers", "(lists of numbers)", partial(table.lists, name), names, texts)
-    summary = f"(text such as {strange!r}{odd})" if strange else "(nothing)"
+    summary = f"(text such as {example!r}{problem})" if example else "(nothing)"
     return Entry(1, "text", summary, partial(table.column, name), names, texts)
 
 
-def _strange(values: list[str], dialect: Dialect) -> tuple[str | None, str]:
-    """The first value that is no number, and what is odd about it."""
+def _first_non_number(values: list[str], dialect: Dialect) -> tuple[str | None, str]:
+    """The first value that is not a number, or None, and what is wrong with it."""
     comma = dialect.decimal_comma
     thousands = may_be_thousands(values) if dialect.delimiter != "," and not comma else None
     if thousands is not None:
-        return thousands, ", whose point may be a decimal one or stand between thousands: write all with it or none"
-    strange = next((value for value in values if not is_number(value, comma)), None)
-    if strange is not None and comma and is_number(strange):
-        return strange, ", which has a point where others have decimal commas"
-    odd = None if strange is None else what_is_odd(strange)
-    return strange, "" if odd is None else f", which has {odd}"
+        return thousands, ", whose point may be a decimal point or a thousands separator: write all numbers alike"
+    example = next((value for value in values if not is_number(value, comma)), None)
+    if example is not None and comma and is_number(example):
+        return example, ", which has a point where others have decimal commas"
+    problem = None if example is None else what_is_odd(example)
+    return example, "" if problem is None else f", which has {problem}"

@@ -68,7 +68,7 @@ def _row(path: str, number: int, line: str) -> Any:
     try:
         row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(f"line {number} of {path} is no JSON ({error})", hint="fix or drop that line.") from error
+        raise InvalidData(f"line {number} of {path} is no JSON ({error})", hint="fix or remove that line.") from error
     return {name: _packed(value) for name, value in row.items()} if isinstance(row, Mapping) else _packed(row)
 
 

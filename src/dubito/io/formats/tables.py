@@ -103,10 +103,10 @@ class Grid:
                 return float(cell)
             why = "a number among truth values" if are_truths else "a truth value among numbers"
         else:
-            why = "which is no number"
+            why = "which is not a number"
         is_empty = kind_of(cell) == "nothing"
         what = "is empty" if is_empty else f"holds {_shown(cell)}, {why},"
-        hint = "fix or drop that row." if is_empty else f"{PLAIN_NUMBER}."
+        hint = "fix or remove that row." if is_empty else f"{PLAIN_NUMBER}."
         raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint=hint)
 
     def _name(self, name: str, place: int, cell: object) -> str:
@@ -122,8 +122,10 @@ class Grid:
         found = as_list(cell) if isinstance(cell, str) else cell
         if isinstance(found, np.ndarray):
             return found
-        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no list of numbers,"
-        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint="fix or drop that row.")
+        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is not a list of numbers,"
+        raise InvalidData(
+            f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint="fix or remove that row."
+        )
 
     def _refuse(self, name: str) -> AnyArray:
         odd = next((each for each in self._cells(name) if kind_of(each[1]) == "other"), (self.places[0], "a mixture"))
