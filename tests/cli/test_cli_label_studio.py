@@ -7,14 +7,14 @@ import pytest
 
 from cli.conftest import Program
 from dubito.cli.inputs.pool import read_columns
-from dubito.cli.jobs.label_studio import Keeper, Showing, read_picker, read_plan, read_suggestions
+from dubito.cli.jobs.label_studio import DisplayOptions, LabelFiles, read_picker, read_plan, read_suggestions
 from dubito.cli.jobs.select import read_options
 from dubito.errors import DubitoError
 from dubito.integrations.exchange.items import Gathered
 
 URL = ("--url", "http://127.0.0.1:9", "--project", "x")
 COLUMNS = read_columns(None, None, None, "text")
-TEXTS = Showing(None, "", None, None)
+TEXTS = DisplayOptions(None, "", None, None)
 
 
 @pytest.fixture(autouse=True)
@@ -32,16 +32,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("pull", "-o", "labels.csv"), "labels.csv exists, and is no table of labels from here; pass --force"),
+        (("pull", "-o", "labels.csv"), "labels.csv exists, and this command did not write it; pass --force"),
         (("pull", "-o", "new.txt"), "new.txt"),
         (("push", "nothing.csv"), "nothing.csv"),
-        (("push", "picks.csv", "--labeled", "labels.csv"), "--labeled alone says nothing here; pass --pool, too"),
-        (("push", "picks.csv", "--local-files", "photos"), "--local-files photos cannot be shown; pass a folder below"),
-        (("push", "picks.csv", "--timeout", "0"), "--timeout 0 is no time; pass seconds, above 0 and up to 3600."),
+        (("push", "picks.csv", "--labeled", "labels.csv"), "--labeled needs --pool here; pass --pool as well"),
+        (
+            ("push", "picks.csv", "--local-files", "photos"),
+            "--local-files photos cannot be served; pass the absolute path of a folder below",
+        ),
+        (("push", "picks.csv", "--timeout", "0"), "--timeout 0 is not allowed; pass seconds, above 0 and up to 3600."),
         (("push", "picks.csv", "--token-file", "gone"), "gone, which should hold the token, cannot be read"),
         (("watch", "pool.csv", "-o", "new.csv", "-b", "0"), "--budget 0"),
         (("watch", "pool.csv", "-o", "new.csv", "-b", "5", "--rounds", "0"), "--rounds 0"),
-        (("watch", "pool.csv", "-o", "new.csv", "-b", "5", "--every", "x"), "--every x is no time"),
+        (("watch", "pool.csv", "-o", "new.csv", "-b", "5", "--every", "x"), "--every x is not allowed"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_any_server_is_asked(
@@ -118,30 +121,32 @@ def test_items_of_another_pool_are_refused_by_name() -> None:
 
 
 def test_pictures_on_the_server_s_disk_have_an_address_below_its_root() -> None:
-    assert Showing(None, "", "/data/photos/", None).address() == "/data/local-files/?d=photos/"
-    assert Showing(None, "", "/data/a/b", "/data").address() == "/data/local-files/?d=a/b/"
+    assert DisplayOptions(None, "", "/data/photos/", None).address() == "/data/local-files/?d=photos/"
+    assert DisplayOptions(None, "", "/data/a/b", "/data").address() == "/data/local-files/?d=a/b/"
     Path("batch.csv").write_text("rank,index,id,priority\n1,0,a b.png,1\n")
-    suggested = read_suggestions("batch.csv", Showing(None, "", "/data/photos", None), None, [], COLUMNS, "linear")
+    suggested = read_suggestions(
+        "batch.csv", DisplayOptions(None, "", "/data/photos", None), None, [], COLUMNS, "linear"
+    )
     assert suggested[0].item.shown == "/data/local-files/?d=photos/a%20b.png"
 
 
 def test_tables_are_replaced_where_they_are_ours_and_classes_that_nobody_asked_for_are_refused() -> None:
     found = Gathered("id", ("a",), ("cat",), (2,), (1.0,), ("b",), ("c",))
     for _ in range(2):
-        Keeper("out.csv", "apart.csv", force=False, classes=[]).keep(found)
+        LabelFiles("out.csv", "apart.csv", force=False, classes=[]).write(found)
     assert Path("out.csv").read_text() == "id,label,annotators,agreement\na,cat,2,1.0\n"
     assert Path("apart.csv").read_text() == "id,why\nb,skipped\nc,tied\n"
     with pytest.raises(DubitoError, match="Label Studio has the class 'cat', which is none of --classes"):
-        Keeper("out.csv", None, force=False, classes=["dog"]).keep(found)
+        LabelFiles("out.csv", None, force=False, classes=["dog"]).write(found)
 
 
 def test_labels_of_another_project_are_not_replaced_unless_that_is_wanted() -> None:
     ours = Gathered("id", ("a",), ("cat",), (2,), (1.0,), (), ())
     theirs = Gathered("id", ("x",), ("dog",), (1,), (1.0,), (), ())
-    Keeper("out.csv", None, force=False, classes=[]).keep(ours)
+    LabelFiles("out.csv", None, force=False, classes=[]).write(ours)
     with pytest.raises(DubitoError, match=r"out\.csv has labels of other items, such as 'a'"):
-        Keeper("out.csv", None, force=False, classes=[]).keep(theirs)
-    Keeper("out.csv", None, force=True, classes=[]).keep(theirs)
+        LabelFiles("out.csv", None, force=False, classes=[]).write(theirs)
+    LabelFiles("out.csv", None, force=True, classes=[]).write(theirs)
     assert "x,dog" in Path("out.csv").read_text()
 
 

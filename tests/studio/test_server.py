@@ -164,11 +164,11 @@ def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path, monkeypa
 
 
 def test_a_token_that_leaves_the_machine_in_the_clear_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not Server("https://labels.example.org", AccessToken(OWNER)).is_overheard
-    assert not Server("http://localhost:8080", AccessToken(OWNER)).is_overheard
+    assert not Server("https://labels.example.org", AccessToken(OWNER)).is_unencrypted
+    assert not Server("http://localhost:8080", AccessToken(OWNER)).is_unencrypted
     with token(OWNER):
         connect("http://labels.example.org/", None, "5", quiet=False)
-    assert "the token goes to http://labels.example.org in the clear" in capsys.readouterr().err
+    assert "the token is sent to http://labels.example.org without encryption" in capsys.readouterr().err
 
 
 def test_pauses_grow_up_to_the_longest() -> None:

@@ -33,7 +33,7 @@ def test_picks_go_out_once_and_labels_come_back_with_agreement_and_skips_apart(
     said = capsys.readouterr().err
     assert "8 items sent to 'commands'" in said
     assert "0 items sent to 'commands'" in said
-    assert "8 were there." in said
+    assert "8 already there." in said
     assert "1 skipped, 1 tied" in said
 
 
@@ -106,11 +106,11 @@ def test_ctrl_c_stops_it_and_says_that_it_goes_on(
     project = StudioProject(Server("http://a", AccessToken("t")), 1, "x", Control("a", "b", "text", "text", ()))
     monkeypatch.setattr(job, "find_project", lambda *given, **named: project)
     monkeypatch.setattr(job, "check_sampling", lambda *given, **named: "a note")
-    keeper = job.Keeper(str(tmp_path / "labels.csv"), None, force=False, classes=[])
+    keeper = job.LabelFiles(str(tmp_path / "labels.csv"), None, force=False, classes=[])
     picker = PoolPicker(points(2), items(2))
-    plan, shown = WatchPlan(1), job.Showing(None, "", None, None)
+    plan, shown = WatchPlan(1), job.DisplayOptions(None, "", None, None)
     job.watch_project(project.server, "x", picker, plan, keeper, shown, quiet=False)
-    assert "dubito: stopped; the same command goes on." in (said := capsys.readouterr().err)
+    assert "dubito: stopped; run the same command again to continue." in (said := capsys.readouterr().err)
     assert "dubito: a note" in said
 
 

@@ -90,7 +90,7 @@ def many(studio: LabelStudio, folder: Path, n_rows: int, n_labels: int) -> Facts
     return {
         "items": n_rows,
         "push_s": round(seconds, 1),
-        "pushed_again": 0 if f"{n_rows} were there" in again else again,
+        "pushed_again": 0 if f"{n_rows} already there" in again else again,
         "order_is_that_of_the_picks": found["order"] == wanted,
         **order_of(crowd, wanted),
         "labels": len(pulled),

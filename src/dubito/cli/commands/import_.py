@@ -50,6 +50,6 @@ def import_(
     split = sum(share < 1.0 for share in found.agreements)
     say(
         f"{len(found.names)} labels of {len(set(found.labels))} classes written to {output}; {len(found.skipped)} "
-        f"skipped, {len(found.tied)} tied, {split} by a majority that was not all.",
+        f"skipped, {len(found.tied)} tied, {split} by a majority without full agreement.",
         quiet=quiet,
     )

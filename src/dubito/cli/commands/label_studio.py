@@ -52,7 +52,7 @@ Offered = Annotated[
         "--classes",
         metavar="NAMES",
         rich_help_panel=FILES,
-        help="The classes people choose from, with commas between: a project that is not there yet is made with them.",
+        help="The classes that annotators choose from, separated by commas. A new project is created with them.",
     ),
 ]
 Known = Annotated[
@@ -61,7 +61,7 @@ Known = Annotated[
         "--classes",
         metavar="NAMES",
         rich_help_panel=FILES,
-        help="The classes there are, with commas between: any other is refused by its name.",
+        help="All classes, separated by commas; a label of another class is an error.",
     ),
 ]
 Shown = Annotated[
@@ -70,7 +70,7 @@ Shown = Annotated[
         "--show",
         metavar="COLUMN",
         rich_help_panel=FILES,
-        help="What people look at; the column of text or of paths if not given.",
+        help="The column to show to annotators. Default: the column of text or of paths.",
     ),
 ]
 Prefix = Annotated[
@@ -79,7 +79,7 @@ Prefix = Annotated[
         "--prefix",
         metavar="URL",
         rich_help_panel=FILES,
-        help="What stands before a picture's path, such as https://example.org/photos/.",
+        help="URL prefix of the paths of pictures, such as https://example.org/photos/.",
     ),
 ]
 LocalFiles = Annotated[
@@ -88,8 +88,8 @@ LocalFiles = Annotated[
         "--local-files",
         metavar="FOLDER",
         rich_help_panel=FILES,
-        help="Where the pictures are on the server's own disk, instead of --prefix. The folder's parent, or "
-        "--document-root, is what it was started with.",
+        help="The folder of the pictures on the server's own disk, instead of --prefix. Its parent, or "
+        "--document-root, must be the document root that the server was started with.",
     ),
 ]
 DocumentRoot = Annotated[
@@ -98,7 +98,7 @@ DocumentRoot = Annotated[
         "--document-root",
         metavar="FOLDER",
         rich_help_panel=FILES,
-        help="LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT of the server, where it is not the parent of --local-files.",
+        help="LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT of the server, if it is not the parent of --local-files.",
     ),
 ]
 JumpAhead = Annotated[
@@ -107,14 +107,14 @@ JumpAhead = Annotated[
         "--jump-ahead",
         metavar="",
         rich_help_panel=METHOD,
-        help="Show these before what is left of earlier rounds: the project gets uncertainty sampling, with ranks as "
-        "scores. With several members in the project, Label Studio then goes by chance.",
+        help="Show these items before those left from earlier rounds. This sets the project to uncertainty sampling, "
+        "with ranks as scores. If a project has several members, Label Studio then shows items in random order.",
     ),
 ]
 WithGuesses = Annotated[
     bool,
     typer.Option(
-        "--guesses/--no-guesses", metavar="", rich_help_panel=METHOD, help="Send what the model takes each item for."
+        "--guesses/--no-guesses", metavar="", rich_help_panel=METHOD, help="Send the model's prediction for each item."
     ),
 ]
 GuessPool = Annotated[
@@ -123,7 +123,7 @@ GuessPool = Annotated[
         "--pool",
         metavar="POOL",
         rich_help_panel=FILES,
-        help="The pool that the picks came from: with --labeled, a model guesses what each is.",
+        help="The pool that the picks come from: with --labeled, a model predicts the class of each pick.",
     ),
 ]
 Skipped = Annotated[
@@ -132,7 +132,7 @@ Skipped = Annotated[
         "--skipped",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="A table of items that were skipped, or on which people are tied, too.",
+        help="Also write a table of the items that were skipped, or whose answers are tied.",
     ),
 ]
 LabelsOut = Annotated[
@@ -191,22 +191,22 @@ def push(
     """
     [bold]dubito label-studio push batch.csv --url http://localhost:8080 --project cats --classes cat,dog[/bold]
 
-    Send picks to a project of Label Studio, in their order. What it has already
-    is not sent again, so that the command may be repeated whenever it was cut off.
-    A project that is not there is made with the classes.
+    Send picks to a project of Label Studio, in their order. Items that it already
+    has are not sent again, so the command can be repeated after an interruption.
+    A project that does not exist is created with the classes.
     """
     from dubito.cli.inputs.pool import read_columns, reading_files
     from dubito.cli.jobs import label_studio as job
 
     server = job.connect(url, token_file, timeout, quiet=quiet)
-    shown = job.Showing(show, prefix, local_files, document_root)
+    display = job.DisplayOptions(show, prefix, local_files, document_root)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, None, quiet=quiet):
-        suggested = job.read_suggestions(picks, shown, pool, labeled or [], columns, model)
-    job.push_picks(server, project, suggested, job.names_in(classes), shown, jump_ahead=jump_ahead, quiet=quiet)
+        suggested = job.read_suggestions(picks, display, pool, labeled or [], columns, model)
+    job.push_picks(server, project, suggested, job.split_names(classes), display, jump_ahead=jump_ahead, quiet=quiet)
 
 
-@label_studio.command(short_help="Bring a project's labels into a table.")
+@label_studio.command(short_help="Write a project's labels to a table.")
 def pull(
     project: StudioProjectName,
     url: StudioUrl,
@@ -221,17 +221,17 @@ def pull(
     """
     [bold]dubito label-studio pull --url http://localhost:8080 --project cats -o labels.csv[/bold]
 
-    Bring the labels of a project into a table of id, label, annotators and
-    agreement, for [bold]dubito select --labeled labels.csv[/bold]. Skipped items are no
-    labels, several people's become that of most of them, and a tie is none.
+    Write the labels of a project to a table of id, label, annotators and
+    agreement, for [bold]dubito select --labeled labels.csv[/bold]. With several
+    annotators, the majority decides. Skipped items and ties have no label.
     """
     from dubito.cli.jobs import label_studio as job
 
-    keeper = job.Keeper(output, skipped, force=force, classes=job.names_in(classes))
-    job.pull_labels(job.connect(url, token_file, timeout, quiet=quiet), project, keeper, quiet=quiet)
+    files = job.LabelFiles(output, skipped, force=force, classes=job.split_names(classes))
+    job.pull_labels(job.connect(url, token_file, timeout, quiet=quiet), project, files, quiet=quiet)
 
 
-@label_studio.command(short_help="Go round: labels back, a model, the next batch.")
+@label_studio.command(short_help="Repeat: write labels, fit a model, send the next batch.")
 def watch(
     pool: options.Pool,
     project: StudioProjectName,
@@ -271,20 +271,20 @@ def watch(
     [bold]dubito label-studio watch pool.parquet -b 50 --url http://localhost:8080 --project cats --classes cat,dog
     -o labels.csv[/bold]
 
-    Send a batch; once people have answered it, write their labels, fit a model on
-    them, pick the next batch by it, and send that, until Ctrl-C. It waits while
-    the server is away, and started again it goes on where it was.
+    Send a batch. Once it has been answered, write the labels, fit a model on
+    them, and pick and send the next batch, until Ctrl-C. The command waits while
+    the server is unavailable, and continues where it was when it is run again.
     """
     from dubito.cli.inputs.pool import read_columns, reading_files
     from dubito.cli.jobs import label_studio as job
     from dubito.cli.jobs.select import read_options
 
     plan = job.read_plan(budget, rounds, ahead, every, jump_ahead=jump_ahead)
-    keeper = job.Keeper(output, skipped, force=force, classes=job.names_in(classes))
+    files = job.LabelFiles(output, skipped, force=force, classes=job.split_names(classes))
     server = job.connect(url, token_file, timeout, quiet=quiet)
-    shown = job.Showing(show, prefix, local_files, document_root)
+    display = job.DisplayOptions(show, prefix, local_files, document_root)
     options = read_options(None, strategy, metric, engine, memory_limit, seed, model)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, memory_limit, quiet=quiet):
-        picker = job.read_picker(pool, shown, labeled or [], columns, options, standardize, guesses=guesses)
-    job.watch_project(server, project, picker, plan, keeper, shown, quiet=quiet)
+        picker = job.read_picker(pool, display, labeled or [], columns, options, standardize, guesses=guesses)
+    job.watch_project(server, project, picker, plan, files, display, quiet=quiet)

@@ -1,4 +1,4 @@
-"""What ``dubito label-studio`` does once its options are read."""
+"""Implementation of ``dubito label-studio``."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ from dubito.request.labels import label_keys
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
-    """What people look at, and where the server finds it."""
+class DisplayOptions:
+    """Which column is shown to annotators, and where the server finds its files."""
 
     column: str | None
     prefix: str
@@ -39,48 +39,47 @@ class Showing:
     document_root: str | None
 
     def address(self) -> str:
-        """What stands before the path of a picture."""
+        """The prefix that turns the path of a picture into a URL."""
         if self.local_files is None:
             return self.prefix
         folder = os.path.normpath(self.local_files)
         root = os.path.normpath(self.document_root or os.path.dirname(folder))
         if self.prefix or not os.path.isabs(folder) or os.path.commonpath([folder, root]) != root or folder == root:
-            hint = f"pass a folder below {root}, from the root of the server's disk, and no --prefix."
-            raise InvalidArgument("cannot be shown", argument="local_files", value=self.local_files, hint=hint)
+            hint = f"pass the absolute path of a folder below {root}, and no --prefix."
+            raise InvalidArgument("cannot be served", argument="local_files", value=self.local_files, hint=hint)
         return f"{LOCAL_FILES}{os.path.relpath(folder, root)}/"
 
-    def permit(self, project: StudioProject) -> None:
-        """Have the server show those files in the project."""
+    def allow_in(self, project: StudioProject) -> None:
+        """Let the server show the local files in the project."""
         if self.local_files is not None:
             check_storage(project, os.path.normpath(self.local_files))
 
 
-class Keeper:
-    """The tables of labels and of what was skipped, written whenever there are new ones."""
+class LabelFiles:
+    """Writes the tables of labels and of skipped items."""
 
     def __init__(self, output: str, skipped: str | None, *, force: bool, classes: Sequence[str]) -> None:
         self.output, self.skipped, self.classes, self.force = output, skipped, classes, force
         output_format(output)
         for path in (output, skipped):
             if path is not None and not force and os.path.exists(path):
-                _refuse_other(path)
+                _check_is_label_table(path)
 
-    def keep(self, found: Gathered) -> None:
-        """Write what there is now; a class that nobody asked for is refused by its name."""
+    def write(self, found: Gathered) -> None:
+        """Replace the tables by the current answers. Raises if a label is not one of the classes."""
         refuse_unknown("Label Studio", (Answer(found.key, found.key, label) for label in found.labels), self.classes)
         if not self.force and os.path.exists(self.output) and os.path.getsize(self.output):
-            _refuse_strange(self.output, found)
+            _check_same_project(self.output, found)
         _write(self.output, found.columns())
         if self.skipped is not None:
-            apart = [(name, "skipped") for name in found.skipped] + [(name, "tied") for name in found.tied]
-            _write(self.skipped, {found.key: [name for name, _ in apart], "why": [why for _, why in apart]})
+            unlabeled = [(name, "skipped") for name in found.skipped] + [(name, "tied") for name in found.tied]
+            _write(self.skipped, {found.key: [name for name, _ in unlabeled], "why": [why for _, why in unlabeled]})
 
-    def tell(self, found: Gathered, *, quiet: bool) -> None:
-        """The counts."""
+    def print_counts(self, found: Gathered, *, quiet: bool) -> None:
         split = sum(share < 1.0 for share in found.agreements)
         say(
             f"{len(found.names)} labels of {len(set(found.labels))} classes in {self.output}; {len(found.skipped)} "
-            f"skipped, {len(found.tied)} tied, {split} by a majority that was not all.",
+            f"skipped, {len(found.tied)} tied, {split} by a majority without full agreement.",
             quiet=quiet,
         )
 
@@ -89,61 +88,61 @@ def _write(path: str, columns: dict[str, Sequence[object]]) -> None:
     write_atomically(path, render_columns(columns, output_format(path), safe_csv=True))
 
 
-def _refuse_other(path: str) -> None:
-    """Refuse to replace a table that is none of ours: ours hold nothing that the server has not."""
+def _check_is_label_table(path: str) -> None:
+    """Raise if this command did not write the table. Its own tables can be replaced: the server has their content."""
     names = set(open_source(path).names) if os.path.getsize(path) else set[str]()
     if names and not {"annotators", "agreement"} <= names and "why" not in names:
-        raise OutputExists(f"{path} exists, and is no table of labels from here", hint="pass --force to replace it.")
+        raise OutputExists(f"{path} exists, and this command did not write it", hint="pass --force to replace it.")
 
 
-def _refuse_strange(path: str, found: Gathered) -> None:
-    """Refuse to replace labels none of whose items is there: they are of another project."""
+def _check_same_project(path: str, found: Gathered) -> None:
+    """Raise if the table has labels, but none of an item of this project."""
     entry = open_source(path).entries.get(found.key)
     before = set() if entry is None else set(label_keys(entry.values()))
     now = {*found.names, *found.skipped, *found.tied}
     if before and now and not before & now:
-        problem = f"{path} has labels of other items, such as {min(before)!r}: of another project, it seems"
+        problem = f"{path} has labels of other items, such as {min(before)!r}, probably of another project"
         raise OutputExists(problem, hint="pass another file with -o, or --force to replace it.")
 
 
-def names_in(text: str | None) -> list[str]:
-    """Names with commas between."""
+def split_names(text: str | None) -> list[str]:
+    """The names in a comma-separated list."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> Server:
-    """The server and its token; nothing is asked yet."""
+    """The server with its token. Sends no request yet."""
     server = Server(url, read_token(token_file), Patience(_seconds("timeout", timeout)))
-    if server.is_overheard:
-        say(f"the token goes to {server.url} in the clear, where others may read it; https:// keeps it.", quiet=quiet)
+    if server.is_unencrypted:
+        say(f"the token is sent to {server.url} without encryption; use https:// to protect it.", quiet=quiet)
     return server
 
 
 def _seconds(name: str, text: str) -> float:
     value = read_number(text)
     if not isinstance(value, int | float) or not 0.0 < value <= 3600.0:
-        raise InvalidArgument("is no time", argument=name, value=text, hint="pass seconds, above 0 and up to 3600.")
+        raise InvalidArgument("is not allowed", argument=name, value=text, hint="pass seconds, above 0 and up to 3600.")
     return float(value)
 
 
 def read_plan(budget: str, rounds: str | None, ahead: str, every: str, *, jump_ahead: bool) -> WatchPlan:
-    """How a project is watched."""
+    """Check the options of ``watch``."""
     n_rounds = None if rounds is None else check_integer("rounds", read_number(rounds), least=1)
     batch = check_integer("budget", read_number(budget), least=1)
-    left = check_integer("ahead", read_number(ahead), least=0)
-    return WatchPlan(batch, n_rounds, left, jump_ahead, _seconds("every", every))
+    n_open = check_integer("ahead", read_number(ahead), least=0)
+    return WatchPlan(batch, n_rounds, n_open, jump_ahead, _seconds("every", every))
 
 
 def read_suggestions(
-    picks: str, shown: Showing, pool: str | None, labeled: Sequence[str], columns: Columns, model: str
+    picks: str, display: DisplayOptions, pool: str | None, labeled: Sequence[str], columns: Columns, model: str
 ) -> list[Suggestion]:
-    """The picks, with guesses where a pool and labels are named."""
-    items = read_items(picks, shown.column, shown.address(), to_look_at=True)
+    """The picks, with the predictions of a model if a pool and labels are given."""
+    items = read_items(picks, display.column, display.address(), to_look_at=True)
     if not items:
-        raise InvalidData(f"{picks} holds no picks", hint="let dubito select write some.")
+        raise InvalidData(f"{picks} holds no picks", hint="pass a file that dubito select wrote.")
     if pool is None:
         if labeled:
-            raise InvalidArgument("--labeled alone says nothing here", hint="pass --pool, too, for a model to guess.")
+            raise InvalidArgument("--labeled needs --pool here", hint="pass --pool as well, to fit a model on both.")
         return [Suggestion(item) for item in items]
     found, labels, table = _read_pool(pool, labeled, columns)
     rows = [Item(name, items[0].key, items[0].kind, "", {}) for name in label_keys(next(iter(table.values())))]
@@ -154,7 +153,7 @@ def read_suggestions(
 def _read_pool(
     pool: str, labeled: Sequence[str], columns: Columns
 ) -> tuple[Inputs, dict[int, str], dict[str, AnyArray]]:
-    """The pool, the labels of its rows, and what its rows are called."""
+    """The pool, the labels of its rows, and a column with their ids or row numbers."""
     found = read_inputs(pool, labeled, {}, columns)
     labels = read_labels(found.pool, labeled, columns)
     note_similar_classes(labels.values())
@@ -164,7 +163,7 @@ def _read_pool(
 
 def read_picker(
     pool: str,
-    shown: Showing,
+    display: DisplayOptions,
     labeled: Sequence[str],
     columns: Columns,
     options: Mapping[str, Any],
@@ -172,10 +171,10 @@ def read_picker(
     *,
     guesses: bool,
 ) -> PoolPicker:
-    """The pool as `watch` picks from it."""
+    """The picker of ``watch``."""
     found, labels, table = _read_pool(pool, labeled, columns)
     table |= read_carried(pool, None, found.pool, columns)
-    items = items_of(pool, table, shown.column, shown.address(), to_look_at=True)
+    items = items_of(pool, table, display.column, display.address(), to_look_at=True)
     return PoolPicker(
         found.pool.features,
         items,
@@ -192,56 +191,63 @@ def push_picks(
     title: str,
     picks: Sequence[Suggestion],
     classes: Sequence[str],
-    shown: Showing,
+    display: DisplayOptions,
     *,
     jump_ahead: bool,
     quiet: bool,
 ) -> None:
-    """Find or make the project, and send what it has not."""
+    """Find or create the project, and send the picks that it does not have yet."""
     project = find_project(server, title, classes=classes, kind=picks[0].item.kind)
     _note_sampling(project, jump_ahead, quiet)
-    shown.permit(project)
+    display.allow_in(project)
     pushed = push(project, picks, jump_ahead=jump_ahead)
-    copies = f", {pushed.removed} copies taken away" if pushed.removed else ""
+    copies = f", {pushed.removed} duplicates removed" if pushed.removed else ""
     say(
-        f"{pushed.added} items sent to {project.title!r} ({server.url}/projects/{project.id}), {pushed.there} were "
+        f"{pushed.added} items sent to {project.title!r} ({server.url}/projects/{project.id}), {pushed.there} already "
         f"there{copies}.",
         quiet=quiet,
     )
 
 
-def pull_labels(server: Server, title: str, keeper: Keeper, *, quiet: bool) -> None:
+def pull_labels(server: Server, title: str, files: LabelFiles, *, quiet: bool) -> None:
     """Write the labels of a project."""
     found = pull(find_project(server, title))
-    keeper.keep(found)
-    keeper.tell(found, quiet=quiet)
+    files.write(found)
+    files.print_counts(found, quiet=quiet)
 
 
 def watch_project(
-    server: Server, title: str, picker: PoolPicker, plan: WatchPlan, keeper: Keeper, shown: Showing, *, quiet: bool
+    server: Server,
+    title: str,
+    picker: PoolPicker,
+    plan: WatchPlan,
+    files: LabelFiles,
+    display: DisplayOptions,
+    *,
+    quiet: bool,
 ) -> None:
-    """Go round until Ctrl-C, or until there is nothing left to do."""
+    """Repeat rounds until Ctrl-C, or until there is nothing left to do."""
 
     def tell(text: str) -> None:
         say(text, quiet=quiet)
 
     def begin() -> StudioProject:
-        found = find_project(server, title, classes=keeper.classes, kind=picker.items[0].kind)
+        found = find_project(server, title, classes=files.classes, kind=picker.items[0].kind)
         _note_sampling(found, plan.jump_ahead, quiet)
-        shown.permit(found)
+        display.allow_in(found)
         return found
 
     def keep(found: Gathered) -> None:
-        keeper.keep(found)
-        keeper.tell(found, quiet=quiet)
+        files.write(found)
+        files.print_counts(found, quiet=quiet)
 
-    with file_lock(keeper.output), suppress(KeyboardInterrupt):
+    with file_lock(files.output), suppress(KeyboardInterrupt):
         project = wait_for_server(begin, plan, tell)
         say(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
         watch(project, picker, plan, keep=keep, tell=tell)
         say("done.", quiet=quiet)
         return
-    say("stopped; the same command goes on.", quiet=quiet)
+    say("stopped; run the same command again to continue.", quiet=quiet)
 
 
 def _note_sampling(project: StudioProject, jump_ahead: bool, quiet: bool) -> None:

@@ -166,7 +166,7 @@ class Server:
         self._opener = urllib.request.build_opener(*handlers)
 
     @property
-    def is_overheard(self) -> bool:
+    def is_unencrypted(self) -> bool:
         """Whether the token leaves this machine without encryption."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in HERE
