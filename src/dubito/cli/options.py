@@ -14,7 +14,7 @@ Pool = Annotated[
     typer.Argument(
         metavar="POOL",
         show_default=False,
-        help="Features, a row for each item: .npy, .npz, .safetensors, .pt, .h5, Parquet, Feather, CSV, .xlsx, "
+        help="Features, one row per item: .npy, .npz, .safetensors, .pt, .h5, Parquet, Feather, CSV, .xlsx, "
         "JSON or a folder of shards. "
         "file.npz::key names an array.",
     ),
@@ -26,13 +26,15 @@ Labeled = Annotated[
         "--labelled",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="What is labeled already: a table with an id or index column (rows whose label is empty do not count), "
+        help="The labeled items: a table with an id or index column (rows without a label are ignored), "
         "row numbers, a mask, or features. May be repeated.",
     ),
 ]
 Probabilities = Annotated[
     str | None,
-    typer.Option("--probabilities", metavar="FILE", rich_help_panel=FILES, help="Class probabilities, a row an item."),
+    typer.Option(
+        "--probabilities", metavar="FILE", rich_help_panel=FILES, help="Class probabilities, one row per item."
+    ),
 ]
 Logits = Annotated[
     str | None,
@@ -40,7 +42,9 @@ Logits = Annotated[
 ]
 Doubt = Annotated[
     str | None,
-    typer.Option("--doubt", metavar="FILE", rich_help_panel=FILES, help="1 - largest probability, instead of them."),
+    typer.Option(
+        "--doubt", metavar="FILE", rich_help_panel=FILES, help="1 - largest probability, instead of probabilities."
+    ),
 ]
 Candidates = Annotated[
     str | None,
@@ -54,7 +58,7 @@ Head = Annotated[
         "--head",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="Weights (c, d) of a linear last layer, if not an array head in POOL.",
+        help="Weights (c, d) of a linear last layer. Default: the array head in POOL, if there is one.",
     ),
 ]
 Checked = Annotated[
@@ -63,7 +67,8 @@ Checked = Annotated[
         "--checked",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="Table with an id or index column and a column wrong: how the model did on items it was not trained on.",
+        help="Table with an id or index column and a column wrong: whether the model was wrong, for items "
+        "that it was not trained on.",
     ),
 ]
 IdColumn = Annotated[
@@ -80,7 +85,7 @@ FeatureColumns = Annotated[
         "--feature-columns",
         metavar="NAMES",
         rich_help_panel=FILES,
-        help="Columns of features, with commas between; f* stands for all that begin with f, ids and labels left out.",
+        help="Columns of features, separated by commas; f* means all that begin with f, except ids and labels.",
     ),
 ]
 InputLimit = Annotated[
@@ -89,8 +94,8 @@ InputLimit = Annotated[
         "--input-limit",
         metavar="SIZE",
         rich_help_panel=FILES,
-        help="What the files may take once unpacked, such as 20GB; if not given --memory-limit, else half of the "
-        "memory. Mapped files (.npy, .safetensors) are free.",
+        help="Memory that the unpacked files may take, such as 20GB. Default: --memory-limit if given, else half of "
+        "the memory. Memory-mapped files (.npy, .safetensors) do not count.",
     ),
 ]
 IgnoreColumns = Annotated[
@@ -99,7 +104,7 @@ IgnoreColumns = Annotated[
         "--ignore-columns",
         metavar="NAMES",
         rich_help_panel=FILES,
-        help="Columns, or arrays, to leave out altogether, with commas between; p_* stands for all that begin with p_.",
+        help="Columns or arrays to ignore, separated by commas; p_* means all that begin with p_.",
     ),
 ]
 ProbabilityColumns = Annotated[
@@ -108,7 +113,7 @@ ProbabilityColumns = Annotated[
         "--probability-columns",
         metavar="NAMES",
         rich_help_panel=FILES,
-        help="Columns of a table that hold the probability of a class each, such as p_*; in the order of their names.",
+        help="Columns of a table with one probability per class, such as p_*, in the order of their names.",
     ),
 ]
 NoLabel = Annotated[
@@ -117,7 +122,8 @@ NoLabel = Annotated[
         "--no-label",
         metavar="VALUES",
         rich_help_panel=FILES,
-        help="Labels that mean none, such as -1, beside empty, NaN, null and NA; or empty, for what is empty alone.",
+        help="Values that mean unlabeled, such as -1, in addition to empty cells, NaN, null and NA; or "
+        "empty, if only empty cells mean unlabeled.",
     ),
 ]
 Missing = Annotated[
@@ -126,8 +132,8 @@ Missing = Annotated[
         "--missing",
         metavar="HOW",
         rich_help_panel=FILES,
-        help="Where features are missing: median fills in the column's, drop leaves such rows out; others keep their "
-        "numbers. Without it they are counted and refused.",
+        help="What to do about missing features: median fills in the median of the column, drop omits the row (other "
+        "rows keep their numbers). Default: raise an error that says how many there are.",
     ),
 ]
 
@@ -150,7 +156,9 @@ def engine_names(incomplete: str) -> list[str]:
     return [name for name in ("auto", *installed_engines()) if name.startswith(incomplete)]
 
 
-Budget = Annotated[str, typer.Option("--budget", "-b", metavar="N", show_default=False, help="How many to pick.")]
+Budget = Annotated[
+    str, typer.Option("--budget", "-b", metavar="N", show_default=False, help="Number of items to pick.")
+]
 Strategy = Annotated[
     str,
     typer.Option(
@@ -159,8 +167,8 @@ Strategy = Annotated[
         metavar="NAME",
         rich_help_panel=METHOD,
         autocompletion=strategy_names,
-        help="auto takes doubt-coverage, coverage without doubt, doubt-coreset where features were trained, and says "
-        "why. Or doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
+        help="auto uses doubt-coverage, coverage without doubt, or doubt-coreset for trained features, and says which "
+        "and why. Or doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
         "largest-cluster, filter-then-cover, power, typiclust, closest-kmeans, optimal-coreset, badge, bald, batchbald "
         "or probabilistic-coreset. Options may follow it: doubt-coreset:doubt=margin, doubt-coverage:radius=2.",
     ),
@@ -172,7 +180,7 @@ Features = Annotated[
         "--features-are",
         metavar="HOW",
         rich_help_panel=METHOD,
-        help="For auto: frozen, or trained with the labels. If not given, the labeled rows answer.",
+        help="For auto: frozen, or trained with the labels. Default: decided from the labeled rows.",
     ),
 ]
 Strength = Annotated[
@@ -181,13 +189,15 @@ Strength = Annotated[
         "--strength",
         metavar="X",
         rich_help_panel=METHOD,
-        help="Doubt to this power scales distances: 1 is the paper, 0 the plain core-set. This and the next two, given "
-        "without a strategy, mean doubt-coreset.",
+        help="Power of doubt that scales distances: 1 as in the paper, 0 for the plain core-set. Without --strategy, "
+        "this option, --beam-width and --scaling select doubt-coreset.",
     ),
 ]
 BeamWidth = Annotated[
     str | None,
-    typer.Option("--beam-width", metavar="N", rich_help_panel=METHOD, help="Configurations a beam keeps, 1 by itself."),
+    typer.Option(
+        "--beam-width", metavar="N", rich_help_panel=METHOD, help="Configurations that the beam keeps. Default: 1."
+    ),
 ]
 Scaling = Annotated[
     str | None,
@@ -195,11 +205,11 @@ Scaling = Annotated[
         "--scaling",
         metavar="NAME",
         rich_help_panel=METHOD,
-        help="Whose doubt scales: respective (as it is by itself), acquired.",
+        help="Whose doubt scales a distance: respective (the default) or acquired.",
     ),
 ]
 Metric = Annotated[
-    str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (the chord).")
+    str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (chord distance).")
 ]
 Standardize = Annotated[
     str,
@@ -209,7 +219,7 @@ Standardize = Annotated[
         metavar="WHEN",
         rich_help_panel=METHOD,
         help="Give every feature mean 0 and standard deviation 1 over the pool: yes, no, or auto, which does so for "
-        "columns of a table and never for a single array or a column of lists. Alone it says yes.",
+        "columns of a table and never for a single array or a column of lists. Without a value: yes.",
     ),
 ]
 Engine = Annotated[
@@ -219,7 +229,7 @@ Engine = Annotated[
         metavar="NAME",
         rich_help_panel=METHOD,
         autocompletion=engine_names,
-        help="auto, or one that dubito doctor lists.",
+        help="auto, or an engine that dubito doctor lists.",
     ),
 ]
 Address = Annotated[
@@ -228,7 +238,7 @@ Address = Annotated[
         "--address",
         metavar="ADDRESS",
         rich_help_panel=METHOD,
-        help="The Ray cluster for --engine cluster, such as 10.0.0.1:6379; this machine's without it.",
+        help="The Ray cluster for --engine cluster, such as 10.0.0.1:6379. Default: one on this machine.",
     ),
 ]
 Journal = Annotated[
@@ -237,7 +247,7 @@ Journal = Annotated[
         "--journal",
         metavar="FILE",
         rich_help_panel=METHOD,
-        help="For --engine cluster: write picks there as they are made; named again, a run goes on behind them.",
+        help="For --engine cluster: record picks in this file as they are made. An interrupted run continues from it.",
     ),
 ]
 Workers = Annotated[
@@ -246,7 +256,7 @@ Workers = Annotated[
         "--workers",
         metavar="KIND",
         rich_help_panel=METHOD,
-        help="For --engine cluster: cpu, cuda, or auto, which takes GPUs where there are any.",
+        help="For --engine cluster: cpu, cuda, or auto, which uses GPUs if there are any.",
     ),
 ]
 WorkersPerGpu = Annotated[
@@ -255,14 +265,16 @@ WorkersPerGpu = Annotated[
         "--workers-per-gpu",
         metavar="N",
         rich_help_panel=METHOD,
-        help="For --engine cluster: how many workers share a GPU, 1 by itself.",
+        help="For --engine cluster: how many workers share a GPU. Default: 1.",
     ),
 ]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option("--memory-limit", metavar="SIZE", rich_help_panel=METHOD, help="Beyond the inputs, such as 2GB."),
+    typer.Option(
+        "--memory-limit", metavar="SIZE", rich_help_panel=METHOD, help="Memory in addition to the inputs, such as 2GB."
+    ),
 ]
-Seed = Annotated[str, typer.Option("--seed", metavar="N", rich_help_panel=METHOD, help="For what is drawn at random.")]
+Seed = Annotated[str, typer.Option("--seed", metavar="N", rich_help_panel=METHOD, help="Random seed.")]
 
 # Output.
 
@@ -278,7 +290,7 @@ Format = Annotated[
         "--format",
         metavar="NAME",
         rich_help_panel=OUTPUT,
-        help="csv, json, jsonl, parquet or npy. Without it the file's suffix tells; stdout gets csv.",
+        help="csv, json, jsonl, parquet or npy. Default: by the file's suffix; csv for stdout.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", rich_help_panel=OUTPUT, help="The result as JSON.")]
@@ -288,7 +300,7 @@ Append = Annotated[
         "--append",
         metavar="",
         rich_help_panel=OUTPUT,
-        help="Add to FILE; the picks it holds count as labeled from now on.",
+        help="Append to FILE; the picks already in it count as labeled.",
     ),
 ]
 SafeCsv = Annotated[
@@ -297,18 +309,18 @@ SafeCsv = Annotated[
         "--safe-csv/--no-safe-csv",
         metavar="",
         rich_help_panel=OUTPUT,
-        help="An apostrophe before text that begins like a formula, taken off when read; in CSV files unless refused.",
+        help="Write an apostrophe before text that begins like a formula (removed when dubito reads it). Default: in "
+        "CSV files only.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", metavar="", rich_help_panel=OUTPUT, help="Replace what exists.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", rich_help_panel=OUTPUT, help="Replace existing files.")]
 Keep = Annotated[
     str | None,
     typer.Option(
         "--keep",
         metavar="NAMES",
         rich_help_panel=OUTPUT,
-        help="Columns of POOL that go along with the picks, with commas between; every column of text if not given. "
-        "none for none.",
+        help="Columns of POOL to add to the picks, separated by commas, or none. Default: every column of text.",
     ),
 ]
 Sheet = Annotated[
@@ -317,7 +329,7 @@ Sheet = Annotated[
         "--sheet",
         metavar="FILE",
         rich_help_panel=OUTPUT,
-        help="A page of the picks to label from, too: pictures that a column names, or texts, in order. Ends in .html.",
+        help="Also write a page of the picks to label from, an .html file: their pictures or texts, in order.",
     ),
 ]
 Pictures = Annotated[
@@ -326,13 +338,14 @@ Pictures = Annotated[
         "--pictures",
         metavar="FOLDER",
         rich_help_panel=OUTPUT,
-        help="Where the pictures of --sheet are, if not beside POOL; their names are in a column, or are the ids.",
+        help="Folder of the pictures of --sheet. Default: the folder of POOL. A column, or the ids, must name the "
+        "files.",
     ),
 ]
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", metavar="", rich_help_panel=OUTPUT, help="Check everything, tell the sizes, pick nothing."
+        "--dry-run", metavar="", rich_help_panel=OUTPUT, help="Check everything, print the sizes, pick nothing."
     ),
 ]
 Quiet = Annotated[
@@ -340,7 +353,7 @@ Quiet = Annotated[
 ]
 Plot = Annotated[
     str | None,
-    typer.Option("--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Draw it, too: a .png or a .svg."),
+    typer.Option("--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Also plot the result, as a .png or .svg."),
 ]
 
 # Costs, quotas, temperature and model.
@@ -351,7 +364,7 @@ Costs = Annotated[
         "--costs",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="What labeling each item costs, above 0: a file, or a column of POOL. It divides an item's priority.",
+        help="The cost of labeling each item, above 0: a file, or a column of POOL. Priorities are divided by it.",
     ),
 ]
 Classes = Annotated[
@@ -360,13 +373,13 @@ Classes = Annotated[
         "--classes",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="What --quota goes by, if not the likeliest class: a file, or a column of POOL.",
+        help="The classes for --quota: a file, or a column of POOL. Default: the most probable class.",
     ),
 ]
 Spend = Annotated[
     str | None,
     typer.Option(
-        "--spend", metavar="X", rich_help_panel=METHOD, help="Stop before the picks cost more than this together."
+        "--spend", metavar="X", rich_help_panel=METHOD, help="Stop before the total cost of the picks exceeds this."
     ),
 ]
 Quota = Annotated[
@@ -376,8 +389,8 @@ Quota = Annotated[
         "--quotas",
         metavar="[CLASS=]N",
         rich_help_panel=METHOD,
-        help="At most so many picks of each predicted class, or of that one: 20, 3=5, cat=5. Classes count from 0, or "
-        "go by --classes. May be repeated.",
+        help="Maximum number of picks of each predicted class, or of one class: 20, 3=5, cat=5. Classes are numbered "
+        "from 0, or named by --classes. May be repeated.",
     ),
 ]
 Temperature = Annotated[
@@ -386,8 +399,8 @@ Temperature = Annotated[
         "--temperature",
         metavar="X",
         rich_help_panel=METHOD,
-        help="Divide logits by this: above 1 the model counts as less sure. fit finds it on the labeled rows, which "
-        "should be none that it was trained on.",
+        help="Divide logits by this: above 1, the model is taken as less certain. fit estimates it on the labeled "
+        "rows, which should not be rows that the model was trained on.",
     ),
 ]
 Model = Annotated[
@@ -396,8 +409,8 @@ Model = Annotated[
         "--model",
         metavar="NAME",
         rich_help_panel=METHOD,
-        help="What is fitted where there are labels and nobody says what a model makes of POOL: linear, forest, a "
-        "scikit-learn estimator by its import path, or none.",
+        help="The model to fit if there are labels but no probabilities, logits or doubt: linear, forest, the import "
+        "path of a scikit-learn estimator, or none.",
     ),
 ]
 
