@@ -133,8 +133,8 @@ def test_rows_may_miss_one_by_what_their_type_loses(dtype: str, miss: float) -> 
         ([[0.33, 0.33, 0.33], [0.19, 0.76, 0.06]], "these look rounded, so divide each row by its sum"),
         ([[18.54, 75.79, 5.67], [79.92, 20.05, 0.02]], "these look like percent, so divide each row by its sum"),
         ([[33, 33, 33], [20, 20, 60]], "these look like percent, so divide each row by its sum"),
-        ([[0.33, 0.33, 0.33], [0.5, 0.2, 0.1]], "raw scores go in as logits"),
-        ([[2.0, 3.0, 5.0], [20.0, 20.0, 60.0]], "raw scores go in as logits"),
+        ([[0.33, 0.33, 0.33], [0.5, 0.2, 0.1]], "pass raw scores as logits"),
+        ([[2.0, 3.0, 5.0], [20.0, 20.0, 60.0]], "pass raw scores as logits"),
     ],
 )
 def test_rows_that_miss_one_are_reported_what_they_look_like(rows: list[list[float]], hint: str) -> None:
@@ -164,7 +164,7 @@ BAD_SAMPLES[1, 2] = [0.5, 0.7]
         ({"doubt": [0.5, 1.5]}, InvalidData, r"doubt holds 1.5 at row 1; pass numbers from 0 to 1"),
         ({"doubt": [-0.5, 0.5]}, InvalidData, r"doubt holds -0.5 at row 0"),
         ({"doubt": [0.5, np.nan]}, InvalidData, r"doubt holds nan at row 1"),
-        ({"doubt": [0.5]}, InvalidArgument, r"doubt has shape \(1,\); pass one number a pool row, shape \(2,\)"),
+        ({"doubt": [0.5]}, InvalidArgument, r"doubt has shape \(1,\); pass one number per pool row, shape \(2,\)"),
         ({"doubt": ["a", "b"]}, InvalidData, r"doubt holds text where numbers belong"),
         ({"doubt": [0, 1], "logits": [[0, 1]]}, InvalidArgument, r"logits and doubt are two sources .*only one"),
     ],

@@ -30,7 +30,7 @@ def picked(**arguments: Any) -> list[int]:
         ([1, 1, 1, np.inf, 1, 1], "costs holds inf at row 3"),
         ([1, 1, 1, 1e-12, 1, 1], "costs holds 1e-12 at row 3; pass costs in another unit."),
         ([1, 1, 1, 1e12, 1, 1], "costs holds 1e.12 at row 3; pass costs in another unit."),
-        ([1, 1, 1], r"costs has shape \(3,\); pass one number a pool row, shape \(6,\)."),
+        ([1, 1, 1], r"costs has shape \(3,\); pass one number per pool row, shape \(6,\)."),
         (np.ones((6, 2)), r"costs has shape \(6, 2\)"),
         (["1", "2", "3", "4", "5", "6"], "costs holds text where numbers belong"),
     ],

@@ -30,7 +30,7 @@ def test_logits_that_are_probabilities_are_refused(run: Program, scale: int, wha
     write("p.csv", n=n, maybe=maybe, yes=yes)
     ran = run(*SELECT, "--logits", "p.csv", "-q")
     assert ran.code == 3
-    assert f"logits (p.csv) are {what}: no number is below 0, and every row sums to {scale} (" in ran.complaint
+    assert f"logits (p.csv) are {what}: all numbers are >= 0, and every row sums to {scale} (" in ran.complaint
     assert ran.complaint.endswith(f"pass them as --probabilities{hint}.")
 
 
@@ -41,7 +41,7 @@ def test_a_column_of_probabilities_that_is_no_class_is_named(run: Program, stray
     ran = run(*SELECT, "--probabilities", "p.csv")
     assert ran.code == 3
     problem = "probabilities (p.csv) sum to 1 in every row without column 'extra', and not with it"
-    assert f"{problem}; pass --ignore-columns extra, or take it out of the file." in ran.complaint
+    assert f"{problem}; pass --ignore-columns extra, or remove that column from the file." in ran.complaint
     ran = run(*SELECT, "--probabilities", "p.csv", "--ignore-columns", "extra")
     assert "probabilities of 3 classes: n, maybe, yes" in ran.err
     assert ran.code == 0
@@ -57,7 +57,7 @@ def test_a_stray_column_of_the_pools_own_probabilities_is_named(run: Program) ->
 def test_scores_that_no_column_hint_are_still_told_to_be_logits(run: Program) -> None:
     write("p.csv", n=RNG.random(N), maybe=RNG.random(N), yes=RNG.random(N))
     ran = run(*SELECT, "--probabilities", "p.csv", "-q")
-    assert "raw scores go in as --logits" in ran.complaint
+    assert "pass raw scores as --logits" in ran.complaint
 
 
 @pytest.mark.parametrize("value", ["k.A.", "84.56%", '"462.709,55"', "1 234", "-", "?"])

@@ -160,4 +160,7 @@ def test_ctrl_c_says_how_to_go_on(photos: Path, wait_until: Callable[[Callable[[
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate()
     assert running.returncode == 130, said
-    assert said.splitlines()[-1] == "dubito: error: interrupted; the same command goes on, from pool.parquet.parts."
+    assert (
+        said.splitlines()[-1]
+        == "dubito: error: interrupted; run the same command again to continue from pool.parquet.parts."
+    )

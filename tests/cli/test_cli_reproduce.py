@@ -131,7 +131,10 @@ def test_networks_are_trained_in_the_folder_of_runs_and_a_second_call_only_reads
 
 
 def test_ctrl_c_in_a_training_says_that_the_same_command_goes_on() -> None:
-    with pytest.raises(Stopped, match="The same command goes on"), training("measuring", NetworkStudy(), quiet=True):
+    with (
+        pytest.raises(Stopped, match="Run the same command again to continue"),
+        training("measuring", NetworkStudy(), quiet=True),
+    ):
         raise KeyboardInterrupt
 
 

@@ -143,7 +143,7 @@ def test_nothing_to_embed_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match="holds no pictures"):
         embed(tmp_path)
     (tmp_path / "texts.csv").write_text("text\na\n")
-    with pytest.raises(MissingFile, match=r"name a table in it, such as .*texts\.csv"):
+    with pytest.raises(MissingFile, match=r"pass a table in it, such as .*texts\.csv"):
         embed(tmp_path)
     (tmp_path / "a.png").write_bytes(b"")
     with pytest.raises(InvalidData, match=r"none of the 1 pictures .* can be embedded: a\.png is empty"):

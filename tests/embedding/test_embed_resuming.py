@@ -114,13 +114,13 @@ def test_other_settings_or_another_source_are_refused_by_name(make_digits: MakeD
     with pytest.raises(InvalidArgument, match="made with options none, and now it is size=4"):
         embed(folder, out=out, shard=8, options={"size": 4})
     Image.new("L", (8, 8)).save(folder / "new.png")
-    with pytest.raises(InvalidArgument, match=r"another state of the source.*force=True to begin .* again"):
+    with pytest.raises(InvalidArgument, match=r"an earlier state of the source.*force=True to start .* over"):
         embed(folder, out=out, shard=8)
     assert len(embed(folder, out=out, shard=8, force=True)) == 41
     with pytest.raises(OutputExists, match="made with shard 8, and now it is 9"):
         embed(folder, out=out, shard=9)
     (folder / "new.png").unlink()
-    with pytest.raises(OutputExists, match="another state of the source"):
+    with pytest.raises(OutputExists, match="an earlier state of the source"):
         embed(folder, out=out, shard=8)
 
 

@@ -26,7 +26,7 @@ def features(folder: Path, n_rows: int = 60) -> Any:
 
 def job(items: IntArray, **given: Any) -> Job:
     usual = {"round": 1, "closed": NONE, "only": None, "budget": 10, "audit": 0.0, "strategy": "auto"}
-    usual |= {"audited": NONE, "foreseen": None}
+    usual |= {"audited": NONE, "last_batch": None}
     return Job(items=items, labels=[truth(row) for row in items.tolist()], **{**usual, **given})
 
 
@@ -37,7 +37,7 @@ def test_a_first_round_covers_and_a_later_one_has_a_model(tmp_path: Path) -> Non
     assert set(arrays["why"].tolist()) == {"first"}
     assert (facts["labels"], facts["n_tested"], facts["stop"]) == (0, None, False)
     assert arrays["covered"][0] == facts["covered"] == 0.0
-    arrays, facts = runner.run(job(np.arange(12), round=2, foreseen=Share(3, 4), audited=np.arange(4)))
+    arrays, facts = runner.run(job(np.arange(12), round=2, last_batch=Share(3, 4), audited=np.arange(4)))
     assert not set(arrays["picks"].tolist()) & set(range(12))
     assert arrays["probabilities"].shape == (60, 2)
     assert (facts["n_right"], facts["n_tested"], facts["audited"]) == (12, 12, 4)
@@ -91,7 +91,7 @@ def test_the_worker_answers_jobs_by_files_of_the_project(tmp_path: Path) -> None
     runner = worker._make_runner(project)
     asked = {"task": "round", "round": 3, "items": [5, 2, 9, 4], "labels": [truth(row) for row in (5, 2, 9, 4)]}
     asked |= {"closed": [], "only": None, "budget": 5, "audit": 0.0, "strategy": "auto", "audited": [], "own": True}
-    facts = worker._run_job(project, runner, {**asked, "foreseen": [1, 2]})
+    facts = worker._run_job(project, runner, {**asked, "last_batch": [1, 2]})
     assert json.loads(json.dumps(facts))["own"] is True
     assert (Path(project.folder) / model_file(3)).exists()
     assert worker._run_job(project, runner, {"task": "layout"}) == {"task": "layout"}

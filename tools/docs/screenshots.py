@@ -63,7 +63,7 @@ def mark_odd(page: Page) -> None:
 
 
 def wait_for_round(page: Page) -> None:
-    """Until the model has learnt from what is labeled: nobody else labels as fast as a script."""
+    """Until the model has learned from what is labeled: nobody else labels as fast as a script."""
     asked = "async () => { const p = await (await fetch('/api/project')).json(); return p.labeled - p.model.labels }"
     while page.evaluate(asked) > ROUND // 2:
         page.wait_for_timeout(500)

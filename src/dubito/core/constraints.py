@@ -32,7 +32,7 @@ def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> Float
     if array.shape == (n_pool, 1):
         array = array[:, 0]  # A frame of one column.
     if array.shape != (n_pool,):
-        hint = f"pass one number a pool row, shape ({n_pool},)."
+        hint = f"pass one number per pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument="costs", hint=hint)
     check_finite("costs", array)
     numbers = array.astype(np.float64)

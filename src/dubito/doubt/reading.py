@@ -77,7 +77,7 @@ def _divided(logits: Matrix, temperature: float) -> Matrix:
         return logits
     if isinstance(logits, OnDevice):
         wide = logits.tensor.double()
-        return OnDevice(wide / wide.new_full((1,), temperature))  # By a number torch would multiply with its inverse.
+        return OnDevice(wide / wide.new_full((1,), temperature))  # For a scalar, torch would multiply by the inverse.
     return np.asarray(logits[:], dtype=np.float64) / temperature
 
 
@@ -91,9 +91,9 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
     """(n,) numbers in [0, 1] as float64."""
     array = as_array("doubt", doubt)
     if array.shape == (n_pool, 1):
-        array = array[:, 0]  # A frame of one column.
+        array = array[:, 0]  # A data frame with one column.
     if array.shape != (n_pool,):
-        hint = f"pass one number a pool row, shape ({n_pool},)."
+        hint = f"pass one number per pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument="doubt", hint=hint)
     check_finite("doubt", array)
     if len(array) and (array.min() < 0 or array.max() > 1):
@@ -109,13 +109,13 @@ def check_logits(logits: object, n_pool: int) -> Matrix:
     if isinstance(matrix, OnDevice) and n_pool and float(matrix.tensor.min()) < 0.0:
         return matrix
     array: AnyArray = matrix[:]
-    is_share = len(array) > 1 and array.min() >= 0  # A single row may be so by chance.
+    is_share = len(array) > 1 and array.min() >= 0  # A single row may look like this by chance.
     whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
     if whole is not None:
         first = ", ".join(f"{number:g}" for number in array[0, :MOST_SHOWN].tolist())
         what, hint = ("probabilities", "") if whole == 1.0 else ("percent", ", divided by 100")
         raise InvalidData(
-            f"are {what}: no number is below 0, and every row sums to {whole:g} ({first} at {at_row(0)})",
+            f"are {what}: all numbers are >= 0, and every row sums to {whole:g} ({first} at {at_row(0)})",
             argument="logits",
             hint=f"pass them as {keyword('probabilities')}{hint}.",
         )
@@ -144,7 +144,7 @@ def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[st
         if sum_to_one(matrix.tensor, min(tolerance, ROUNDED)):
             return matrix
     array: AnyArray = matrix[:]
-    refuse_stray(array, columns)
+    check_columns_are_classes(array, columns)
     if array.min() < 0:
         at = tuple(int(i) for i in np.argwhere(array < 0)[0])
         problem = f"holds {array[at]:g} at {at_row(at[0])}"
@@ -153,30 +153,30 @@ def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[st
     wrong = ~(np.abs(sums - 1.0) <= tolerance)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        hint = _hint_of_sums(sums[wrong], array.shape[-1])
+        hint = _hint_for_sums(sums[wrong], array.shape[-1])
         raise InvalidData(f"sum to {sums[at]:g} at {at_row(at[0])}", argument="probabilities", hint=hint)
     return array
 
 
-def refuse_stray(probabilities: AnyArray, columns: Sequence[str] = ()) -> None:
-    """Raise if rows sum to 1 only without one column, such as a year or the sum of the others.
+def check_columns_are_classes(probabilities: AnyArray, columns: Sequence[str] = ()) -> None:
+    """Raise if one column is not a class, such as a year or the sum of the others: without it, rows sum to 1.
 
     ``columns`` are the names of the columns, if known. Only the first rows without NaN are inspected.
     """
-    stray = _stray(probabilities)
-    if stray is None:
+    extra = _extra_column(probabilities)
+    if extra is None:
         return
-    name = columns[stray] if len(columns) == probabilities.shape[-1] else None
+    name = columns[extra] if len(columns) == probabilities.shape[-1] else None
     option = "" if name is None else f"pass --ignore-columns {name}, or "
     raise InvalidData(
-        f"sum to 1 in every row without column {stray if name is None else repr(name)}, and not with it",
+        f"sum to 1 in every row without column {extra if name is None else repr(name)}, and not with it",
         argument="probabilities",
-        hint=by_interface("leave it out.", command=f"{option}take it out of the file."),
+        hint=by_interface("leave that column out.", command=f"{option}remove that column from the file."),
     )
 
 
-def _stray(array: AnyArray) -> int | None:
-    """The column of (n, c) without which rows sum to 1; None if there is none, or if all columns sum to 1."""
+def _extra_column(array: AnyArray) -> int | None:
+    """The column of (n, c) that must be left out for rows to sum to 1; None if there is none, or if rows already do."""
     if array.ndim != 2 or array.shape[1] < 3:
         return None
     known = array[:JUDGED].astype(np.float64)
@@ -184,24 +184,22 @@ def _stray(array: AnyArray) -> int | None:
     sums, rounded = known.sum(axis=1), _rounded(array.shape[1])
     if not len(known) or (np.abs(sums - 1.0) <= rounded).all():
         return None
-    strays = np.flatnonzero((np.abs(sums[:, None] - known - 1.0) <= rounded).all(axis=0)).tolist()
-    return next((stray for stray in strays if _are_shares(np.delete(known, stray, axis=1))), None)
+    extras = np.flatnonzero((np.abs(sums[:, None] - known - 1.0) <= rounded).all(axis=0)).tolist()
+    return next((extra for extra in extras if _is_in_unit_interval(np.delete(known, extra, axis=1))), None)
 
 
-def _are_shares(array: AnyArray) -> bool:
+def _is_in_unit_interval(array: AnyArray) -> bool:
     return bool(array.min() >= 0 and array.max() <= 1)
 
 
-def _hint_of_sums(sums: FloatArray, n_classes: int) -> str:
+def _hint_for_sums(sums: FloatArray, n_classes: int) -> str:
     """The hint for rows with these sums, which may be rounded or in percent."""
     rounded = _rounded(n_classes)
     if (np.abs(sums - 1.0) <= rounded).all():
         return "pass rows that sum to 1: these look rounded, so divide each row by its sum."
     if (np.abs(sums / 100.0 - 1.0) <= rounded).all():
-        return (
-            "pass rows that sum to 1: these look like percent, so divide each row by its sum (100, but for rounding)."
-        )
-    return f"pass rows that sum to 1 (raw scores go in as {named('logits')})."
+        return "pass rows that sum to 1: these look like percent, so divide each row by its sum (100 up to rounding)."
+    return f"pass rows that sum to 1 (pass raw scores as {named('logits')})."
 
 
 def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tuple[int, ...]) -> Matrix:
@@ -251,7 +249,7 @@ def find_temperature(
     rows = labeled_in_order(labeled, checked, n_pool, names)
     values = None if labels is None else as_names("labels", labels)
     if values is None or len(rows) == 0:
-        raise _without_classes(temperature)
+        raise _needs_labels(temperature)
     if values.shape not in ((n_pool,), (len(rows),)):
         hint = f"pass one for each of the {len(rows)} labeled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
@@ -261,13 +259,13 @@ def find_temperature(
     values = values[rows] if len(values) == n_pool else values
     is_known = np.array([key != "" for key in label_keys(values)], dtype=np.bool_)
     if not is_known.any():
-        raise _without_classes(temperature)
+        raise _needs_labels(temperature)
     fitted, n_labels = fit_temperature(array[rows[is_known]], values[is_known]), int(is_known.sum())
     note = fitted.note or f"temperature {fitted.value:.4g}, fitted on {n_labels} labeled row{'s' * (n_labels != 1)}"
     return Temperature(fitted.value, note)
 
 
-def _without_classes(temperature: object) -> InvalidArgument:
+def _needs_labels(temperature: object) -> InvalidArgument:
     hint = by_interface(
         "pass labels= and their rows as labeled=, or a number.",
         command="fill in a column label, in the pool or in a table for --labeled, or pass a number.",

@@ -13,10 +13,19 @@ from typing import Any, NamedTuple
 
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import advice, make_embedder
-from dubito.embedding.opening import open_supply
+from dubito.embedding.opening import open_items
 from dubito.embedding.running import embed_lots
-from dubito.embedding.source import Embedded, LeftOut, Supply
-from dubito.embedding.storing import JOURNAL, LEFT_OUT, SETTINGS, Store, differs, hint_of, is_folder, parts_of
+from dubito.embedding.source import Embedded, ItemSource, LeftOut
+from dubito.embedding.storing import (
+    JOURNAL,
+    LEFT_OUT,
+    SETTINGS,
+    Store,
+    describe_difference,
+    hint_on_difference,
+    is_folder,
+    parts_of,
+)
 from dubito.errors import FORCE, DubitoError, InvalidData, OutputExists
 from dubito.experiments.journal import Journal
 from dubito.io.durable import file_lock
@@ -25,7 +34,7 @@ from dubito.io.source import reading
 from dubito.registry import require
 from dubito.request.arrays import check_integer
 
-# Whether a pool is there already, and is the one that is asked for: then there is nothing left to do.
+# A complete pool from an earlier call with the same settings is returned as it is.
 
 
 class WholePool(NamedTuple):
@@ -33,14 +42,14 @@ class WholePool(NamedTuple):
     n_rows: int
     left_out: list[LeftOut]
     settings: object
-    """What decided its bytes."""
+    """The settings that it was made with."""
 
 
 def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> WholePool | None:
-    """The pool that is there, where it was made with these settings out of this source; None where one is to be made.
+    """The existing pool if it was made from the same source with the same settings; None if it must be made.
 
-    One of other settings is refused, and so is what is no pool at all, unless it may be replaced. What a kill left of a
-    folder of parts after the pool was whole is removed.
+    Raises `OutputExists` for other settings or for a file that is not a pool, unless ``force``. Removes the folder of
+    parts that an interrupted run may have left after the pool was complete.
     """
     if not os.path.exists(out):
         return None
@@ -55,14 +64,15 @@ def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> W
     if not force and found is None:
         raise OutputExists(f"{out} exists", hint=f"pass {FORCE} to replace it, or another output.")
     if not force:
-        raise OutputExists(differs(out, found and found.settings, settings), hint=hint_of(out))
+        problem = describe_difference(out, found and found.settings, settings)
+        raise OutputExists(problem, hint=hint_on_difference(out))
     if found is None and os.path.isdir(out):
         raise OutputExists(f"{out} is a folder that dubito did not embed", hint="choose another output.")
     return None
 
 
 def _file(out: str) -> WholePool | None:
-    """A pool file of dubito's, or None."""
+    """The pool in a file that dubito wrote, or None."""
     parquet = require("pyarrow.parquet", extra="files")
     try:
         with reading(out), parquet.ParquetFile(out) as file:
@@ -76,7 +86,7 @@ def _file(out: str) -> WholePool | None:
 
 
 def _folder(out: str) -> WholePool | None:
-    """A folder of shards, by its journal and its first shard, or None."""
+    """The pool in a folder of shards that dubito wrote, or None. Reads the journal and the first shard."""
     journal = Journal(Path(out) / JOURNAL)
     records = journal.read() if journal.path.exists() else []
     shards = sorted(name for name in os.listdir(out) if name.startswith("part-") and name.endswith(".parquet"))
@@ -90,15 +100,15 @@ def _folder(out: str) -> WholePool | None:
 
 
 SHARD = 1024
-"""Items between two saves."""
+"""Number of items in a shard."""
 
 EmbedProgress = Callable[[int, int, None, float], None]
-"""Called with done, total, None and seconds, as `dubito.select` calls its own."""
+"""Called with the items done, their total, None and seconds, like the progress callback of `dubito.select`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    supply: Supply
+    source: ItemSource
     maker: Embedder | LearningEmbedder
     batch: int | None
     shard: int
@@ -109,7 +119,7 @@ class Task:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What decides the bytes of the pool, and must be the same for going on."""
+        """The settings that decide the bytes of the pool; a run can only be resumed with the same ones."""
         described = {
             "embedder": self.maker.name,
             "version of the embedder": self.maker.version,
@@ -120,7 +130,7 @@ class Task:
             "batch": self.batch or "its own",
             "numbers": "float16" if self.half else "float32",
         }
-        return {**described, **sizes, **self.supply.columns, "source": self.supply.fingerprint}
+        return {**described, **sizes, **self.source.columns, "source": self.source.fingerprint}
 
     @property
     def fingerprint(self) -> str:
@@ -147,44 +157,44 @@ def embed(
 ) -> Embedded:
     r"""Turn a folder of pictures, or a table of texts or pictures, into a pool that `select` can pick from.
 
-    Broken, empty and huge items are left out and listed. With ``out`` the pool is written shard by shard: a call that
-    was killed goes on where it was when it is made again, and the file is the same. Nothing is ever unpickled.
+    Damaged, empty and huge items are left out and listed. With ``out``, the pool is written shard by shard: an
+    interrupted call can be repeated and continues where it was, with the same file as result. Nothing is unpickled.
 
     Parameters
     ----------
     source : str or path
-        A folder of pictures, those of inner folders too; a table (CSV, TSV, JSON lines, Parquet and more) of texts, of
+        A folder of pictures, including subfolders; a table (CSV, TSV, JSON lines, Parquet and more) of texts, of
         paths of pictures or of their bytes; or a data set that Hugging Face's ``save_to_disk`` wrote.
     embedder : str
-        ``pixels`` for pictures, ``words`` for texts, which ``auto`` takes; ``onnx:FILE``, ``timm:NAME``, ``clip:NAME``,
-        ``sentence:NAME``, ``torch:module.function``, or one that another package offers.
+        ``auto`` (``pixels`` for pictures, ``words`` for texts), ``onnx:FILE``, ``timm:NAME``, ``clip:NAME``,
+        ``sentence:NAME``, ``torch:module.function``, or an embedder of another package.
     out : str or path, optional
-        Where the pool goes: a file that ends in ``.parquet``, or a folder of shards; without it, into memory.
+        Where to write the pool: a file that ends in ``.parquet``, or a folder of shards. Default: in memory.
     text, image : str, optional
-        The column of a table that is embedded, where its name and its content do not report.
+        The column of a table to embed, if it cannot be recognized by its name or content.
     id_column : str, optional
-        The column that names the rows, if not ``id`` or ``ids``; rows without a name go by their numbers.
+        The column of ids, if not ``id`` or ``ids``. Rows without an id are named by their row number.
     labels : bool
-        Whether folders that hold all pictures, one folder a class, become a column ``label``.
+        Whether to add a column ``label`` if all pictures are in folders named by class.
     options : mapping, optional
         Options of the embedder, such as ``{"size": 224}``.
     half : bool
-        Keep float16 instead of float32: half the room, three digits.
+        Store float16 instead of float32: half the size, about three digits.
     batch : int, optional
-        Items at a time, if not as many as the embedder takes.
+        Items per batch. Default: as the embedder chooses.
     shard : int
-        Items between two saves.
+        Items per shard; each shard is saved when it is complete.
     processes : int, optional
-        Processes that decode pictures ahead of the model; as many as there are cores if not given.
+        Processes that decode pictures ahead of the model. Default: one per core.
     force : bool
-        Replace a pool that exists, or was begun, with other settings.
+        Replace an existing pool, or an unfinished one, with other settings.
     progress : callable, optional
-        Called with the progress: done, total, None, seconds.
+        Called with the items done, their total, None and seconds.
 
     Returns
     -------
     Embedded
-        With ``ids``, ``embedding`` and ``columns``, what was ``left_out``, and the ``path`` of the file.
+        With ``ids``, ``embedding``, ``columns``, the items ``left_out``, and the ``path`` of the file.
 
     Examples
     --------
@@ -199,21 +209,21 @@ def embed(
     """
     require("pyarrow", extra="files")
     begun = time.monotonic()
-    supply = open_supply(os.fspath(source), text=text, image=image, id_column=id_column, labels=labels)
-    made = make_embedder(embedder, supply.takes, options or {})
-    notes = (*supply.notes, *([advice(supply.takes)] if embedder == "auto" else []))
+    opened = open_items(os.fspath(source), text=text, image=image, id_column=id_column, labels=labels)
+    made = make_embedder(embedder, opened.takes, options or {})
+    notes = (*opened.notes, *([advice(opened.takes)] if embedder == "auto" else []))
     size = None if batch is None else check_integer("batch", batch, least=1)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     n_processes = cores if processes is None else check_integer("processes", processes, least=1)
     given = ", ".join(f"{name}={value}" for name, value in sorted((options or {}).items())) or "none"
-    task = Task(supply, made, size, check_integer("shard", shard, least=1), n_processes, half, given, notes)
+    task = Task(opened, made, size, check_integer("shard", shard, least=1), n_processes, half, given, notes)
     report = _Reporter(task, progress, begun)
     return _in_memory(task, report) if out is None else _in_file(task, os.fspath(out), force, report)
 
 
 class _Reporter:
     def __init__(self, task: Task, progress: EmbedProgress | None, begun: float) -> None:
-        self.total, self.progress, self.begun, self.done = task.supply.n_items, progress, begun, 0
+        self.total, self.progress, self.begun, self.done = task.source.n_items, progress, begun, 0
 
     def __call__(self, n_items: int = 0) -> None:
         self.done += n_items
@@ -227,9 +237,9 @@ class _Reporter:
 
 def _in_memory(task: Task, report: _Reporter) -> Embedded:
     maker = task.maker
-    ready = maker.ready(maker.learn(task.supply.contents)) if isinstance(maker, LearningEmbedder) else maker
-    tables, left_out = [], list(task.supply.left_out)
-    for done in _done(task, ready, task.supply.lots(task.shard)):
+    ready = maker.ready(maker.learn(task.source.contents)) if isinstance(maker, LearningEmbedder) else maker
+    tables, left_out = [], list(task.source.left_out)
+    for done in _done(task, ready, task.source.lots(task.shard)):
         tables.append(done.table)
         left_out += done.left_out
         report(done.n_items)
@@ -247,7 +257,7 @@ def _in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
         ready = _ready(task, store)
         made = _made(task, ready, out)
         before = _fill(task, store, ready, made, report)
-        left_out = [*task.supply.left_out, *store.left_out]
+        left_out = [*task.source.left_out, *store.left_out]
         n_rows = store.n_rows
         _refuse_nothing(task, n_rows, left_out)
         store.finish(made, left_out)
@@ -255,20 +265,20 @@ def _in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
 
 
 def _was_whole(task: Task, whole: WholePool, out: str) -> Embedded:
-    made, earlier = whole.made, task.supply.left_out if is_folder(out) else ()
-    facts = task.supply.takes, (*earlier, *whole.left_out), task.notes, out
-    return Embedded(made.embedder, made.version, made.width, whole.n_rows, *facts, n_before=task.supply.n_items)
+    made, earlier = whole.made, task.source.left_out if is_folder(out) else ()
+    facts = task.source.takes, (*earlier, *whole.left_out), task.notes, out
+    return Embedded(made.embedder, made.version, made.width, whole.n_rows, *facts, n_before=task.source.n_items)
 
 
 def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, report: _Reporter) -> int:
-    """Make the shards that are missing; how many items there were before."""
+    """Make the missing shards. Returns the number of items in the shards that existed."""
     numbered = [(number, store.is_done(number)) for number in sorted(store.done)]
     kept = {number for number, is_whole in numbered if is_whole}
     report(before := store.n_done)
     missing: list[int] = []
 
     def lots() -> Any:
-        for number, lot in enumerate(task.supply.lots(task.shard)):
+        for number, lot in enumerate(task.source.lots(task.shard)):
             if number not in kept:
                 missing.append(number)
                 yield lot
@@ -285,37 +295,37 @@ def _done(task: Task, ready: Embedder, lots: Any) -> Any:
 
 
 def _ready(task: Task, store: Store) -> Embedder:
-    """The embedder, with what it learnt in this run or in one that was stopped."""
+    """The embedder, with what it learned in this run or in an interrupted one."""
     maker = task.maker
     if not isinstance(maker, LearningEmbedder):
         return maker
-    learnt = store.learnt()
-    if learnt is None:
-        learnt = maker.learn(task.supply.contents)
-        store.keep_learnt(learnt)
-    return maker.ready(learnt)
+    learned = store.load_learned()
+    if learned is None:
+        learned = maker.learn(task.source.contents)
+        store.save_learned(learned)
+    return maker.ready(learned)
 
 
 def _made(task: Task, ready: Embedder, out: str) -> Embeddings:
     from dubito import __version__
 
-    home, place = os.path.dirname(os.path.abspath(out)), os.path.abspath(task.supply.path)
+    home, place = os.path.dirname(os.path.abspath(out)), os.path.abspath(task.source.path)
     inner = os.path.relpath(place, home)
     source = place if inner.startswith(os.pardir) else inner
     shown = source.encode("utf-8", "backslashreplace").decode()
-    return Embeddings(ready.name, ready.version, ready.width, task.supply.shown, shown, __version__, task.fingerprint)
+    return Embeddings(ready.name, ready.version, ready.width, task.source.shown, shown, __version__, task.fingerprint)
 
 
 def _refuse_nothing(task: Task, n_rows: int, left_out: list[LeftOut]) -> None:
     if n_rows:
         return
     raise InvalidData(
-        f"none of the {len(left_out)} {task.supply.takes} of {task.supply.path} can be embedded: {left_out[0]}"
+        f"none of the {len(left_out)} {task.source.takes} of {task.source.path} can be embedded: {left_out[0]}"
     )
 
 
 def _embedded(
     task: Task, ready: Embedder, n_rows: int, left_out: list[LeftOut], report: _Reporter, **more: Any
 ) -> Embedded:
-    facts = ready.name, ready.version, ready.width, n_rows, task.supply.takes, tuple(left_out), task.notes
+    facts = ready.name, ready.version, ready.width, n_rows, task.source.takes, tuple(left_out), task.notes
     return Embedded(*facts, seconds=report.seconds, **more)

@@ -1,4 +1,4 @@
-"""What an embedder is: something with a name that turns a batch of pictures or of texts into rows of numbers."""
+"""The interface of an embedder, which turns a batch of pictures or texts into rows of numbers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,90 +14,90 @@ Takes = Literal["pictures", "texts"]
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How pictures are brought to one size before an embedder sees them: as bytes (height, width, channels)."""
+    """How pictures are resized before they are embedded: to bytes of shape (height, width, channels)."""
 
     height: int
     width: int
     fit: Literal["squash", "crop"] = "squash"
-    """Whether the whole picture is squashed into the frame, or its middle cut out in the frame's shape."""
+    """``squash`` resizes the whole picture, changing its aspect ratio; ``crop`` resizes and crops the center."""
     channels: int = 3
     """3 for red, green and blue; 1 for gray."""
 
 
 class Embedder(Protocol):
-    """Turns a batch into rows of numbers. Its facts never change, and the same batch gives the same numbers."""
+    """Turns a batch into rows of numbers. It is immutable, and the same batch gives the same numbers."""
 
     @property
     def name(self) -> str:
-        """As a person asked for it, such as ``pixels`` or ``onnx:model.onnx``."""
+        """The name that the user passed, such as ``pixels`` or ``onnx:model.onnx``."""
 
     @property
     def version(self) -> str:
-        """Text that changes whenever the numbers would: pools of two versions are never mixed."""
+        """Text that changes whenever the numbers would; pools of two versions are never mixed."""
 
     @property
     def takes(self) -> Takes:
-        """What a batch holds."""
+        """The kind of items in a batch."""
 
     @property
     def width(self) -> int:
-        """Numbers a row."""
+        """The number of features per row."""
 
     @property
     def batch(self) -> int:
-        """Items at a time, where nothing else is asked for."""
+        """The default batch size."""
 
     @property
     def framing(self) -> Framing | None:
-        """For pictures, the size they come in; None for texts."""
+        """The size of the pictures in a batch; None for texts."""
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width) for pictures (k, height, width, channels) of bytes, or for k texts."""
+        """Embed pictures, given as bytes (k, height, width, channels), or k texts, as rows (k, width)."""
 
 
 @runtime_checkable
 class LearningEmbedder(Protocol):
-    """An embedder that must see its source first. What it learns are arrays, which are kept for going on."""
+    """An embedder that is fitted on the source first. The arrays it learns are stored, so that a run can resume."""
 
     @property
     def name(self) -> str:
-        """As a person asked for it."""
+        """The name that the user passed."""
 
     @property
     def version(self) -> str:
-        """Text that changes whenever it would learn something else from the same source."""
+        """Text that changes whenever the same source would give different arrays."""
 
     @property
     def takes(self) -> Takes:
-        """What it embeds."""
+        """The kind of items it embeds."""
 
     def learn(self, contents: Callable[[], Iterator[object]], /) -> dict[str, AnyArray]:
-        """Look at all that will be embedded, as often as need be: texts, or paths and bytes of pictures; None for none.
+        """Return arrays learned from all items: texts, or paths or bytes of pictures; None for a missing item.
 
-        The same contents give the same arrays.
+        ``contents`` may be called several times. The same items must give the same arrays.
         """
 
-    def ready(self, learnt: Mapping[str, AnyArray], /) -> Embedder:
-        """The embedder that knows this."""
+    def ready(self, learned: Mapping[str, AnyArray], /) -> Embedder:
+        """The embedder that uses the learned arrays."""
 
 
 Maker = Callable[[str, "Options"], Embedder | LearningEmbedder]
-"""Makes an embedder out of what stands behind its name's colon, and of its options."""
+"""Makes an embedder from the text after the colon in its name, and its options."""
 
 
-# Options of an embedder, given as ``KEY=VALUE``: read by whoever needs them, and refused where nobody does.
+# Options of an embedder, given as ``KEY=VALUE``. An option that no embedder reads is an error.
 
-TRUTHS = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
+BOOLEANS = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
 MEANS = {"imagenet": (0.485, 0.456, 0.406), "clip": (0.48145466, 0.4578275, 0.40821073), "half": (0.5, 0.5, 0.5)}
 DEVIATIONS = {"imagenet": (0.229, 0.224, 0.225), "clip": (0.26862954, 0.26130258, 0.27577711), "half": (0.5, 0.5, 0.5)}
 PRESETS = {"mean": MEANS, "std": DEVIATIONS}
-"""What pictures are normalized with, by the usual names."""
+"""Means and standard deviations for the normalization of pictures, by name."""
 
 
 class Options:
-    """The options given to an embedder, and which of them its maker asked for.
+    """The options given to an embedder, and the names that its maker has read.
 
-    A maker reads each option by name, with the value it has if it was not given.
+    A maker reads each option by name, with a default value.
 
     Examples
     --------
@@ -125,13 +125,13 @@ class Options:
 
     def truth(self, name: str, default: bool) -> bool:
         value = self._value(name, default)
-        return value if isinstance(value, bool) else TRUTHS[check_choice(name, value, tuple(TRUTHS))]
+        return value if isinstance(value, bool) else BOOLEANS[check_choice(name, value, tuple(BOOLEANS))]
 
     def choice(self, name: str, default: str, known: Sequence[str]) -> str:
         return check_choice(name, self._value(name, default), known)
 
     def triple(self, name: str, default: Sequence[float]) -> tuple[float, float, float]:
-        """Three numbers with commas between, one for all three, or ``imagenet``, ``clip`` or ``half``."""
+        """Three numbers separated by commas, one number for all three, or ``imagenet``, ``clip`` or ``half``."""
         value = self._value(name, default)
         if isinstance(value, str) and value in PRESETS.get(name, {}):
             return PRESETS[name][value]
@@ -147,7 +147,7 @@ class Options:
         return numbers[0], numbers[1], numbers[2]
 
     def side(self, name: str, default: int | tuple[int, int]) -> tuple[int, int]:
-        """Height and width: ``224``, or ``224x320``."""
+        """Height and width, from ``224`` or ``224x320``."""
         value = self._value(name, default)
         parts = value.lower().split("x") if isinstance(value, str) else value
         numbers = [read_number(str(part)) for part in (parts if isinstance(parts, list | tuple) else [parts])]
@@ -161,7 +161,7 @@ class Options:
         raise InvalidArgument("cannot be used", argument=name, value=value, hint=hint)
 
     def finish(self) -> None:
-        """Refuse what nobody asked for."""
+        """Raise if an option was given that the maker did not read."""
         odd = next((name for name in self.given if name not in self.asked), None)
         if odd is None:
             return

@@ -1,9 +1,9 @@
-"""A path as something to embed: a folder of pictures, a table, or a data set of Hugging Face."""
+"""Open a source of items to embed: a folder of pictures, a table, or a Hugging Face data set."""
 
 import os
 
 from dubito.embedding.folder import find_pictures, open_folder
-from dubito.embedding.source import Supply
+from dubito.embedding.source import ItemSource
 from dubito.embedding.table import PoolTable, choose_columns, is_saved, read_arrow, read_cells, read_saved
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, named
 from dubito.experiments.images import SUFFIXES
@@ -14,10 +14,10 @@ ARROW = (".parquet", ".feather", ".arrow")
 CELLS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")
 
 
-def open_supply(
+def open_items(
     path: str, *, text: str | None = None, image: str | None = None, id_column: str | None = None, labels: bool = True
-) -> Supply:
-    """Open what is to be embedded.
+) -> ItemSource:
+    """Open a source of items to embed.
 
     Parameters
     ----------
@@ -25,11 +25,11 @@ def open_supply(
         A folder of pictures, a table (Parquet, Feather, CSV, TSV, JSON lines, JSON, a workbook), or a folder that
         Hugging Face's ``save_to_disk`` wrote.
     text, image : str, optional
-        The column of a table that is embedded.
+        The column of a table to embed.
     id_column : str, optional
-        The column that names its rows.
+        The column of ids.
     labels : bool
-        Whether folders of classes become a column ``label``.
+        Whether to add a column ``label`` if the pictures are in folders named by class.
     """
     with reading(path):
         found = os.stat(path)
@@ -49,11 +49,11 @@ def open_supply(
             raise InvalidData(f"{path} is empty (0 bytes).")
         rows = read_cells(path)
     elif suffix_of(path) in SUFFIXES:
-        raise InvalidArgument(f"{path} is one picture", hint="name the folder that it is in.")
+        raise InvalidArgument(f"{path} is one picture", hint="pass the folder that contains it.")
     else:
         raise InvalidArgument(
             f"{path} has the suffix {suffix_of(path)!r}",
-            hint=f"embedded are folders of pictures, and tables: {', '.join((*ARROW, *CELLS))}.",
+            hint=f"pass a folder of pictures, or a table: {', '.join((*ARROW, *CELLS))}.",
         )
     if not rows.n_rows:
         raise InvalidData(f"{path} holds no rows.")
@@ -62,11 +62,11 @@ def open_supply(
     return table
 
 
-def _open_folder(path: str, given: str, labels: bool) -> Supply:
+def _open_folder(path: str, given: str, labels: bool) -> ItemSource:
     names = find_pictures(path)
     if not names:
         tables = sorted(name for name in os.listdir(path) if suffix_of(name) in (*ARROW, *CELLS))
-        hint = f"name a table in it, such as {os.path.join(path, tables[0])}." if tables else "name another folder."
+        hint = f"pass a table in it, such as {os.path.join(path, tables[0])}." if tables else "pass another folder."
         raise MissingFile(f"the folder {path} holds no pictures ({', '.join(SUFFIXES)})", hint=hint)
     if given:
         raise InvalidArgument(f"{named(given)} is for tables, and {path} is a folder of pictures", hint="leave it out.")
@@ -78,4 +78,4 @@ def _refuse_special(path: str, found: os.stat_result) -> None:
     try:
         check_regular(found)
     except NotRegularFile as error:
-        raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and name that.") from None
+        raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and pass its path.") from None

@@ -61,8 +61,8 @@ class PixelsToFrame:
         height, width = self.side or own
         return {"frame": np.array([height, width, channels], dtype=np.int64)}
 
-    def ready(self, learnt: Mapping[str, AnyArray], /) -> Pixels:
-        height, width, channels = learnt["frame"].tolist()
+    def ready(self, learned: Mapping[str, AnyArray], /) -> Pixels:
+        height, width, channels = learned["frame"].tolist()
         return Pixels(Framing(height, width, "squash", channels))
 
 

@@ -1,4 +1,4 @@
-"""What a source gives, whatever it is: lots of items in order, and what stands beside them."""
+"""The interface of a source of items to embed, and the result of `dubito.embed`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dubito.io.roles import read_pool
 from dubito.io.source import whole
 from dubito.matrix import AnyArray
 
-# What `dubito.embed` gives back: a pool file that was written, or the same in memory.
+# The result of `dubito.embed`: a pool in a file or in memory.
 
 
 class LeftOut(NamedTuple):
@@ -28,26 +28,26 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """A pool: ids, embeddings, and the other columns; in a file if one was asked for, else in memory."""
+    """A pool with ids, embeddings and the other columns: in a file if ``out`` was passed, else in memory."""
 
     embedder: str
-    """Its name; ``version`` changes whenever its numbers would."""
+    """The name of the embedder; ``version`` changes whenever its numbers would."""
     version: str
     width: int
     n_rows: int
     takes: str
-    """What was embedded: ``pictures`` or ``texts``."""
+    """The kind of items: ``pictures`` or ``texts``."""
     left_out: tuple[LeftOut, ...]
-    """What could not be embedded."""
+    """Items that could not be embedded."""
     notes: tuple[str, ...]
-    """What a person should know of how the source was read."""
+    """Notes for the user on how the source was read."""
     path: str | None = None
-    """Where the pool file is."""
+    """The path of the pool file."""
     seconds: float = 0.0
     n_before: int = 0
-    """Items that an earlier run had done."""
+    """Number of items that an earlier run had embedded."""
     table: Any = None
-    """The pool as an Arrow table, where it is in no file."""
+    """The pool as an Arrow table, if it is not in a file."""
 
     def __len__(self) -> int:
         return self.n_rows
@@ -59,7 +59,7 @@ class Embedded:
 
     @cached_property
     def ids(self) -> AnyArray:
-        """(n,) what the rows are called."""
+        """(n,) the ids of the rows."""
         if self.path is None:
             return np.array(self.table.column("id").to_pylist())
         ids = read_pool(self.path).ids
@@ -78,7 +78,7 @@ class Embedded:
 
     @cached_property
     def columns(self) -> Mapping[str, AnyArray]:
-        """The other columns by name: what is shown (``path``, ``text`` or ``image``) and all that the source had."""
+        """The other columns by name: the one to show (``path``, ``text`` or ``image``) and all others of the source."""
         if self.path is not None:
             source = read_pool(self.path).source
             return {name: entry.values() for name, entry in source.entries.items() if name not in ("id", COLUMN)}
@@ -92,31 +92,31 @@ def _objects(table: Any, name: str) -> AnyArray:
 
 
 LOT_BYTES = 64_000_000
-"""A lot ends before its pictures or texts take more, so that one of large pictures fits into the memory."""
+"""Maximum size of the pictures or texts of a lot, so that it fits in memory."""
 
 Content = str | bytes | None
-"""A text; the path or the bytes of a picture; None for nothing."""
+"""A text, or the path or bytes of a picture; None if missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """Items that are embedded and saved together."""
+    """Items that are embedded and saved together, as one shard."""
 
     contents: list[Content]
     table: Any
-    """An Arrow table with ``id``, what is shown, and the other columns; a row for each."""
+    """An Arrow table with ``id``, the column to show, and the other columns; one row per item."""
 
 
-class Supply(Protocol):
-    """A source that was opened. The same source gives the same lots, time and again."""
+class ItemSource(Protocol):
+    """An open source of items. It always gives the same lots."""
 
     @property
     def path(self) -> str:
-        """The folder in which paths begin, or the table."""
+        """The folder that paths are relative to, or the table."""
 
     @property
     def takes(self) -> Takes:
-        """What it holds."""
+        """The kind of items."""
 
     @property
     def shown(self) -> str:
@@ -124,26 +124,26 @@ class Supply(Protocol):
 
     @property
     def n_items(self) -> int:
-        """How many items its lots hold together."""
+        """The number of items in all lots."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the source."""
+        """A digest that changes with the source."""
 
     @property
     def columns(self) -> dict[str, str]:
-        """Which columns are what, as settings that a run must keep."""
+        """The role of each column, as settings that must not change when a run is resumed."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of how it was read."""
+        """Notes for the user on how the source was read."""
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What is in no lot, and why."""
+        """The items that are in no lot, and why."""
 
     def lots(self, n_rows: int) -> Iterator[Lot]:
-        """All items, at most so many at a time."""
+        """Yield all items in lots of at most ``n_rows``."""
 
     def contents(self) -> Iterator[Content]:
-        """Those of all lots, without what stands beside them."""
+        """Yield the content of every item, without the other columns."""

@@ -1,8 +1,8 @@
-"""A pool file that grows shard by shard in a folder beside it, and is put in its place once it is whole.
+"""Resumable writing of a pool file: shards are collected in a folder next to it, and renamed or joined at the end.
 
-``pool.parquet.parts`` holds a journal and the shards that are done, each written whole or not at all. A run that was
-killed at any moment goes on with the first shard that the journal does not name. The last step is one rename: what is
-there under the name of the pool is always whole. The bytes depend on the source and the settings alone.
+``pool.parquet.parts`` contains a journal and the finished shards, each written atomically. An interrupted run resumes
+at the first shard that is missing from the journal. The last step is one rename, so a file with the name of the pool is
+always complete. Its bytes depend only on the source and the settings.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ from dubito.io.source import reading
 from dubito.matrix import AnyArray
 from dubito.registry import require
 
-JOURNAL, LEARNT = "_journal.jsonl", "_embedder.npz"
-"""Names that no reader of shards looks at."""
+JOURNAL, LEARNED = "_journal.jsonl", "_embedder.npz"
+"""Files in the folder that are not shards; readers of shards ignore names that begin with an underscore."""
 LEFT_OUT, SETTINGS = b"dubito_left_out", b"dubito_settings"
-"""Where the metadata of a pool file has what is not in it, and what decided its bytes."""
+"""Metadata keys of a pool file: the items that are not in it, and the settings it was made with."""
 SUFFIX = ".parquet"
 
 
@@ -44,12 +44,12 @@ def parts_of(out: str) -> Path:
 
 
 def is_folder(out: str) -> bool:
-    """Whether a folder of shards is asked for, and not one file."""
+    """Whether the output is a folder of shards rather than one file."""
     return not out.lower().endswith(SUFFIX)
 
 
 class Store:
-    """The shards of a pool that is being made."""
+    """The shards of a pool that is being written."""
 
     def __init__(self, out: str, settings: Mapping[str, object], *, force: bool) -> None:
         self.out = out
@@ -60,11 +60,11 @@ class Store:
         self._begin(force)
 
     def _begin(self, force: bool) -> None:
-        """Take up what is there if it was begun with the same settings; refuse it, or remove it, if with others."""
+        """Resume an earlier run with the same settings. For other settings, raise, or start over if ``force``."""
         records = self._records()
         if records and records[0].get("settings") != self.settings:
             if not force:
-                raise self._other(records[0])
+                raise self._settings_differ(records[0])
             shutil.rmtree(self.folder)
             records = []
         if not records:
@@ -79,16 +79,19 @@ class Store:
         if not self.folder.exists():
             return []
         if not self.folder.is_dir():
-            raise OutputExists(f"{self.folder} is a file", hint="move it away.")
+            raise OutputExists(f"{self.folder} is a file", hint="move or delete it.")
         records = self.journal.read()
         if records and records[0].get("kind") != "embedding":
-            raise InvalidData(f"{self.journal.path} is no journal of an embedding", hint="move the folder away.")
+            raise InvalidData(
+                f"{self.journal.path} is not a journal of dubito embed", hint="move or delete the folder."
+            )
         if not records and any(not each.name.startswith(("_", ".")) for each in self.folder.iterdir()):
-            raise OutputExists(f"{self.folder} exists, and dubito did not make it", hint="move it away.")
+            raise OutputExists(f"{self.folder} exists, and dubito did not make it", hint="move or delete it.")
         return records
 
-    def _other(self, header: Record) -> InvalidArgument:
-        return InvalidArgument(differs(str(self.folder), header.get("settings"), self.settings), hint=hint_of(self.out))
+    def _settings_differ(self, header: Record) -> InvalidArgument:
+        problem = describe_difference(str(self.folder), header.get("settings"), self.settings)
+        return InvalidArgument(problem, hint=hint_on_difference(self.out))
 
     @property
     def n_done(self) -> int:
@@ -96,7 +99,7 @@ class Store:
 
     @property
     def left_out(self) -> list[LeftOut]:
-        """What is in no shard, by the journal."""
+        """The items that are in no shard, according to the journal."""
         records = [self.done[number]["left_out"] for number in sorted(self.done)]
         return [
             LeftOut(str(name), str(problem)) for each in records if isinstance(each, list) for name, problem in each
@@ -106,16 +109,17 @@ class Store:
     def n_rows(self) -> int:
         return sum(int(str(each["rows"])) for each in self.done.values())
 
-    def learnt(self) -> dict[str, AnyArray] | None:
-        path = self.folder / LEARNT
+    def load_learned(self) -> dict[str, AnyArray] | None:
+        """The arrays that the embedder learned in an earlier run, or None."""
+        path = self.folder / LEARNED
         return load_sealed(str(path), needed=True) if path.exists() else None
 
-    def keep_learnt(self, arrays: Mapping[str, AnyArray]) -> None:
+    def save_learned(self, arrays: Mapping[str, AnyArray]) -> None:
         with explain_disk_full(self.folder):
-            save_sealed(str(self.folder / LEARNT), arrays)
+            save_sealed(str(self.folder / LEARNED), arrays)
 
     def is_done(self, number: int) -> bool:
-        """Whether a shard is there, and as it was written; one that is not is made again."""
+        """Whether a shard exists and is undamaged; if it is damaged, remove it from the journal."""
         record = self.done.get(number)
         if record is None:
             return False
@@ -127,7 +131,7 @@ class Store:
         return False
 
     def add(self, number: int, done: Done, made: Embeddings) -> None:
-        """Write a shard, then name it in the journal."""
+        """Write a shard, then add it to the journal."""
         data = shard_bytes(done.table, made)
         with explain_disk_full(self.folder):
             write_atomically(str(self._shard(number)), data)
@@ -141,7 +145,7 @@ class Store:
         return self.folder / f"part-{number:05d}{SUFFIX}"
 
     def finish(self, made: Embeddings, left_out: list[LeftOut]) -> None:
-        """Put the pool in its place: one file, or the folder of shards as it is."""
+        """Move the pool to its final path: as one file, or as a folder of shards."""
         if is_folder(self.out):
             self._finish_folder()
         else:
@@ -150,7 +154,7 @@ class Store:
 
     def _finish_folder(self) -> None:
         for each in self.folder.iterdir():
-            if each.name.endswith(".tmp") or each.name == LEARNT:
+            if each.name.endswith(".tmp") or each.name == LEARNED:
                 each.unlink()
         self.journal.close()
         target = Path(self.out)
@@ -161,7 +165,7 @@ class Store:
             sync_folder(target.absolute().parent)
 
     def _finish_file(self, made: Embeddings, left_out: list[LeftOut]) -> None:
-        """All shards below one another, each a group of rows, under another name first."""
+        """Write all shards to a temporary file, one row group each, and rename it."""
         parquet = require("pyarrow.parquet", extra="files")
         described = json.dumps([list(each) for each in left_out]).encode()
         metadata = {
@@ -169,8 +173,8 @@ class Store:
             LEFT_OUT: described,
             SETTINGS: json.dumps(self.settings, sort_keys=True).encode(),
         }
-        growing = self.folder / "_pool.tmp"
-        with explain_write_errors(self.out), explain_disk_full(growing), open(growing, "wb") as file:
+        temporary = self.folder / "_pool.tmp"
+        with explain_write_errors(self.out), explain_disk_full(temporary), open(temporary, "wb") as file:
             writer = None
             for table in self._tables(parquet):
                 table = table.replace_schema_metadata(metadata)
@@ -181,7 +185,7 @@ class Store:
             file.flush()
             os.fsync(file.fileno())
         with explain_write_errors(self.out):
-            os.replace(growing, self.out)
+            os.replace(temporary, self.out)
             sync_folder(Path(self.out).absolute().parent)
 
     def _tables(self, parquet: Any) -> Iterator[Any]:
@@ -201,7 +205,7 @@ def shard_bytes(table: Any, made: Embeddings) -> bytes:
 
 
 def new_writer(parquet: Any, file: Any, schema: Any) -> Any:
-    """Embeddings are no better for dictionaries, and checksums tell damage."""
+    """A Parquet writer with checksums, and without dictionaries, which do not compress embeddings."""
     return parquet.ParquetWriter(file, schema, compression="zstd", use_dictionary=False, write_page_checksum=True)
 
 
@@ -209,14 +213,14 @@ def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def differs(where: str, settings: object, now: Mapping[str, object]) -> str:
-    """What a message says of the first setting that changed."""
+def describe_difference(where: str, settings: object, now: Mapping[str, object]) -> str:
+    """The error message for the first setting that changed."""
     before = settings if isinstance(settings, dict) else {}
     name = next((key for key in {**before, **now} if before.get(key) != now.get(key)), "source")
     if name == "source":
-        return f"{where} is of another state of the source: files were added, removed or changed since"
+        return f"{where} was made from an earlier state of the source: files were added, removed or changed since"
     return f"{where} was made with {name} {before.get(name)}, and now it is {now.get(name)}"
 
 
-def hint_of(out: str) -> str:
-    return f"{PASS} the same, {FORCE} to begin {out} again, or another output."
+def hint_on_difference(out: str) -> str:
+    return f"{PASS} the same, {FORCE} to start {out} over, or another output."

@@ -46,7 +46,7 @@ class Words:
 
     @property
     def version(self) -> str:
-        """What was learnt, in a few digits: from other texts come other directions."""
+        """What was learned, in a few digits: from other texts come other directions."""
         digest = hashlib.blake2b(digest_size=6)
         for array in (self.columns, self.weights, self.directions):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -117,8 +117,8 @@ class WordsToLearn:
         parts = parts or [csr_matrix(np.zeros((1, max(1, len(columns))), dtype=np.float32))]
         return vstack(parts, format="csr")
 
-    def ready(self, learnt: Mapping[str, AnyArray], /) -> Words:
-        return Words(learnt["columns"], learnt["weights"], learnt["directions"])
+    def ready(self, learned: Mapping[str, AnyArray], /) -> Words:
+        return Words(learned["columns"], learned["weights"], learned["directions"])
 
 
 def make_words(rest: str, options: Options) -> WordsToLearn:

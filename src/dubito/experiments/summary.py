@@ -383,8 +383,8 @@ def _notes_on_learning(summary: Summary) -> Iterator[str]:
     guessing = 1.0 / len(summary.recall[0])
     if summary.train_accuracy <= guessing + HARDLY:
         yield (
-            f"The models have hardly learnt: {summary.train_accuracy:.0%} of their own labels are right after the last "
-            f"training, where guessing gives {guessing:.0%}. Look at learning_rate and epochs before anything else."
+            f"The models have hardly learned: {summary.train_accuracy:.0%} of their own labels are right after the "
+            f"last training, where guessing gives {guessing:.0%}. Check learning_rate and epochs first."
         )
 
 

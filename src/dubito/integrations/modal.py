@@ -68,7 +68,7 @@ def members_of(learner: Any) -> list[Any]:
 
 
 def said_of(learner: Any, points: Any) -> Any:
-    """(n, c) probabilities, (n, k, c) of a committee; None before anything is learnt, and of models that have none."""
+    """(n, c) probabilities, (n, k, c) of a committee; None before anything is learned, and of models that have none."""
     if not all(hasattr(member.estimator, "predict_proba") for member in members_of(learner)):
         return None
     try:

@@ -225,7 +225,7 @@ class LearningLoop:
                 "audit": settings.audit,
                 "strategy": settings.strategy,
                 "audited": state.audited(),
-                "foreseen": _blind_hits(state),
+                "last_batch": _blind_hits(state),
                 "own": state.has_user_probabilities(),
                 "last_event": table.last,
             }

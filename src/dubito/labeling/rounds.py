@@ -88,7 +88,7 @@ class Job:
     strategy: str
     audited: IntArray
     """Labeled rows of the audit, which were drawn uniformly at random."""
-    foreseen: Share | None
+    last_batch: Share | None
     """Share of the last batch that the model predicted correctly before it was trained on it."""
     probabilities: FloatArray | None = None
     """(n, c) probabilities of the user's own model, with columns in the order of ``classes``."""
@@ -268,7 +268,7 @@ def _progress(
         confidence = predictions.probabilities[is_unlabeled].max(axis=1)
         expected = float(confidence.mean()) if len(confidence) else None
         in_doubt = int((confidence < DOUBTED).sum())
-    return LabelsSoFar(n_pool, fitted, job.foreseen, expected, in_doubt, covered)
+    return LabelsSoFar(n_pool, fitted, job.last_batch, expected, in_doubt, covered)
 
 
 def _facts(job: Job, fitted: Fit | None, progress: LabelsSoFar | None) -> dict[str, Any]:

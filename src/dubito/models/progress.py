@@ -1,4 +1,4 @@
-"""Where the labeling of a pool stands: what is labeled, how well a model does, and whether to go on."""
+"""Progress of labeling: what is labeled, how accurate a model is, and whether to continue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from dubito.models.fit import Fit, fit
 from dubito.models.held_out import Share
 from dubito.request.scaling import measure_scale, on_scale
 
-# How much of a pool lies near a label.
+# Coverage of the pool by the labels.
 
 
 def covered_share(pool: Matrix, labeled: IntArray) -> float:
-    """The mean over rows, 4,096 of them at most, of how near the nearest label is: 1 on it, 0 from a fixed reach on.
+    """Share of the pool near a labeled row: the mean kernel value of the nearest label, over at most 4,096 rows.
 
-    The reach is half the usual distance of two rows, on standardized features. It does not depend on the labels, so
-    that the share grows with them.
+    The kernel is 1 at distance 0, and 0 beyond a fixed reach: half the typical distance of two rows, on standardized
+    features. The reach does not depend on the labels, so the share never shrinks when labels are added.
 
     Examples
     --------
@@ -38,15 +38,15 @@ def covered_share(pool: Matrix, labeled: IntArray) -> float:
 
 
 SURE = 0.98
-"""Where a model is right on so many of those held out, and expects as much of the rest, little is left to learn."""
+"""Held-out and expected accuracy above which further labels may teach little."""
 DOUBTED = 0.5
-"""A row is in doubt where the likeliest class is less likely than this."""
+"""A row is in doubt if its most probable class is less probable than this."""
 FEWEST = 30
-"""Fewer labels than this tell too little to stop."""
+"""Minimum number of labels for the advice to stop."""
 
 
 class Advice(NamedTuple):
-    """Whether to go on labeling."""
+    """Whether to continue labeling."""
 
     stop: bool
     """Whether further labels may teach little."""
@@ -55,19 +55,19 @@ class Advice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelsSoFar:
-    """What is known after a round of labels."""
+    """Statistics of the labels and of a model fitted on them."""
 
     n_pool: int
     fitted: Fit
     """The model of all labels."""
-    foreseen: Share | None
-    """Of the last batch, labels that a model of the others named right; None without a batch, or a model, before it."""
+    last_batch: Share | None
+    """Accuracy of a model of the earlier labels on the last batch; None if there was no such model or batch."""
     expected: float | None
-    """The share of the unlabeled rows on which the model, calibrated, expects to be right."""
+    """The accuracy that the calibrated model expects on the unlabeled rows."""
     in_doubt: int | None
-    """Unlabeled rows whose likeliest class is less likely than one half."""
+    """Number of unlabeled rows whose most probable class has a probability below one half."""
     covered: float
-    """How much of the pool lies near a label; see `covered_share`."""
+    """Share of the pool near a label; see `covered_share`."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -98,14 +98,16 @@ class LabelsSoFar:
         )
 
 
-def stand(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object = "linear") -> LabelsSoFar:
-    """What labels by row say, those among them that were there ``before`` the last batch set apart.
+def measure_progress(
+    pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object = "linear"
+) -> LabelsSoFar:
+    """Statistics of labels by row; ``before`` are the labels from before the last batch.
 
     Examples
     --------
     >>> pool = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
-    >>> found = stand(pool, {0: "a", 1: "a", 2: "a", 4: "b", 5: "b"}, {0: "a", 5: "b"})
-    >>> found.counts, found.foreseen
+    >>> found = measure_progress(pool, {0: "a", 1: "a", 2: "a", 4: "b", 5: "b"}, {0: "a", 5: "b"})
+    >>> found.counts, found.last_batch
     ({'a': 3, 'b': 2}, Share(right=3, of=3))
     """
     fitted = fit(pool, labels, model=model, no_label="empty")
@@ -117,10 +119,10 @@ def stand(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], mo
         expected = float(likeliest.mean()) if len(rest) else None
         in_doubt = int((likeliest < DOUBTED).sum())
     covered = covered_share(pool, np.array(sorted(labels), dtype=np.int64))
-    return LabelsSoFar(n_pool, fitted, _foreseen(pool, labels, before, model), expected, in_doubt, covered)
+    return LabelsSoFar(n_pool, fitted, _last_batch(pool, labels, before, model), expected, in_doubt, covered)
 
 
-def _foreseen(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object) -> Share | None:
+def _last_batch(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object) -> Share | None:
     last = {row: label for row, label in labels.items() if row not in before}
     if not last or len(set(before.values())) < 2:
         return None

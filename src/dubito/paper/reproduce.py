@@ -182,7 +182,9 @@ def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
         try:
             yield replace(study, progress=board) if isinstance(study, NetworkStudy) else study
         except KeyboardInterrupt:
-            raise Stopped("interrupted; trainings that were done are kept. The same command goes on.") from None
+            raise Stopped(
+                "interrupted; completed trainings are kept. Run the same command again to continue."
+            ) from None
 
 
 def latest(folder: Path) -> dict[str, tuple[Measured, str]]:

@@ -18,7 +18,7 @@ NAMES = ("random", "margin", "least-confidence", "entropy", "coreset")
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[Round]:
-    """Two classes that overlap, learnt by five strategies."""
+    """Two classes that overlap, learned by five strategies."""
     rng = np.random.default_rng(8)
     labels = np.arange(160) % 2
     data = make_dataset("two", rng.normal(size=(160, 3)) + 1.2 * labels[:, None], labels)

@@ -230,10 +230,10 @@ def test_models_that_have_hardly_learnt_are_reported_of_first() -> None:
     described = summarize(idle)
     assert described.as_dict()["train_accuracy"] == pytest.approx(0.38)
     assert notes(described)[0] == (
-        "The models have hardly learnt: 38% of their own labels are right after the last training, where guessing "
+        "The models have hardly learned: 38% of their own labels are right after the last training, where guessing "
         "gives 33%. Look at learning_rate and epochs before anything else."
     )
-    learnt = [replace(each, train_accuracy=0.39 if each.turn == 2 else 0.0) for each in played]
-    assert not any("hardly" in note for note in notes(summarize(learnt)))
+    learned = [replace(each, train_accuracy=0.39 if each.turn == 2 else 0.0) for each in played]
+    assert not any("hardly" in note for note in notes(summarize(learned)))
     diverged = [replace(each, train_accuracy=0.0) for each in played]
-    assert "hardly learnt: 0%" in notes(summarize(diverged))[0]
+    assert "hardly learned: 0%" in notes(summarize(diverged))[0]

@@ -93,7 +93,7 @@ class Person:
             self.page.wait_for_timeout(100)
 
     def wait_for_model(self, labels: int = 1) -> None:
-        """Until a model has learnt from so many labels, and the page knows; asked for: the last round may be older."""
+        """Until a model has learned from so many labels, and the page knows; asked for: the last round may be older."""
         assert self.page.evaluate(TRAIN) == 202
         self.wait_until(lambda: int(self.standing()["model"]["labels"]) >= labels)
         self.wait("() => /model \\d+%/.test(document.getElementById('project-status').textContent)")

@@ -160,7 +160,7 @@ def test_before_the_first_model_the_curve_knows_of_the_labels(bare: Server, come
     post(bare, "/api/classes", {"name": "seen"})
     say(bare, "hal", 0, "seen")
     hal = come(bare, "hal", view="curve")
-    hal.page.wait_for_selector(".curving .advice:has-text('the model has not learnt yet')")
+    hal.page.wait_for_selector(".curving .advice:has-text('the model has not learned yet')")
     assert "1 label so far" in hal.page.locator(".curving .chart").text_content()
 
 

@@ -13,7 +13,7 @@ Come = Callable[..., Person]
 
 @pytest.fixture(scope="module")
 def taught(demo: Server, chromium: Any) -> Server:
-    """A model has learnt from fifty labels, four of which are wrong."""
+    """A model has learned from fifty labels, four of which are wrong."""
     context = chromium.new_context()
     context.set_default_timeout(240_000)
     context.add_init_script("localStorage.setItem('dubito.annotator', 'teacher')")

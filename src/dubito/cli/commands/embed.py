@@ -1,4 +1,4 @@
-"""``dubito embed``: a folder of pictures or a table of texts in, a pool file out."""
+"""``dubito embed``: make a pool file from a folder of pictures or a table of texts."""
 
 from typing import Annotated
 
@@ -7,23 +7,23 @@ import typer
 from dubito.cli import options
 from dubito.cli.options import FILES, METHOD, OUTPUT
 
-# Options that say what is embedded, and by what.
+# Options of ``dubito embed``.
 
 
 def embedder_names(incomplete: str) -> list[str]:
-    """Completions of ``--embedder``."""
+    """Shell completions of ``--embedder``."""
     from dubito.embedding.embedders import EMBEDDERS, NAMED
 
     names = ["auto", *(f"{name}:" if name in NAMED else name for name in EMBEDDERS.names())]
     return [name for name in names if name.startswith(incomplete)]
 
 
-Supplied = Annotated[
+SourcePath = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
         show_default=False,
-        help="A folder of pictures; a table of texts, of paths of pictures or of their bytes (CSV, TSV, JSON lines, "
+        help="A folder of pictures; a table of texts, of paths of pictures or of image bytes (CSV, TSV, JSON lines, "
         "JSON, Parquet, Feather, .xlsx); or a data set that Hugging Face's save_to_disk wrote.",
     ),
 ]
@@ -34,7 +34,7 @@ PoolOutput = Annotated[
         "-o",
         metavar="FILE",
         rich_help_panel=OUTPUT,
-        help="Where the pool goes: a .parquet, or a folder of shards.",
+        help="Where to write the pool: a .parquet file, or a folder of shards.",
     ),
 ]
 EmbedderName = Annotated[
@@ -46,7 +46,7 @@ EmbedderName = Annotated[
         rich_help_panel=METHOD,
         autocompletion=embedder_names,
         help="auto (pixels for pictures, words for texts), onnx:FILE, timm:NAME, clip:NAME, sentence:NAME, "
-        "torch:module.function, or one of another package.",
+        "torch:module.function, or an embedder of another package.",
     ),
 ]
 EmbedderOption = Annotated[
@@ -60,12 +60,12 @@ EmbedderOption = Annotated[
 ]
 TextColumn = Annotated[
     str | None,
-    typer.Option("--text", metavar="NAME", rich_help_panel=FILES, help="The column of texts, if it is not plain."),
+    typer.Option("--text", metavar="NAME", rich_help_panel=FILES, help="The column of texts, if not recognized."),
 ]
 ImageColumn = Annotated[
     str | None,
     typer.Option(
-        "--image", metavar="NAME", rich_help_panel=FILES, help="The column of pictures: their bytes, or paths of files."
+        "--image", metavar="NAME", rich_help_panel=FILES, help="The column of pictures: image bytes or file paths."
     ),
 ]
 FolderLabels = Annotated[
@@ -74,38 +74,36 @@ FolderLabels = Annotated[
         "--labels/--no-labels",
         metavar="",
         rich_help_panel=FILES,
-        help="Where every picture lies in the folder of a class, those become a column label, unless refused.",
+        help="Add a column label if every picture is in a folder named by its class. Default: yes.",
     ),
 ]
 Half = Annotated[
-    bool, typer.Option("--half", metavar="", rich_help_panel=OUTPUT, help="Keep float16 instead of float32.")
+    bool, typer.Option("--half", metavar="", rich_help_panel=OUTPUT, help="Store float16 instead of float32.")
 ]
 BatchSize = Annotated[
     str | None,
-    typer.Option("--batch", metavar="N", rich_help_panel=METHOD, help="Items at a time, if not the embedder's own."),
+    typer.Option("--batch", metavar="N", rich_help_panel=METHOD, help="Items per batch. Default: the embedder's."),
 ]
-ShardSize = Annotated[
-    str, typer.Option("--shard", metavar="N", rich_help_panel=OUTPUT, help="Items between two saves.")
-]
+ShardSize = Annotated[str, typer.Option("--shard", metavar="N", rich_help_panel=OUTPUT, help="Items per shard.")]
 Processes = Annotated[
     str | None,
     typer.Option(
         "--processes",
         metavar="N",
         rich_help_panel=METHOD,
-        help="Processes that decode pictures; one a core if not given.",
+        help="Processes that decode pictures. Default: one per core.",
     ),
 ]
 ErrorsFile = Annotated[
     str | None,
     typer.Option(
-        "--errors", metavar="FILE", rich_help_panel=OUTPUT, help="A CSV of what was left out: id and problem."
+        "--errors", metavar="FILE", rich_help_panel=OUTPUT, help="Write a CSV of the items left out: id and problem."
     ),
 ]
 
 
 def embed(
-    source: Supplied,
+    source: SourcePath,
     embedder: EmbedderName = "auto",
     output: PoolOutput = "pool.parquet",
     text: TextColumn = None,
@@ -128,9 +126,9 @@ def embed(
 
     Turn a folder of pictures, or a table of texts or pictures, into a pool
     that every other command reads: ids, embeddings, what to show, and all
-    other columns. What is broken is listed and left out.
+    other columns. Damaged items are listed and left out.
 
-    Stopped or killed, the same command goes on where it was. Then:
+    After an interruption, run the same command again to continue. Then:
 
     [bold]dubito select pool.parquet --budget 50 -o batch.csv[/bold]
     """

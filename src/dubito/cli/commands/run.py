@@ -97,7 +97,7 @@ def run(
     [bold]dubito run experiment.toml[/bold]
 
     Play an experiment: one TOML file says which data, model, strategies, seeds
-    and schedule. Stop it at any moment: the same command goes on where it was,
+    and schedule. Stop it at any time: the same command continues where it was,
     and several at once share the work.
     """
     experiment = find_experiment(file)

@@ -20,9 +20,9 @@ def status(
     """
     [bold]dubito status pool.parquet --labeled round-1.csv --labeled round-2.csv[/bold]
 
-    Say how many labels each class has, how well a model fitted on them does on
-    those held out, how many of the last file's labels it named right before it
-    had seen them, and whether it is worth going on.
+    Print how many labels each class has, the held-out accuracy of a model fitted
+    on them, how many labels of the last file it predicted correctly before it was
+    trained on them, and whether it is worth labeling more.
     """
     from tempfile import TemporaryDirectory
 
@@ -34,4 +34,4 @@ def status(
         columns = job.read_names(id_column, label_column, feature_columns, ignore_columns, no_label)
         with reading_files(input_limit, None, quiet=quiet):
             found, before = job.read_labeled_pool(pool, labeled or [], columns, missing)
-    job.show(job.standing_of(found, before, model), as_json)
+    job.show(job.measure(found, before, model), as_json)

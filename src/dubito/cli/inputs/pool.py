@@ -17,7 +17,7 @@ from dubito.cli.inputs.labeled import LabeledInputs, own_labels, own_rows, read_
 from dubito.cli.inputs.rows import Note
 from dubito.cli.output import name_files_in_errors, say
 from dubito.core.problem import Configuration, Selection
-from dubito.doubt.reading import refuse_stray, two_sources
+from dubito.doubt.reading import check_columns_are_classes, two_sources
 from dubito.errors import InvalidArgument, MissingFile
 from dubito.io import (
     Columns,
@@ -153,7 +153,7 @@ def check_classes(source: Source, values: AnyArray, role: DoubtRole, spec: str, 
     """Raise if a probability column cannot be a class. The library's own check knows only its index, not its name."""
     if role == "probabilities" and source.is_table:
         with name_files_in_errors({role: spec}):
-            refuse_stray(values, choose(source, role, split_spec(spec)[1], columns))
+            check_columns_are_classes(values, choose(source, role, split_spec(spec)[1], columns))
 
 
 def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Columns, note: Note) -> None:

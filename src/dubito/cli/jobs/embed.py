@@ -45,7 +45,7 @@ def read_asked(
     processes: str | None,
     shard: str,
 ) -> EmbedCall:
-    """Check what can be checked before anything is read."""
+    """Check the options that can be checked before the source is read."""
     if not os.path.isdir(os.path.dirname(os.path.abspath(out))):
         raise MissingFile(f"{out} cannot be written: its folder does not exist", hint="make it first.")
     if os.path.realpath(out) == os.path.realpath(source):
@@ -71,12 +71,12 @@ def read_option(text: str) -> tuple[str, object]:
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise InvalidArgument(f"--option {text} is not KEY=VALUE", hint="write size=224, for one.")
+        raise InvalidArgument(f"--option {text} is not KEY=VALUE", hint="write it like size=224.")
     return name.strip(), value
 
 
 def check_errors_file(path: str | None, force: bool) -> None:
-    """Refuse a list that could not be written; one of an earlier run of the same command is replaced."""
+    """Raise if the list of errors cannot be written. A list from an earlier run is replaced."""
     if path is None:
         return
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
@@ -86,7 +86,7 @@ def check_errors_file(path: str | None, force: bool) -> None:
 
 
 def _is_list(path: str) -> bool:
-    """Whether a file is a list of what was left out."""
+    """Whether a file is a list of errors that this command wrote."""
     try:
         with open(path, "rb") as file:
             return file.readline().strip() == b"id,problem"
@@ -133,7 +133,7 @@ def run(
                     progress=progress,
                 )
         except KeyboardInterrupt:
-            raise Stopped(f"interrupted; the same command goes on, from {asked.out}.parts.") from None
+            raise Stopped(f"interrupted; run the same command again to continue from {asked.out}.parts.") from None
 
 
 def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -> None:

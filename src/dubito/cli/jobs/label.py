@@ -164,7 +164,7 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
     n_labeled = len(service.state.label_table.labels)
     say(f"{len(contents):,} items, {n_labeled:,} labeled, in {project.folder}", quiet=quiet)
     put([address if asked.token else f"{address}?token={token}"])
-    say("label there; Ctrl-C stops, and the same command goes on.", quiet=quiet)
+    say("label there; Ctrl-C stops, and the same command continues.", quiet=quiet)
 
     def ready() -> None:
         if browser and sys.stderr.isatty():

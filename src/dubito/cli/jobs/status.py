@@ -1,4 +1,4 @@
-"""What ``dubito status`` does once its options are read."""
+"""Implementation of ``dubito status``."""
 
 import json
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from dubito.cli.inputs.row_columns import note_similar_classes, read_labels
 from dubito.cli.output import name_files_in_errors, put
 from dubito.io import Columns
 from dubito.models.held_out import Share
-from dubito.models.progress import LabelsSoFar, stand
+from dubito.models.progress import LabelsSoFar, measure_progress
 
 MOST_SHOWN = 30
-"""Classes that are listed, the most frequent first."""
+"""Maximum number of classes to list, the most frequent first."""
 
 
 def read_names(
@@ -25,7 +25,7 @@ def read_names(
 def read_labeled_pool(
     pool: str, specs: Sequence[str], columns: Columns, missing: str | None
 ) -> tuple[Inputs, dict[int, str]]:
-    """The pool with its labels, and those that were there before the last file."""
+    """The pool with its labels, and the labels without those of the last file."""
     found = read_inputs(pool, specs, {}, columns, read_missing(missing))
     found = replace(found, doubt={}, labels=read_labels(found.pool, specs, columns))
     note_similar_classes(found.labels.values())
@@ -35,14 +35,14 @@ def read_labeled_pool(
     return complete, {row: label for row, label in complete.labels.items() if numbers[row] in earlier}
 
 
-def standing_of(found: Inputs, before: dict[int, str], model: str) -> LabelsSoFar:
-    """Where it stands; an error says which file it is about."""
+def measure(found: Inputs, before: dict[int, str], model: str) -> LabelsSoFar:
+    """Call `measure_progress`; errors name the file they are about."""
     with name_files_in_errors(found.files, found.describe_row):
-        return stand(found.pool.features, found.labels, before, model)
+        return measure_progress(found.pool.features, found.labels, before, model)
 
 
 def facts_of(found: LabelsSoFar) -> dict[str, object]:
-    """The same as JSON has it."""
+    """The output of ``--json``."""
 
     def share(each: Share | None) -> dict[str, object] | None:
         if each is None:
@@ -58,7 +58,7 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
         "model": found.fitted.model,
         "held_out": share(found.fitted.tested),
         "log_loss": found.fitted.log_loss,
-        "last_batch": share(found.foreseen),
+        "last_batch": share(found.last_batch),
         "expected": found.expected,
         "in_doubt": found.in_doubt,
         "covered": found.covered,
@@ -68,7 +68,6 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
 
 
 def show(found: LabelsSoFar, as_json: bool) -> None:
-    """Print it."""
     if as_json:
         print(json.dumps(facts_of(found), indent=2, ensure_ascii=False))
         return
@@ -76,9 +75,9 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
     shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
     lines = [f"labeled     {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
     lines.append(f"model       {found.fitted.described()}")
-    if found.foreseen is not None:
-        lines.append(f"last batch  {found.foreseen} named right before the model had seen them")
-    lines.append(f"covered     {found.covered:.1%} of the pool, by labels near it")
+    if found.last_batch is not None:
+        lines.append(f"last batch  {found.last_batch} predicted correctly before the model was trained on them")
+    lines.append(f"covered     {found.covered:.1%} of the pool has a label nearby")
     if found.expected is not None:
         lines.append(
             f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"

@@ -93,7 +93,7 @@ class ClusterFrontier:
         """Picks that the shards have not received yet."""
         self.dropped = np.empty(0, dtype=np.int64)
         self.lowered: list[tuple[IntArray, FloatArray]] = [_nothing_lowered() for _ in layout.infos]
-        """Of each shard, rows whose bounds the last front lowered, and to what."""
+        """For each shard, the rows whose bounds the last front lowered, and their new bounds."""
         self.largest_squared = np.inf
         workers.restore = self.restore
 
@@ -165,7 +165,7 @@ class ClusterFrontier:
     # A round
 
     def fresh(self, size: int, own: IntArray) -> Fresh:
-        """The first candidates of all shards, merged: those that come before every candidate not received."""
+        """The first candidates of all shards, merged. All of them come before every candidate that was not sent."""
         n_before = len(self.picked) - len(self.unsent)
         requests: list[tuple[Any, ...]] = [
             (wanted, own[self._is_in(shard, own)], *self.lowered[shard])
@@ -214,7 +214,7 @@ class ClusterFrontier:
             self.lowered[shard] = rows[here], values[here]
 
     def drop(self, rows: IntArray) -> None:
-        """Sent in a round of its own, which happens once for each class that is full."""
+        """Exclude rows at once, in a separate round; called once for each class whose quota is full."""
         self.dropped = np.union1d(self.dropped, rows)
         self.workers.ask("drop", (rows,))
         self.traffic.rounds += 1

@@ -14,7 +14,7 @@ const SAID = [
   [
     "before",
     "Before it saw them",
-    "Of each round's labels, how many the model had guessed right before it learnt from them: its worst subject, honestly marked.",
+    "Of each round's labels, how many the model had guessed right before it learned from them: its worst subject, honestly marked.",
   ],
   ["audited", "Drawn at random", "Items picked by chance: the only estimate that is unbiased for the whole pool."],
 ];
@@ -53,7 +53,7 @@ function table(curve) {
 function advised(curve) {
   const { labeled, model } = state.project;
   if (curve.points.length || model.labels || !labeled) return curve.advice.sentence;
-  return "go on: the model has not learnt yet.";
+  return "go on: the model has not learned yet.";
 }
 
 /** What the last round changed. */
@@ -108,7 +108,7 @@ export function makeCurveView(view) {
       body.replaceChildren(h(
         "p",
         { class: "quiet" },
-        `The curve begins when the model has learnt for the first time. There ${labeled === 1 ? "is" : "are"} ${some(labeled, "label")} so far.`,
+        `The curve begins when the model has learned for the first time. There ${labeled === 1 ? "is" : "are"} ${some(labeled, "label")} so far.`,
       ));
       return;
     }
