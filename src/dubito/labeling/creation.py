@@ -201,10 +201,10 @@ def is_pool(source: str) -> bool:
     opened = open_source(source)
     if opened.embedder or not opened.is_table:
         return True
-    from dubito.embedding.opening import open_supply
+    from dubito.embedding.opening import open_items
 
     try:
-        open_supply(source)
+        open_items(source)
     except DubitoError as no_items:
         try:
             read_pool(source)

@@ -231,7 +231,7 @@ def test_models_that_have_hardly_learnt_are_reported_of_first() -> None:
     assert described.as_dict()["train_accuracy"] == pytest.approx(0.38)
     assert notes(described)[0] == (
         "The models have hardly learned: 38% of their own labels are right after the last training, where guessing "
-        "gives 33%. Look at learning_rate and epochs before anything else."
+        "gives 33%. Check learning_rate and epochs first."
     )
     learned = [replace(each, train_accuracy=0.39 if each.turn == 2 else 0.0) for each in played]
     assert not any("hardly" in note for note in notes(summarize(learned)))
