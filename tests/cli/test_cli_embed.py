@@ -90,7 +90,7 @@ def test_broken_lines_of_a_table_are_listed_by_their_numbers(run: Program) -> No
     Path("t.jsonl").write_text('{"text": "card is late"}\n{"text": "cut\n\n{"text": "rate is wrong"}\n')
     ran = run("embed", "t.jsonl", "--errors", "errors.csv")
     assert ran.code == SOME_LEFT_OUT
-    assert "left out: line 2 is no JSON" in ran.err
+    assert "left out: line 2 is not valid JSON" in ran.err
     assert [row["id"] for row in rows_of("errors.csv")] == ["line 2"]
     assert "2 texts embedded" in ran.err
 

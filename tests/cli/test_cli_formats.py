@@ -54,7 +54,7 @@ def test_what_unpacks_to_more_than_inputs_may_take_is_refused_before_it_is_read(
     ran = run("select", bomb(name), *CORESET, option, "5MB", *more)
     assert ran.code == 2
     assert name in ran.complaint
-    assert "the 5 MB that inputs may take; if that is meant pass --input-limit" in ran.complaint.replace(
+    assert "the 5 MB that inputs may take; if this is intended, pass --input-limit" in ran.complaint.replace(
         "inputs may take 5 MB", "the 5 MB that inputs may take"
     )
     assert "in Python" not in ran.complaint

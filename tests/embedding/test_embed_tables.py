@@ -130,9 +130,9 @@ def test_a_line_that_is_no_json_is_left_out_and_the_others_keep_their_numbers(tm
     table = pq.read_table(tmp_path / "pool.parquet")
     assert table.column("id").to_pylist() == table.column("stars").to_pylist() == kept
     assert [(each.id, each.problem.split(" (")[0]) for each in pool.left_out] == [
-        ("line 5", "is no JSON"),
+        ("line 5", "is not valid JSON"),
         ("line 9", "holds no object with a name in it"),
-        ("line 1052", "is no JSON"),
+        ("line 1052", "is not valid JSON"),
     ]
     again = embed(path, out=tmp_path / "pool.parquet")
     assert again.left_out == pool.left_out
@@ -266,7 +266,7 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
             "id,text\na,b\nc\n",
             "line 3 of .*a.csv has 1 fields instead of 2; fix or remove the line; put quotes around a field with ','",
         ),
-        ("a.jsonl", '\n{"text"\n[1]\n', r"line 2 of .* is no JSON \(.*every line must be an object of JSON"),
+        ("a.jsonl", '\n{"text"\n[1]\n', r"line 2 of .* is not valid JSON \(.*every line must be an object of JSON"),
         ("a.jsonl", "[1]\n", "line 1 of .* holds no object"),
         ("a.jsonl", "\n \n", "holds no rows"),
         ("a.json", "[1, 2, 3]", "holds no table; a table of texts or pictures has named columns"),

@@ -176,7 +176,7 @@ def test_a_damaged_arrow_file_is_read_or_refused(tmp_path: Path, flip: int) -> N
 
 def test_feather_of_the_first_version_is_reported(tmp_path: Path) -> None:
     (tmp_path / "pool.feather").write_bytes(b"FEA1" + bytes(20))
-    with pytest.raises(InvalidData, match=r"pool.feather is Feather of the first version; write it again"):
+    with pytest.raises(InvalidData, match=r"pool.feather is Feather version 1; write it again"):
         open_source(str(tmp_path / "pool.feather"))
 
 

@@ -21,7 +21,9 @@ def test_arrays_of_all_files_count_together(tmp_path: Path) -> None:
     path = archive(tmp_path / "pool.npz")
     with input_limit(10_000):
         read_pool(path)
-        with pytest.raises(MemoryLimit, match=r"'probabilities' of .* takes 4 kB .* beside the 8 kB read before, and"):
+        with pytest.raises(
+            MemoryLimit, match=r"'probabilities' of .* takes 4 kB .* in addition to the 8 kB read before, and"
+        ):
             read_array(path, "probabilities")
 
 

@@ -95,11 +95,11 @@ def test_a_key_that_a_row_lacks_is_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"x": 1}\n{"x": 1', r"line 2 of .*pool.jsonl is no JSON"),
+        ('{"x": 1}\n{"x": 1', r"line 2 of .*pool.jsonl is not valid JSON"),
         ('{"x": 1}\n[1]\n', r"pool.jsonl holds array\(\[1.\]\) as line 2; every one must be an object"),
-        ('{"x": 1, "x": 2}\n', r"line 1 of .* is no JSON \(the name 'x' stands twice in an object\)"),
-        ("[" * 100_000, r"line 1 of .*pool.jsonl is no JSON \(maximum recursion"),
-        ('{"x": ' + "9" * 5000 + "}", r"line 1 of .*pool.jsonl is no JSON \(Exceeds the limit"),
+        ('{"x": 1, "x": 2}\n', r"line 1 of .* is not valid JSON \(the name 'x' occurs twice in an object\)"),
+        ("[" * 100_000, r"line 1 of .*pool.jsonl is not valid JSON \(maximum recursion"),
+        ('{"x": ' + "9" * 5000 + "}", r"line 1 of .*pool.jsonl is not valid JSON \(Exceeds the limit"),
         ('{"x": ' + "9" * 400 + "}", r"column 'x' of .* holds 9999.*9999, which is not a number, in line 1"),
         (
             '{"x": {"a": 1}}',
@@ -110,7 +110,7 @@ def test_a_key_that_a_row_lacks_is_nothing(tmp_path: Path) -> None:
         ('{"x": 1}\n{"x": "one"}\n', r"column 'x' of .*pool.jsonl holds text such as 'one', but features are numbers"),
         ("\n\n", r"pool.jsonl holds no rows"),
         ('{"x": [[1], [1, 2]]}\n', r"column 'x' of .* holds values such as \[\[1\], \[1, 2\]\], but"),
-        ("[1, [2]]\n", r"holds no table that can be read from JSON"),
+        ("[1, [2]]\n", r"is JSON, but not a table"),
     ],
 )
 def test_lines_that_cannot_be_read_are_reported(tmp_path: Path, content: str, message: str) -> None:
@@ -122,15 +122,15 @@ def test_lines_that_cannot_be_read_are_reported(tmp_path: Path, content: str, me
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("3", r"pool.json holds no table that can be read from JSON; write a list of objects"),
+        ("3", r"pool.json is JSON, but not a table; write a list of objects"),
         ("{}", r"holds no table"),
         ("[]", r"holds no rows"),
         ('{"x": 3}', r"holds no table"),
         ('["a", 1]', r"holds no table"),
         ('[{"x": 1}, 2]', r"pool.json holds 2 as item 1; every one must be an object"),
-        ('{"x": [1], "y": [1, 2]}', r"has 2 values in 'y' and 1 in 'x'; columns must be equally long"),
-        ('{"x": {"a": 1}, "y": {"b": 1}}', r"names other rows in 'y' than in 'x'"),
-        ('{"columns": ["x", "x"], "index": [0], "data": [[1, 2]]}', r"has two columns of one name"),
+        ('{"x": [1], "y": [1, 2]}', r"has 2 values in 'y' and 1 in 'x'; all columns must have the same length"),
+        ('{"x": {"a": 1}, "y": {"b": 1}}', r"has other rows in 'y' than in 'x'"),
+        ('{"columns": ["x", "x"], "index": [0], "data": [[1, 2]]}', r"has two columns with the same name"),
         ('{"columns": ["x"], "index": [0], "data": [[1, 2]]}', r"holds no table"),
         ('{"x": [1', r"pool.json cannot be read as .json: it is cut short"),
         ("[" * 100_000, r"pool.json cannot be read as .json"),
@@ -212,7 +212,7 @@ def test_what_is_no_number_no_list_and_no_text_is_reported_with_its_place(tmp_pa
     path = write(tmp_path / "pool.jsonl", '{"x": 1, "y": 2}\n{"x": {"a": 1}, "y": [1]}\n')
     for name, shown in {"x": r"\{'a': 1\} in line 2", "y": r"a mixture"}.items():
         with pytest.raises(
-            InvalidData, match=rf"column '{name}' of .* holds .*{shown}.*; numbers, lists of numbers or"
+            InvalidData, match=rf"column '{name}' of .* holds .*{shown}.*; use numbers, lists of numbers or"
         ):
             read_array(f"{path}::{name}", "doubt")
 

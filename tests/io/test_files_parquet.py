@@ -100,7 +100,7 @@ def test_parquet_labels_may_be_categories_or_whole_floats(tmp_path: Path) -> Non
         ({"x": [[1.0], [2.0], [3.0, 4.0]]}, r"column 'x' of .* has 2 numbers in row 2 and 1 in the rows before it"),
         ({"id": ["a", None], "x": [1, 2]}, r"column 'id' of .*pool.parquet has no value in row 1"),
         ({"t": pa.array([1], pa.timestamp("ms")), "x": [1]}, r"column 't' of .* holds timestamp\[ms\], but features"),
-        ({"features": [["a"]]}, r"column 'features' of .* is of type list<.*; numbers, lists of numbers or text"),
+        ({"features": [["a"]]}, r"column 'features' of .* is of type list<.*; use numbers, lists of numbers or text"),
     ],
 )
 @pytest.mark.parametrize("row_group_size", [1, 100])

@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as arrays
 
 from dubito.errors import DubitoError, InvalidData, MemoryLimit
 from dubito.io import input_limit, open_source, read_array, read_pool
-from dubito.io.formats.torch_files import Refused, read_pickle
+from dubito.io.formats.torch_files import UnsupportedStep, read_pickle
 from dubito.matrix import AnyArray
 
 FEATURES = torch.arange(12, dtype=torch.float32).reshape(4, 3)
@@ -160,7 +160,7 @@ def test_a_program_in_a_file_is_never_run(tmp_path: Path, is_old: bool) -> None:
     [
         (torch.nn.Linear(2, 2), r"torch.nn.modules.linear.Linear|the step"),
         ({"x": np.zeros(3)}, r"numpy.*_reconstruct|_codecs.encode"),
-        ({"x": {1, 2}}, r"the step EMPTY_SET|builtins.set|__builtin__.set"),
+        ({"x": {1, 2}}, r"the opcode EMPTY_SET|builtins.set|__builtin__.set"),
         (torch.eye(3).to_sparse(), r"_rebuild_sparse_tensor|torch"),
         ({"x": slice(1)}, r"slice"),
         ({"x": b"bytes"}, r"encode|the step"),
@@ -243,14 +243,14 @@ def test_a_tensor_that_does_not_fit_is_damage(tmp_path: Path, program: bytes) ->
     ],
 )
 def test_every_other_step_of_a_pickle_is_refused(program: bytes) -> None:
-    with pytest.raises((Refused, ValueError, IndexError)):
+    with pytest.raises((UnsupportedStep, ValueError, IndexError)):
         read_pickle(io.BytesIO(program))
 
 
 def test_things_inside_things_without_end_are_refused(tmp_path: Path) -> None:
     levels = b"".join(b"](" + b"h%c" % level * 100 + b"eq%c" % (level + 1) for level in range(3))
     wide = b"\x80\x02](" + b"N" * 100 + b"eq\x00" + levels + b"."
-    with pytest.raises(InvalidData, match=r"holds things inside things without end"):
+    with pytest.raises(InvalidData, match=r"has too many nested objects"):
         open_source(with_pickle(tmp_path / "pool.pt", wide))
 
 
@@ -311,7 +311,7 @@ def test_a_program_that_unpacks_to_too_much_is_not_read(tmp_path: Path) -> None:
 def test_zip_archives_of_other_programs_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "pool.pt", "w") as archive:
         archive.writestr("notes.txt", "hello")
-    with pytest.raises(InvalidData, match=r"it is no archive of torch.save"):
+    with pytest.raises(InvalidData, match=r"it is not an archive of torch.save"):
         open_source(str(tmp_path / "pool.pt"))
 
 
@@ -321,7 +321,7 @@ OLD = collections.OrderedDict(features=FEATURES, doubt=torch.full((4,), 0.5))
 def test_an_old_file_must_end_where_it_says(tmp_path: Path) -> None:
     path = Path(save(tmp_path / "pool.pt", OLD, _use_new_zipfile_serialization=False))
     content = path.read_bytes()
-    for changed, described in {content[:-3]: "cut short", content + b"x": "goes on behind its end"}.items():
+    for changed, described in {content[:-3]: "cut short", content + b"x": "has extra bytes at its end"}.items():
         path.write_bytes(changed)
         with pytest.raises(InvalidData, match=rf"pool.pt cannot be read as .pt: .*{described}"):
             open_source(str(path))

@@ -83,7 +83,10 @@ def test_an_empty_row_between_others_is_not_skipped(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ([["x", "x"], [1, 2]], r"has two columns called 'x'; rename one"),
-        ([["Report of May"], ["id", "x"], ["a", 1]], r"row 2 of .* has a value in column 2, and the first row no name"),
+        (
+            [["Report of May"], ["id", "x"], ["a", 1]],
+            r"row 2 of .* has a value in column 2, for which the first row has no",
+        ),
         ([["x"], ["#DIV/0!"], [1]], r"column 'x' of .* holds text such as '#DIV/0!'"),
         ([["x"], ["12 %"]], r"column 'x' of .* holds text such as '12 %'"),
         ([], r"pool.xlsx holds no rows"),
@@ -104,12 +107,12 @@ def test_the_first_sheet_that_holds_anything_is_read_and_others_are_reported_of(
     path = write(tmp_path / "pool.xlsx", [], ROWS, [["z"], [9]])
     source = open_source(path)
     assert source.names == ("id", "x", "y", "label")
-    assert source.notes == (f"{path}: the sheet 'Sheet 2' was read; it has 'Sheet 3' beside it.",)
+    assert source.notes == (f"{path}: the sheet 'Sheet 2' was read; other sheets: 'Sheet 3'.",)
 
 
 def test_a_formula_counts_with_the_value_that_was_worked_out(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.xlsx", [["x", "y"], [1, "=A2*2"], [3, 4]])
-    with pytest.raises(InvalidData, match=r"row 2 of .*pool.xlsx holds the formula =A2\*2 and no value for it; open"):
+    with pytest.raises(InvalidData, match=r"row 2 of .*pool.xlsx holds the formula =A2\*2 without a value; open"):
         read_pool(path)
     rewrite(path, SHEET, "<f>A2*2</f><v />", "<f>A2*2</f><v>2</v>")
     assert np.asarray(read_pool(path).features).tolist() == [[1, 2], [3, 4]]

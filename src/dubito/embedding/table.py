@@ -18,7 +18,7 @@ from dubito.experiments.images import SUFFIXES
 from dubito.io.cells import CODE, PLAIN_INTEGER, as_number, is_gap, plain_cell
 from dubito.io.formats.arrow import ARROW, read_sizes
 from dubito.io.formats.delimited import Text, find_text, open_rows
-from dubito.io.formats.json_rows import each_once
+from dubito.io.formats.json_rows import unique_names
 from dubito.io.formats.parquet import COLUMN
 from dubito.io.limits import PACKED, hold
 from dubito.io.opening import open_source
@@ -114,9 +114,9 @@ def _json_lines(text: Text, broken: dict[int, LeftOut]) -> Iterator[Cells]:
 def _parsed(line: str) -> dict[str, object] | str:
     """The object on a line, or what is wrong with it."""
     try:
-        row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=each_once)
+        row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
-        return f"is no JSON ({error})"
+        return f"is not valid JSON ({error})"
     return row if isinstance(row, dict) and row else "holds no object with a name in it"
 
 

@@ -39,12 +39,12 @@ class Allowance:
         before = sum(size for key, size in self.held.items() if key != (path, name))
         if before + n_bytes > self.limit:
             what = f"{name!r} of {path}" if name else path
-            beside = f" beside the {describe_size(before)} read before" if before else ""
+            others = f" in addition to the {describe_size(before)} read before" if before else ""
             raise MemoryLimit(
-                f"{what} takes {describe_size(n_bytes)} of memory once it is unpacked{beside}, and inputs may take "
+                f"{what} takes {describe_size(n_bytes)} of memory once it is unpacked{others}, and inputs may take "
                 f"{describe_size(self.limit)}",
-                hint=f"if that is meant {_limit_hint(before + n_bytes)}, else use a file that stays on the disk, such "
-                "as .npy.",
+                hint=f"if this is intended, {_limit_hint(before + n_bytes)}, else use a memory-mapped file, such as "
+                ".npy.",
             )
         self.held[path, name] = n_bytes
 
@@ -53,7 +53,7 @@ class Allowance:
         if n_bytes > self.limit:
             raise MemoryLimit(
                 f"{path} unpacks to more than the {describe_size(self.limit)} that inputs may take",
-                hint=f"if that is meant {_limit_hint(4 * self.limit)}.",
+                hint=f"if this is intended, {_limit_hint(4 * self.limit)}.",
             )
 
 

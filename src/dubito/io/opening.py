@@ -46,7 +46,7 @@ MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"PK\x03\x04": ("a zip archive", (".npz", ".xlsx", ".pt", ".pth")),
     b"PAR1": ("Parquet", (".parquet",)),
     b"ARROW1": ("Arrow", (".feather", ".arrow")),
-    b"FEA1": ("Feather of the first version", (".feather",)),
+    b"FEA1": ("Feather version 1", (".feather",)),
     b"\x89HDF\r\n\x1a\n": ("HDF5", (".h5", ".hdf5")),
     b"\x1f\x8b": ("packed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
     b"\xd0\xcf\x11\xe0": ("an old workbook of Excel, or one with a password,", ()),

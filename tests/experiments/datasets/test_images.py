@@ -416,7 +416,10 @@ def test_the_column_of_labels_can_be_named(tmp_path: Path) -> None:
     ("columns", "message"),
     [
         ({"image": [b"x", b"y"], "label": [0, 1]}, r"the picture in row 0 of .*x.parquet is no picture of a known"),
-        ({"image": ["x", "y"], "label": [0, 1]}, r"column 'image' of .* is of type string; bytes, or records with a"),
+        (
+            {"image": ["x", "y"], "label": [0, 1]},
+            r"column 'image' of .* is of type string; use bytes, or records with",
+        ),
         ({"image": pa.array([b"x", None]), "label": [0, 1]}, r"column 'image' of .* has no value in row 1"),
         ({"image": [{"bytes": b"x"}, {"bytes": None}], "label": [0, 1]}, r"column 'image' of .* has no value in row 1"),
         ({"image": [{"path": "a"}], "label": [0]}, r"column 'image' of .* is of type struct<path: string>; bytes"),

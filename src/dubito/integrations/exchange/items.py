@@ -148,7 +148,7 @@ def _parsed(where: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(f"{where} is no JSON ({error})", hint="pass what the tool wrote.") from None
+        raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass what the tool wrote.") from None
 
 
 def name_in(path: str, *places: object) -> tuple[str, str]:

@@ -20,28 +20,28 @@ from dubito.registry import require
 
 # The sizes of the batches of an Arrow file, from its headers. pyarrow reveals them only by unpacking a batch: a file of
 # 17 kB that holds one batch of zeros allocates 537 MB in get_batch, and no memory pool of pyarrow has a limit. So
-# reading batch by batch under a limit would not do.
+# reading batch by batch would not keep a limit.
 #
 # The footer at the end lists the position of every batch; the header of a batch lists its buffers, and a compressed
-# buffer begins with its unpacked size. Headers are FlatBuffers, of which `Table` reads a few. In a damaged file they
-# point anywhere: that raises ValueError or struct.error, for `reading` to explain.
+# buffer begins with its unpacked size. Headers are FlatBuffers, which `Table` reads. In a damaged file, their offsets
+# may be wrong: that raises ValueError or struct.error, which `reading` turns into `InvalidData`.
 
 MAGIC, END = b"ARROW1", 10
-"""How the file ends: the length of the footer, and this."""
+"""The last bytes of the file, and their number together with the length of the footer before them."""
 DICTIONARIES, BATCHES = 2, 3
-"""Fields of the footer, of blocks each: offset, length of the head, length of the body."""
+"""Fields of the footer: lists of blocks with offset, length of the header and length of the body."""
 HEADER, HEADER_DATA = 2, 1
-"""Fields of a message and of a dictionary: the batch in it."""
+"""Fields that contain the batch, in a message and in a dictionary."""
 LENGTH, BUFFERS, COMPRESSION = 0, 2, 3
 """Fields of a batch."""
-AS_IT_IS = -1
-"""For the length of a compressed buffer: it is not compressed after all."""
+UNCOMPRESSED = -1
+"""Unpacked length of a buffer that is not compressed although its batch is."""
 
 
 class Batch(NamedTuple):
     n_rows: int
     sizes: list[int]
-    """Bytes of its buffers, in their order."""
+    """Bytes of its buffers, in order."""
 
 
 def read_sizes(content: memoryview) -> tuple[list[Batch], int]:
@@ -50,7 +50,7 @@ def read_sizes(content: memoryview) -> tuple[list[Batch], int]:
         raise ValueError("it does not end as an Arrow file does")
     (length,) = struct.unpack_from("<i", content, len(content) - END)
     if not 0 < length <= len(content) - END:
-        raise ValueError(f"its footer is said to have {length} bytes")
+        raise ValueError(f"its footer claims a length of {length} bytes")
     footer = Table.root(content[len(content) - END - length : len(content) - END])
     dictionaries = [_batch(content, *block, is_dictionary=True) for block in _blocks(footer, DICTIONARIES)]
     batches = [_batch(content, *block, is_dictionary=False) for block in _blocks(footer, BATCHES)]
@@ -58,7 +58,7 @@ def read_sizes(content: memoryview) -> tuple[list[Batch], int]:
 
 
 def size_of(batch: Batch, n_buffers: Sequence[int], wanted: Sequence[bool]) -> int:
-    """Bytes of the columns that are wanted, which have so many buffers each; of all where that does not add up.
+    """Bytes of the wanted columns, given the number of buffers of each column; of all if the numbers do not match.
 
     Examples
     --------
@@ -117,20 +117,20 @@ def _unpack(form: str, content: memoryview, place: int) -> int:
 
 
 def _blocks(footer: Table, number: int) -> Iterator[tuple[int, int]]:
-    """Where each message of the footer begins, and how long its head is."""
-    for offset, head, _ in footer.records(number, 3).tolist():
-        yield offset, head & 0xFFFFFFFF  # 32 bits, and as many of padding.
+    """Yield the offset of each message in the footer, and the length of its header."""
+    for offset, length, _ in footer.records(number, 3).tolist():
+        yield offset, length & 0xFFFFFFFF  # 32 bits, followed by 32 bits of padding.
 
 
 def _batch(content: memoryview, offset: int, length: int, *, is_dictionary: bool) -> Batch:
     if not 0 <= offset <= offset + length <= len(content):
-        raise ValueError("its footer points outside")
+        raise ValueError("its footer points outside the file")
     (mark,) = struct.unpack_from("<i", content, offset)
     before = 8 if mark == -1 else 4  # Older files have no mark before the length.
     table = Table.root(content[offset + before : offset + length]).table(HEADER)
     table = table.table(HEADER_DATA) if table is not None and is_dictionary else table
     if table is None:
-        raise ValueError("a message of it is empty")
+        raise ValueError("one of its messages is empty")
     body = content[offset + length :]
     is_packed = table.table(COMPRESSION) is not None
     sizes = [_size(body, place, n_bytes, is_packed) for place, n_bytes in table.records(BUFFERS, 2).tolist()]
@@ -141,20 +141,20 @@ def _size(body: memoryview, place: int, n_bytes: int, is_packed: bool) -> int:
     if n_bytes == 0:
         return 0
     if place < 0 or n_bytes < 0 or place + n_bytes > len(body):
-        raise ValueError("a buffer of it lies outside")
+        raise ValueError("one of its buffers is outside the file")
     if not is_packed:
         return n_bytes
     (unpacked,) = struct.unpack_from("<q", body, place)
-    if unpacked < AS_IT_IS:
-        raise ValueError(f"a buffer of it is said to unpack to {unpacked} bytes")
-    return n_bytes if unpacked == AS_IT_IS else unpacked
+    if unpacked < UNCOMPRESSED:
+        raise ValueError(f"one of its buffers claims an unpacked size of {unpacked} bytes")
+    return n_bytes if unpacked == UNCOMPRESSED else unpacked
 
 
 ARROW = (".feather", ".arrow")
 SAMPLED_ROWS, MOST_SAMPLED = 20, 1 << 26
-"""Rows by which a column of text is judged, and the bytes beyond which it is taken as it is."""
+"""Number of rows that are inspected of a column of text; columns of more bytes are not inspected."""
 BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
-"""Memory of a value of each kind of Parquet; of any other kind at least an offset and a length."""
+"""Memory of a value by its type in Parquet; other types take at least 8 bytes, an offset and a length."""
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def opened(path: str) -> Iterator["ParquetFile | ArrowFile"]:
 
 
 class ParquetFile:
-    """A Parquet file; where it has checksums they are compared."""
+    """A Parquet file. Its checksums, if any, are verified."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -191,12 +191,12 @@ class ParquetFile:
     def first_texts(self, name: str) -> list[Any]:
         if not self.group_sizes or self._size([name]) > MOST_SAMPLED:
             return []
-        # Not by batches: one that is left before its end may still read when the file is closed.
+        # Not with iter_batches: an unfinished iterator may still be reading when the file is closed.
         group = self.file.read_row_group(0, columns=[name])
         return list(group.column(0).slice(0, SAMPLED_ROWS).to_pylist())
 
     def _size(self, columns: Sequence[str]) -> int:
-        """Memory of whole columns, by what the file says of them: a value repeated a million times is stored once."""
+        """Memory of whole columns, from the metadata: a value that is repeated many times is stored once."""
         paths = [self.metadata.schema.column(place).path for place in range(self.metadata.num_columns)]
         wanted = set(columns)
         places = [place for place, path in enumerate(paths) if path in wanted or path.partition(".")[0] in wanted]
@@ -208,21 +208,21 @@ class ParquetFile:
         return total
 
     def _try(self, group: int, columns: Sequence[str]) -> None:
-        """Read a row. pyarrow 26 ends the process where it is asked for sizes that are damaged; here it raises."""
+        """Read one row, which raises if the metadata is damaged. Reading all rows could crash pyarrow 26."""
         rows = self.file.iter_batches(batch_size=1, row_groups=[group], columns=list(columns), use_threads=False)
         next(rows, None)
         rows.close()
 
 
 class ArrowFile:
-    """An Arrow file, memory-mapped where it is not compressed; every batch is checked before it is used."""
+    """An Arrow file, memory-mapped if it is not compressed. Every batch is validated."""
 
     def __init__(self, path: str) -> None:
         pyarrow, self.ipc = require("pyarrow", extra="files"), require("pyarrow.ipc", extra="files")
         self.path = path
         self.map = pyarrow.memory_map(path)
         if self.map.read(4) == b"FEA1":
-            raise InvalidData(f"{path} is Feather of the first version", hint="write it again with pyarrow or pandas.")
+            raise InvalidData(f"{path} is Feather version 1", hint="write it again with pyarrow or pandas.")
         self.map.seek(0)
         self.names: list[str] = self.ipc.open_file(self.map).schema.names
         self.schema_arrow = plain_schema(self.ipc.open_file(self.map).schema)
@@ -232,7 +232,7 @@ class ArrowFile:
 
     @cached_property
     def sizes(self) -> tuple[list[Batch], int]:
-        """What each batch unpacks to, and the dictionaries; nothing is unpacked for it."""
+        """The unpacked sizes of the batches and of all dictionaries, from the headers."""
         self.map.seek(0)
         return read_sizes(memoryview(self.map.read_buffer()))
 
@@ -256,12 +256,12 @@ class ArrowFile:
         batches = []
         for place in groups:
             batches.append(reader.get_batch(place))
-            batches[-1].validate(full=True)  # Offsets in a damaged file lead anywhere.
+            batches[-1].validate(full=True)  # Offsets in a damaged file may be wrong.
         table = pyarrow.Table.from_batches(batches, reader.schema if not batches else batches[0].schema)
         return plain_table(table, self.schema_arrow)
 
     def size(self, batches: Sequence[Batch], columns: Sequence[str]) -> int:
-        """Memory of columns in some batches and of all dictionaries, by what the file says of them."""
+        """Memory of columns in some batches and of all dictionaries, from the headers."""
         n_buffers = [_n_buffers(field.type) for field in self.ipc.open_file(self.map).schema]
         wanted = [name in columns for name in self.names]
         return self.sizes[1] + sum(size_of(batch, n_buffers, wanted) for batch in batches)
@@ -279,7 +279,7 @@ def _n_buffers(kind: Any) -> int:
 
 
 def plain_schema(schema: Any) -> Any:
-    """The schema with each type as what it is made of."""
+    """The schema with decimals, categories and extension types replaced by plain types."""
     for place, field in enumerate(schema):
         kind = _plain(field.type)
         if kind != field.type:
@@ -299,7 +299,7 @@ def _plain(kind: Any) -> Any:
 
 
 def plain_table(table: Any, schema: Any) -> Any:
-    """The table with its columns of the types that the schema says."""
+    """The table, cast to the types of the schema."""
     pyarrow = require("pyarrow", extra="files")
     for place, field in enumerate(table.schema):
         wanted = schema.field(field.name)

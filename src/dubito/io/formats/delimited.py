@@ -364,7 +364,7 @@ class DelimitedTable:
                 raise InvalidData(
                     f"column {name!r} of {self.path} has {len(row[1])} numbers in line {row[0]} and "
                     f"{len(rows[0][1])} in line {rows[0][0]}",
-                    hint="every list must be equally long.",
+                    hint="all lists must have the same length.",
                 )
         return np.stack([values for _, values in rows]) if rows else np.empty((0, 0))
 

@@ -1,4 +1,4 @@
-"""Excel's ``.xlsx``: the first sheet that holds anything, its first row as the header (extra ``excel``)."""
+"""Excel's ``.xlsx``: the first sheet that is not empty, with its first row as the header (extra ``excel``)."""
 
 import datetime
 import re
@@ -16,7 +16,7 @@ from dubito.io.source import Source, reading
 from dubito.registry import require
 
 MOST_ROWS = 1_048_576
-"""That a sheet of Excel can have."""
+"""Maximum number of rows of a sheet in Excel."""
 FORMULA = re.compile(rb"<f[ >/]")
 CHUNK = 1 << 20
 
@@ -24,21 +24,21 @@ Row = tuple[int, list[object]]
 
 
 def open_workbook(path: str) -> Source:
-    """An ``.xlsx`` file. Formulas count with the values that Excel last worked out for them."""
+    """Open an ``.xlsx`` file. A formula has the value that Excel last computed."""
     openpyxl = require("openpyxl", extra="excel")
     with reading(path), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # What openpyxl cannot keep of a workbook is no matter where it is only read.
+        warnings.simplefilter("ignore")  # openpyxl warns about features that it would lose on saving.
         with zipfile.ZipFile(path) as archive:
             hold(path, "", sum(member.file_size for member in archive.infolist()))
         name, rows, others = _first_filled(path, openpyxl)
     if not rows:
         raise InvalidData(f"{path} holds no rows.")
-    notes = [f"{path}: the sheet {name!r} was read; it has {', '.join(map(repr, others))} beside it."] if others else []
+    notes = [f"{path}: the sheet {name!r} was read; other sheets: {', '.join(map(repr, others))}."] if others else []
     return _table(path, rows).source(notes)
 
 
 def _first_filled(path: str, openpyxl: ModuleType) -> tuple[str, list[Row], list[str]]:
-    """The first sheet with anything in it: its name, its rows, and the names of those behind it."""
+    """The first sheet that is not empty: its name, its rows, and the names of the sheets after it."""
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     plain = openpyxl.load_workbook(path, read_only=True) if _has_formulas(path) else None
     try:
@@ -68,8 +68,8 @@ def _has_formulas(path: str) -> bool:
 
 
 def _rows(path: str, sheet: Any, formulas: Any) -> Iterator[Row]:
-    """The rows, each with its number; a formula that was never worked out is refused."""
-    sheet.reset_dimensions()  # What a sheet says of its size may be anything.
+    """Yield the rows with their numbers. Raises `InvalidData` for a formula without a computed value."""
+    sheet.reset_dimensions()  # The stored dimensions of a sheet may be wrong.
     if formulas is not None:
         formulas.reset_dimensions()
     written: Iterator[Sequence[object]] = iter(()) if formulas is None else formulas.iter_rows(values_only=True)
@@ -80,14 +80,14 @@ def _rows(path: str, sheet: Any, formulas: Any) -> Iterator[Row]:
         for place, text in enumerate(texts):
             if isinstance(text, str) and text.startswith("=") and (place >= len(row) or row[place] is None):
                 raise InvalidData(
-                    f"row {number} of {path} holds the formula {text:.40} and no value for it",
-                    hint="open it in Excel, which works it out, and save it again.",
+                    f"row {number} of {path} holds the formula {text:.40} without a value",
+                    hint="open it in Excel, which computes the value, and save it again.",
                 )
         yield number, [_as_cell(cell) for cell in row]
 
 
 def _filled(rows: Iterator[Row]) -> list[Row]:
-    """From the first row that holds anything to the last."""
+    """The rows from the first to the last that is not empty."""
     kept: list[Row] = []
     n_filled = 0
     for number, cells in rows:
@@ -99,14 +99,14 @@ def _filled(rows: Iterator[Row]) -> list[Row]:
 
 
 def _as_cell(cell: object) -> object:
-    """Dates and times as text; whole numbers that no workbook keeps to the last digit as what they are, floats."""
+    """Convert dates and times to text, and integers too large for Excel's precision to floats."""
     if isinstance(cell, int) and LARGEST_WHOLE <= abs(cell) <= LARGEST_NUMBER:
         return float(cell)
     return cell.isoformat() if isinstance(cell, datetime.date | datetime.time) else cell
 
 
 def _table(path: str, rows: list[Row]) -> Grid:
-    """The first row as names above the others; columns without a name must be empty."""
+    """The table with the first row as header; columns without a name must be empty."""
     (_, header), data = rows[0], rows[1:]
     if all(kind_of(cell) == "number" for cell in header) and header != list(range(len(header))):
         header, data = [f"column{place + 1}" for place in range(len(header))], rows
@@ -117,16 +117,17 @@ def _table(path: str, rows: list[Row]) -> Grid:
         if name in columns:
             raise InvalidData(f"{path} has two columns called {name!r}", hint="rename one.")
         if not name and place > 0:
-            _refuse_nameless(path, place, data, cells)
+            _check_is_empty(path, place, data, cells)
         elif name or any(kind_of(cell) != "nothing" for cell in cells):
             columns[name] = cells
     return Grid(path, columns, [number for number, _ in data], "row")
 
 
-def _refuse_nameless(path: str, place: int, data: list[Row], cells: list[object]) -> None:
+def _check_is_empty(path: str, place: int, data: list[Row], cells: list[object]) -> None:
+    """Raise if a column without a name has a value."""
     filled = next((number for (number, _), cell in zip(data, cells, strict=True) if kind_of(cell) != "nothing"), None)
     if filled is not None:
         raise InvalidData(
-            f"row {filled} of {path} has a value in column {place + 1}, and the first row no name there",
-            hint="name that column, or remove what stands above the names.",
+            f"row {filled} of {path} has a value in column {place + 1}, for which the first row has no name",
+            hint="name that column, or remove the rows above the header.",
         )

@@ -1,7 +1,6 @@
-"""HDF5: datasets by their path, those that lie in one piece memory-mapped (extra ``hdf5``).
+"""HDF5: datasets by their path; contiguous ones are memory-mapped (extra ``hdf5``).
 
-A file cannot make another be read: links to other files are not followed, and datasets whose values lie elsewhere are
-refused.
+Only the file itself is read: links to other files are not followed, and datasets with external values are an error.
 """
 
 import math
@@ -22,13 +21,13 @@ from dubito.matrix import AnyArray
 from dubito.registry import require
 
 HEAP = b"GCOL\x01\x00\x00\x00"
-"""How a heap begins, in which text of any length lies."""
+"""Start of a global heap, which stores variable-length text."""
 ROWS_PER_READ = 4096
-"""Of text, whose size no header tells."""
+"""Rows of text to read at a time; no header contains their size."""
 
 
 def open_hdf5(path: str) -> Source:
-    """An ``.h5`` or ``.hdf5`` file; where all datasets lie in one group, they go by the names they have in it."""
+    """Open an ``.h5`` or ``.hdf5`` file. If all datasets are in one group, its path is left out of their names."""
     h5py = require("h5py", extra="hdf5")
     found: dict[str, Any] = {}
     with reading(path), _opened(h5py, path) as file:
@@ -45,7 +44,7 @@ def open_hdf5(path: str) -> Source:
 
 
 def _opened(h5py: ModuleType, path: str) -> Any:
-    with open(path, "rb"):  # HDF5's own errors tell no reason.
+    with open(path, "rb"):  # HDF5's own errors do not say why a file cannot be opened.
         return h5py.File(path, "r", locking=False)
 
 
@@ -85,9 +84,9 @@ def _numbers(h5py: ModuleType, path: str, name: str) -> AnyArray:
 
 
 def _texts(h5py: ModuleType, path: str, name: str) -> AnyArray:
-    """Text of one dimension, read a little at a time: one long text may be named by every row."""
+    """One-dimensional text, read in blocks: many rows may refer to the same long text."""
     values: list[str] = []
-    n_letters = 0
+    n_characters = 0
     with reading(path), _opened(h5py, path) as file:
         _check_heaps(path)
         dataset = file[name]
@@ -95,13 +94,13 @@ def _texts(h5py: ModuleType, path: str, name: str) -> AnyArray:
             _refuse(path, name, f"is text of shape {dataset.shape}")
         for start in range(0, dataset.shape[0], ROWS_PER_READ):
             values += dataset.asstr()[start : start + ROWS_PER_READ].tolist()
-            n_letters += sum(map(len, values[start:]))
-            hold(path, name, n_letters)
+            n_characters += sum(map(len, values[start:]))
+            hold(path, name, n_characters)
     return as_text(values, path, name)
 
 
 def _check_heaps(path: str) -> None:
-    """Refuse a heap with a piece of no size, which HDF5 (2.0) would step over for ever."""
+    """Raise if a heap has an object of size 0, on which HDF5 2.0 would loop forever."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         heap = content.find(HEAP)
         while heap >= 0:

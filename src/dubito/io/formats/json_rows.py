@@ -1,4 +1,4 @@
-"""JSON and JSON lines: objects as the rows of a table, or as its columns; lists of numbers as an array."""
+"""JSON and JSON lines: objects that are the rows or columns of a table, or lists of numbers."""
 
 import json
 import os
@@ -14,22 +14,22 @@ from dubito.io.formats.tables import Grid
 from dubito.io.limits import PACKED, hold
 from dubito.io.source import Entry, Source, content_of, reading
 
-BYTES_A_LETTER = 5
-"""Memory that a letter of JSON takes while it is parsed: 2 to 3 were measured, a little more is allowed for."""
-BYTES_A_CELL = 100
-ROWS_A_CHECK = 1000
+BYTES_PER_CHARACTER = 5
+"""Memory for parsing, per character of JSON; 2 to 3 bytes were measured."""
+BYTES_PER_CELL = 100
+ROWS_PER_CHECK = 1000
 
 Numbered = list[tuple[int, Any]]
 
 
 def open_json(path: str) -> Source:
-    """A ``.json`` file: a list of objects, an object of columns, as pandas writes either, or lists of numbers."""
+    """Open a ``.json`` file: a list of objects or an object of columns, as pandas writes them, or lists of numbers."""
     with reading(path):
         text = find_text(path)
         if not path.lower().endswith(PACKED):
-            hold(path, "", BYTES_A_LETTER * os.path.getsize(path))
+            hold(path, "", BYTES_PER_CHARACTER * os.path.getsize(path))
         with text.open() as file:
-            content = json.load(file, object_pairs_hook=each_once)
+            content = json.load(file, object_pairs_hook=unique_names)
     if isinstance(content, Mapping):
         return _of_columns(path, content, text.notes)
     if not isinstance(content, list):
@@ -38,7 +38,7 @@ def open_json(path: str) -> Source:
 
 
 def open_jsonl(path: str) -> Source:
-    """A ``.jsonl`` file: an object on every line, or a list of numbers; blank lines are left out."""
+    """Open a ``.jsonl`` file: an object or a list of numbers on every line. Blank lines are ignored."""
     rows: Numbered = []
     n_bytes = 0
     with reading(path):
@@ -48,32 +48,34 @@ def open_jsonl(path: str) -> Source:
                 if line.strip():
                     rows.append((number, _row(path, number, line)))
                     n_bytes += _size(rows[-1][1])
-                if number % ROWS_A_CHECK == 0:
+                if number % ROWS_PER_CHECK == 0:
                     hold(path, "", n_bytes)
     hold(path, "", n_bytes)
     return _of_rows(path, rows, "line", text.notes)
 
 
-def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object in which no name stands twice: the parser would take the last, and no one would know."""
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dictionary. Raises ValueError for a duplicate name, of which `json` would keep the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} stands twice in an object")
+        raise ValueError(f"the name {twice!r} occurs twice in an object")
     return found
 
 
 def _row(path: str, number: int, line: str) -> Any:
     try:
-        row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=each_once)
+        row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(f"line {number} of {path} is no JSON ({error})", hint="fix or remove that line.") from error
+        raise InvalidData(
+            f"line {number} of {path} is not valid JSON ({error})", hint="fix or remove that line."
+        ) from error
     return {name: _packed(value) for name, value in row.items()} if isinstance(row, Mapping) else _packed(row)
 
 
 def _packed(value: Any) -> Any:
-    """Lists of numbers, also of lists of them, as arrays, which take a quarter of the room; else the value."""
+    """Nested lists of numbers as arrays, which take a quarter of the memory; other values unchanged."""
     if not isinstance(value, list) or not value:
         return value
     flat: list[Any] = value
@@ -89,11 +91,11 @@ def _packed(value: Any) -> Any:
 
 def _size(row: Any) -> int:
     cells = row.values() if isinstance(row, Mapping) else (row,)
-    return sum(BYTES_A_CELL + (cell.nbytes if isinstance(cell, np.ndarray) else 0) for cell in cells)
+    return sum(BYTES_PER_CELL + (cell.nbytes if isinstance(cell, np.ndarray) else 0) for cell in cells)
 
 
 def _of_rows(path: str, rows: Numbered, noun: str, notes: Sequence[str]) -> Source:
-    """A table where every row is an object, one array where none is."""
+    """A table if every row is an object, one array if none is."""
     if not rows:
         raise InvalidData(f"{path} holds no rows.")
     named = [isinstance(row, Mapping) for _, row in rows]
@@ -108,7 +110,7 @@ def _of_rows(path: str, rows: Numbered, noun: str, notes: Sequence[str]) -> Sour
 
 
 def _of_lists(path: str, rows: list[Any]) -> Source:
-    """Numbers, or lists of them, as one array without a name."""
+    """Numbers or lists of numbers as one array without a name."""
     try:
         array = np.array([row.tolist() if isinstance(row, np.ndarray) else row for row in rows])
     except ValueError:
@@ -122,7 +124,7 @@ def _of_lists(path: str, rows: list[Any]) -> Source:
 
 
 def _of_columns(path: str, content: Mapping[str, Any], notes: Sequence[str]) -> Source:
-    """An object that holds columns; or picks, as dubito writes them."""
+    """An object of columns in one of the layouts of pandas, or picks written by dubito."""
     if content.get("picks") == []:
         return _of_equal(path, {"index": []}, notes)
     if isinstance(content.get("picks"), list):
@@ -143,35 +145,37 @@ def _of_equal(path: str, columns: Mapping[str, Sequence[Any]], notes: Sequence[s
         first = next(iter(lengths))
         raise InvalidData(
             f"{path} has {lengths[odd]} values in {odd!r} and {lengths[first]} in {first!r}",
-            hint="columns must be equally long.",
+            hint="all columns must have the same length.",
         )
     return Grid(path, columns, range(max(lengths.values(), default=0)), "item").source(notes)
 
 
 def _of_split(path: str, content: Mapping[str, Any], notes: Sequence[str]) -> Source:
-    """As pandas writes a frame with ``orient="split"``."""
+    """The layout of pandas with ``orient="split"``."""
     names, index, rows = content["columns"], content["index"], content["data"]
     is_frame = all(isinstance(part, list) for part in (names, index, rows)) and len(index) == len(rows)
     if not is_frame or not all(isinstance(row, list) and len(row) == len(names) for row in rows):
         _refuse(path)
     columns = {str(name): [_packed(row[place]) for row in rows] for place, name in enumerate(names)}
     if len(columns) < len(names):
-        raise InvalidData(f"{path} has two columns of one name", hint="rename one.")
+        raise InvalidData(f"{path} has two columns with the same name", hint="rename one.")
     return _of_equal(path, _with_index(columns, [str(each) for each in index]), notes)
 
 
 def _of_cells(path: str, content: Mapping[str, Mapping[str, Any]], notes: Sequence[str]) -> Source:
-    """As pandas writes a frame by default: for every column an object with the index as its keys."""
+    """The default layout of pandas: for every column, an object whose keys are the index."""
     first, index = next(iter(content.items()))
     odd = next((name for name, column in content.items() if column.keys() != index.keys()), None)
     if odd is not None:
-        raise InvalidData(f"{path} names other rows in {odd!r} than in {first!r}", hint="columns must name the same.")
+        raise InvalidData(
+            f"{path} has other rows in {odd!r} than in {first!r}", hint="all columns must have the same rows."
+        )
     columns = {name: [_packed(column[key]) for key in index] for name, column in content.items()}
     return _of_equal(path, _with_index(columns, list(index)), notes)
 
 
 def _with_index(columns: dict[str, list[Any]], index: list[str]) -> dict[str, list[Any]]:
-    """The columns behind the index, which has no name, as pandas writes it in CSV; row numbers stay numbers."""
+    """The columns after the index, which is a column without a name as in CSV; row numbers are kept as numbers."""
     if "" in columns:
         return columns
     counted = [str(row) for row in range(len(index))]
@@ -180,6 +184,6 @@ def _with_index(columns: dict[str, list[Any]], index: list[str]) -> dict[str, li
 
 def _refuse(path: str) -> NoReturn:
     raise InvalidData(
-        f"{path} holds no table that can be read from JSON",
+        f"{path} is JSON, but not a table",
         hint='write a list of objects such as {"id": "a", "x": 1.5}, or an object of columns.',
     )

@@ -1,4 +1,4 @@
-"""NumPy's own files and safetensors. Nothing is ever unpickled; ``.npy`` and safetensors are memory-mapped."""
+"""NumPy files and safetensors. Nothing is unpickled; ``.npy`` and safetensors are memory-mapped."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.io.formats.json_rows import each_once
+from dubito.io.formats.json_rows import unique_names
 from dubito.io.limits import hold
 from dubito.io.source import Entry, Source, content_of, reading
 from dubito.matrix import AnyArray
@@ -34,7 +34,7 @@ SAFETENSORS_TYPES = {
 
 
 def open_npy(path: str) -> Source:
-    """A ``.npy`` file: one array without a name, memory-mapped when read."""
+    """Open a ``.npy`` file: one array without a name, memory-mapped when read."""
     with reading(path), open(path, "rb") as file:
         shape, dtype = _header(file)
         if not dtype.hasobject:
@@ -43,7 +43,7 @@ def open_npy(path: str) -> Source:
 
 
 def open_npz(path: str) -> Source:
-    """A ``.npz`` file: only the headers of its arrays are read here."""
+    """Open a ``.npz`` file. Reads only the headers of its arrays."""
     entries = {}
     with reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
@@ -65,21 +65,21 @@ def open_npz(path: str) -> Source:
 
 
 def open_safetensors(path: str) -> Source:
-    """A ``.safetensors`` file, memory-mapped; bfloat16 is widened to float32, which is exact."""
+    """Open a ``.safetensors`` file, memory-mapped; bfloat16 is converted to float32, which is exact."""
     entries = {}
     with reading(path), open(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
-        room = os.fstat(file.fileno()).st_size - 8 - length
-        if room < 0:
+        n_bytes = os.fstat(file.fileno()).st_size - 8 - length
+        if n_bytes < 0:
             raise ValueError("the header is longer than the file")
-        header = json.loads(file.read(length), object_pairs_hook=each_once)
+        header = json.loads(file.read(length), object_pairs_hook=unique_names)
         header.pop("__metadata__", None)
         for name, info in header.items():
             shape, code = tuple(map(int, info["shape"])), str(info["dtype"])
             start, end = map(int, info["data_offsets"])
-            _check_span(name, shape, code, start, end, room)
+            _check_span(name, shape, code, start, end, n_bytes)
             entries[name] = _tensor(path, name, shape, code, 8 + length + start)
-        _check_cover([tuple(map(int, info["data_offsets"])) for info in header.values()], room)
+        _check_cover([tuple(map(int, info["data_offsets"])) for info in header.values()], n_bytes)
     if not entries:
         raise InvalidData(f"{path} holds no arrays.")
     return Source(path, entries)
@@ -109,7 +109,7 @@ def _refuse_objects(path: str, name: str) -> AnyArray:
 
 
 def _decoded(read: partial[AnyArray]) -> AnyArray:
-    """The array, byte strings decoded."""
+    """The array, with byte strings decoded."""
     array = read()
     return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
@@ -121,7 +121,7 @@ def _map_npy(path: str) -> AnyArray:
 
 
 def _check_length(what: str, expected: int, found: int) -> None:
-    """Refuse a file that does not end where its header says: one of the two is damaged."""
+    """Raise if the file does not have the length that its header says."""
     if found != expected:
         raise ValueError(f"{what} is {'shorter' if found < expected else 'longer'} than its header says")
 
@@ -133,20 +133,20 @@ def _read_member(path: str, member: str, n_bytes: int) -> AnyArray:
         return array
 
 
-def _check_span(name: str, shape: tuple[int, ...], code: str, start: int, end: int, room: int) -> None:
-    """Refuse a tensor that lies outside the file or has not the bytes its shape needs."""
+def _check_span(name: str, shape: tuple[int, ...], code: str, start: int, end: int, n_bytes: int) -> None:
+    """Raise if a tensor is outside the file, or its size does not match its shape."""
     wrong_size = (
         code in SAFETENSORS_TYPES and end - start != math.prod(shape) * np.dtype(SAFETENSORS_TYPES[code]).itemsize
     )
-    if min(shape, default=0) < 0 or not 0 <= start <= end <= room or wrong_size:
+    if min(shape, default=0) < 0 or not 0 <= start <= end <= n_bytes or wrong_size:
         raise ValueError(f"the tensor {name!r} does not fit the file")
 
 
-def _check_cover(spans: list[tuple[int, ...]], room: int) -> None:
-    """Tensors fill the file without gaps and without overlap, as the format demands."""
+def _check_cover(spans: list[tuple[int, ...]], n_bytes: int) -> None:
+    """Raise if the tensors have gaps or overlap, which the format forbids."""
     ends = [0, *(end for _, end in sorted(spans))]
-    if [start for start, _ in sorted(spans)] != ends[:-1] or ends[-1] != room:
-        raise ValueError("its tensors do not fill it")
+    if [start for start, _ in sorted(spans)] != ends[:-1] or ends[-1] != n_bytes:
+        raise ValueError("its tensors have gaps or overlap")
 
 
 def _tensor(path: str, name: str, shape: tuple[int, ...], code: str, offset: int) -> Entry:

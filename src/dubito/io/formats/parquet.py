@@ -1,4 +1,4 @@
-"""Parquet and Arrow: a list column is a matrix, and so are several columns of numbers (extra ``files``)."""
+"""Parquet and Arrow files: features are a list column, or several columns of numbers (extra ``files``)."""
 
 import json
 import os
@@ -21,14 +21,14 @@ from dubito.matrix import AnyArray, Matrix
 from dubito.registry import require
 from dubito.request.ids import tidy_date
 
-# The index of a pandas frame in a file of Arrow's: the schema's metadata tells where it was put.
+# The index of a pandas data frame; the metadata of the schema describes it.
 
 COUNTED = "__index_level_0__"
 """The name of an index that pandas stores only as a range, because the index has no name."""
 
 
 def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple[str, ...], dict[str, Entry]]:
-    """The columns that hold the index, and entries for one that is a range; mere row numbers are left out.
+    """The names of the index columns, and an entry for an index that is a range, unless it is just row numbers.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple
 
 
 def _levels(text: bytes) -> list[Any]:
-    """What pandas wrote of the index; words that are no JSON are damaged, and raise for `reading` to explain."""
+    """The description of the index by pandas. Raises ValueError for invalid JSON, which `reading` explains."""
     parsed = json.loads(text)
     levels = parsed.get("index_columns") if isinstance(parsed, dict) else None
     return levels if isinstance(levels, list) else []
@@ -67,20 +67,20 @@ def _range(level: object) -> range:
     return range(start, stop, step)
 
 
-# What a pool file tells of its embeddings, in the metadata of its schema: who made them, out of what, and how wide.
+# The description of the embeddings in a pool file: embedder, source and width, in the metadata of the schema.
 #
-# A pool file is Parquet with the columns ``id``, ``embedding``, one to show (``path``, ``text`` or ``image``), and
-# what else its source had. Distances mean something only among embeddings of one embedder, so shards that differ are
-# refused.
+# A pool file is Parquet with the columns ``id``, ``embedding``, one to show (``path``, ``text`` or ``image``), and the
+# other columns of its source. Distances are meaningful only between embeddings of one embedder, so shards with
+# different embedders are an error.
 
 KEY = b"dubito"
-"""Where the metadata of a schema has it."""
+"""The key in the metadata of a schema."""
 COLUMN = "embedding"
 
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """Who made the embeddings of a pool file, and out of what.
+    """The embedder and the source of the embeddings in a pool file.
 
     Examples
     --------
@@ -94,9 +94,9 @@ class Embeddings:
     """Changes whenever its numbers would."""
     width: int
     shown: str
-    """The column that a person is shown: ``path``, ``text`` or ``image``."""
+    """The column to show to annotators: ``path``, ``text`` or ``image``."""
     source: str
-    """The folder that paths begin at, or the table: seen from the pool's own folder where it lies below that."""
+    """The folder that paths are relative to, or the table; relative to the folder of the pool if inside it."""
     dubito: str = ""
     """The version of dubito that wrote it."""
     fingerprint: str = ""
@@ -111,18 +111,18 @@ class Embeddings:
 
     @classmethod
     def of(cls, metadata: Mapping[bytes, bytes] | None) -> "Embeddings | None":
-        """What a schema tells; None for a table of somebody else's. What is no such record raises ValueError."""
+        """The description in a schema; None if dubito did not write the file. Raises ValueError if it is damaged."""
         text = (metadata or {}).get(KEY)
         if text is None:
             return None
         record = json.loads(text)
         kinds = {field.name: int if field.name == "width" else str for field in fields(cls)}
         if not isinstance(record, dict) or not all(type(record.get(name)) is kind for name, kind in kinds.items()):
-            raise ValueError("what its metadata tells of the embeddings is no record of dubito's")
+            raise ValueError("the description of the embeddings in its metadata is damaged")
         return cls(**{name: record[name] for name in kinds})
 
     def root(self, path: str) -> str:
-        """The folder in which the paths of a pool file begin, given where the file is."""
+        """The folder that the paths in a pool file are relative to, given the path of the file."""
         place = os.path.join(os.path.dirname(os.path.abspath(path)), self.source)
         return place if os.path.isdir(place) else os.path.dirname(place)
 
@@ -132,7 +132,7 @@ ROWS_PER_BATCH = 16_384
 
 
 def open_parquet(path: str) -> Source:
-    """A Parquet or Arrow file: its schema is read here, a column when asked for."""
+    """Open a Parquet or Arrow file. Reads the schema; columns are read when they are needed."""
     with reading(path), opened(path) as file:
         schema, n_rows = file.schema_arrow, sum(file.group_sizes)
     twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
@@ -160,7 +160,7 @@ def read_bytes(path: str, name: str) -> list[bytes]:
         _refuse_nulls(column, path, name, 0)
     if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
         raise InvalidData(
-            f"column {name!r} of {path} is of type {kind}", hint="bytes, or records with a field bytes, are read."
+            f"column {name!r} of {path} is of type {kind}", hint="use bytes, or records with a field bytes."
         )
     values: list[bytes] = column.to_pylist()
     return values
@@ -186,7 +186,7 @@ def _entry(path: str, name: str, kind: Any) -> Entry:
 
 
 def _lists_as_text(path: str, entries: Mapping[str, Entry]) -> list[str]:
-    """The columns of text that hold lists of numbers, in a table that has none as such."""
+    """The columns of text that contain lists of numbers, in a table without list columns."""
     texts = [name for name, entry in entries.items() if entry.content == "text"]
     if not texts or any(entry.ndim == 2 for entry in entries.values()):
         return []
@@ -211,13 +211,11 @@ def _is_numeric(types: ModuleType, kind: Any) -> bool:
 
 
 def _refuse(path: str, name: str, kind: Any) -> AnyArray:
-    raise InvalidData(
-        f"column {name!r} of {path} is of type {kind}", hint="numbers, lists of numbers or text can be read."
-    )
+    raise InvalidData(f"column {name!r} of {path} is of type {kind}", hint="use numbers, lists of numbers or text.")
 
 
 def _read(path: str, names: Sequence[str], gaps: bool = False) -> list[Any]:
-    """Columns as Arrow chunked arrays, which must have no nulls unless gaps are let through."""
+    """Columns as Arrow chunked arrays. Raises `InvalidData` for nulls unless ``gaps`` is true."""
     with reading(path), opened(path) as file:
         table = file.read(names)
         columns = [table.column(name) for name in names]
@@ -229,7 +227,7 @@ def _read(path: str, names: Sequence[str], gaps: bool = False) -> list[Any]:
 def _refuse_nulls(values: Any, path: str, name: str, first_row: int, width: int = 1) -> None:
     if values.null_count:
         row = first_row + int(np.argmax(np.asarray(values.is_null()))) // width
-        raise InvalidData(f"column {name!r} of {path} has no value in row {row}", hint="fill it in or drop the row.")
+        raise InvalidData(f"column {name!r} of {path} has no value in row {row}", hint="fill it in or remove the row.")
 
 
 def _column(path: str, name: str) -> AnyArray:
@@ -247,24 +245,24 @@ def _values(path: str, name: str) -> AnyArray:
 
 
 def _dates(path: str, name: str) -> AnyArray:
-    """Dates and times as text: they can name rows."""
+    """Dates and times as text, which can be ids."""
     return np.array([tidy_date(str(value)) for value in _read(path, [name])[0].to_pylist()], dtype=np.str_)
 
 
 def _texts(path: str, name: str) -> AnyArray:
     column = _read(path, [name])[0]
-    with reading(path):  # Damaged text is found out only here.
+    with reading(path):  # Damaged text is detected only here.
         values = column.to_pylist()
     return np.array(values) if values else np.empty(0, np.str_)
 
 
 def _numbers(path: str, names: Sequence[str]) -> AnyArray:
-    """Columns of numbers side by side, in the smallest type that holds them all."""
+    """Columns of numbers as one array, in the smallest common type."""
     return np.stack([_as_numbers(column) for column in _read(path, names, gaps=gaps_are_kept())], axis=1)
 
 
 def _as_numbers(column: Any) -> AnyArray:
-    """A column's values; nulls, where they were let through, are NaN."""
+    """The values of a column, with NaN for nulls."""
     if column.null_count:
         return np.array([np.nan if value is None else float(value) for value in column.to_pylist()])
     array: AnyArray = column.to_numpy()
@@ -272,7 +270,7 @@ def _as_numbers(column: Any) -> AnyArray:
 
 
 def _lists(path: str, name: str) -> Matrix:
-    """A list column (n, d): the values of every batch are used where they lie."""
+    """A list column (n, d), without copying the values of the batches."""
     parts: list[Matrix] = []
     first_row, width = 0, -1
     with reading(path), opened(path) as file:
@@ -286,7 +284,7 @@ def _lists(path: str, name: str) -> Matrix:
 
 
 def _batches(group_sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups to read together: a whole file at once would be copied, tiny groups would make too many parts."""
+    """Yield row groups to read together. Reading all at once would copy them; one by one, there may be too many."""
     batch: list[int] = []
     n_rows = 0
     for group, size in enumerate(group_sizes):
@@ -300,7 +298,7 @@ def _batches(group_sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _rows(chunk: Any, path: str, name: str, first_row: int, width: int) -> AnyArray:
-    """One chunk as an array; every list must be as long as the first of the column."""
+    """One chunk as an array. Raises `InvalidData` if a list is not as long as the first of the column."""
     lengths = chunk.value_lengths().to_numpy()
     width = int(lengths[0]) if width < 0 else width
     odd = np.flatnonzero(lengths != width)
@@ -308,7 +306,7 @@ def _rows(chunk: Any, path: str, name: str, first_row: int, width: int) -> AnyAr
         raise InvalidData(
             f"column {name!r} of {path} has {lengths[odd[0]]} numbers in row {first_row + odd[0]} and {width} in "
             "the rows before it",
-            hint="every list must be equally long.",
+            hint="all lists must have the same length.",
         )
     values = chunk.flatten()
     _refuse_nulls(values, path, name, first_row, width)

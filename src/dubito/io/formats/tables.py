@@ -1,4 +1,4 @@
-"""Tables that are held whole, cell by cell, as JSON and workbooks give them."""
+"""Tables in memory with cells of any type, as read from JSON and workbooks."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,39 +16,39 @@ from dubito.matrix import AnyArray, FloatArray
 
 CellKind = Literal["nothing", "number", "text", "list", "other"]
 LARGEST_NUMBER = 10**308
-"""A larger whole number is no float."""
+"""Larger integers cannot be converted to a float."""
 LARGEST_WHOLE = 2**53
-"""A float as large may stand for any of several whole numbers."""
+"""Floats from here on do not represent every integer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Columns of cells: None, truth values, numbers, text, arrays of numbers (for lists), or anything else."""
+    """Columns of cells: None, Booleans, numbers, text, arrays of numbers (for lists), or other values."""
 
     path: str
     columns: Mapping[str, Sequence[object]]
     places: Sequence[int]
-    """What each row is called in messages, such as the number of its line."""
+    """The number of each row for messages, such as its line number."""
     noun: str
-    """What a place is: a line, a row, an item."""
+    """What `places` count: line, row or item."""
 
     def source(self, notes: Sequence[str] = ()) -> Source:
         entries = {name: self._entry(name, cells) for name, cells in self.columns.items()}
         return Source(self.path, entries, self.numbers, tuple(notes))
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
-        """Columns of numbers as an array (n, number of names)."""
+        """Columns of numbers as an array (n, len(names))."""
         if not names:
             return np.empty((len(self.places), 0))
         return np.stack([self.column(name) for name in names], axis=1)
 
     def column(self, name: str) -> FloatArray:
-        """One column of numbers (n,), or of truth values; a mixture of them is refused."""
-        are_truths = isinstance(next((cell for cell in self.columns[name] if not _is_gap(cell)), None), bool)
-        return np.array([self._number(name, are_truths, *each) for each in self._cells(name)], dtype=np.float64)
+        """One column of numbers (n,), or of Booleans; raises `InvalidData` for a mixture."""
+        are_booleans = isinstance(next((cell for cell in self.columns[name] if not _is_gap(cell)), None), bool)
+        return np.array([self._number(name, are_booleans, *each) for each in self._cells(name)], dtype=np.float64)
 
     def names(self, name: str) -> AnyArray:
-        """One column of names: integers where all are, else text."""
+        """One column of names: as integers if all are integers, else as text."""
         return as_names([self._name(name, *each) for each in self._cells(name)], self.path, name)
 
     def values(self, name: str) -> AnyArray:
@@ -64,7 +64,7 @@ class Grid:
             raise InvalidData(
                 f"column {name!r} of {self.path} has a list of shape {arrays[odd].shape} in {self.noun} "
                 f"{self.places[odd]} and {arrays[0].shape} in {self.noun} {self.places[0]}",
-                hint="every list must be equally long.",
+                hint="all lists must have the same length.",
             )
         return np.stack(arrays) if arrays else np.empty((0, 0))
 
@@ -95,13 +95,13 @@ class Grid:
         odd = next((cell for cell in cells if kind_of(cell) == "other"), first)
         return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, values)
 
-    def _number(self, name: str, are_truths: bool, place: int, cell: object) -> float:
+    def _number(self, name: str, are_booleans: bool, place: int, cell: object) -> float:
         if gaps_are_kept() and _is_gap(cell):
             return math.nan
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
-            if isinstance(cell, bool) == are_truths or _is_gap(cell):
+            if isinstance(cell, bool) == are_booleans or _is_gap(cell):
                 return float(cell)
-            why = "a number among truth values" if are_truths else "a truth value among numbers"
+            why = "a number among truth values" if are_booleans else "a truth value among numbers"
         else:
             why = "which is not a number"
         is_empty = kind_of(cell) == "nothing"
@@ -113,9 +113,9 @@ class Grid:
         if kind_of(cell) in ("number", "text"):
             if isinstance(cell, float) and LARGEST_WHOLE <= abs(cell) < math.inf:
                 problem = f"column {name!r} of {self.path} holds the number {cell:.0f} in {self.noun} {place}"
-                raise InvalidData(f"{problem}, too large to be told from its neighbors", hint="save names as text.")
+                raise InvalidData(f"{problem}, which is too large to be exact", hint="save names as text.")
             return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
-        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no name,"
+        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is not a name,"
         raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint="fill it in.")
 
     def _list(self, name: str, place: int, cell: object) -> AnyArray:
@@ -131,12 +131,12 @@ class Grid:
         odd = next((each for each in self._cells(name) if kind_of(each[1]) == "other"), (self.places[0], "a mixture"))
         raise InvalidData(
             f"column {name!r} of {self.path} holds {_shown(odd[1])} in {self.noun} {odd[0]}",
-            hint="numbers, lists of numbers or text can be read.",
+            hint="use numbers, lists of numbers or text.",
         )
 
 
 def kind_of(cell: object) -> CellKind:
-    """What a cell holds; NaN and blank text are nothing.
+    """The kind of a cell's value; NaN and blank text are ``"nothing"``.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def kind_of(cell: object) -> CellKind:
 
 
 def _is_gap(cell: object) -> bool:
-    """Nothing, or text that stands for nothing."""
+    """Whether a cell is empty, or text for a missing value."""
     return kind_of(cell) == "nothing" or (isinstance(cell, str) and is_gap(cell))
 
 

@@ -1,7 +1,7 @@
-"""PyTorch's ``.pt`` and ``.pth``, of tensors alone: nothing is unpickled, and PyTorch need not be there.
+"""PyTorch's ``.pt`` and ``.pth`` files of tensors. Nothing is unpickled, and PyTorch is not needed.
 
-Files since PyTorch 1.6 are zip archives whose tensors lie in them as they are: those are memory-mapped, after their
-checksum was compared. Older files are pickles one behind another, and then the numbers.
+Since PyTorch 1.6, files are zip archives of uncompressed tensors, which are memory-mapped after their checksums have
+been verified. Older files are several pickles, followed by the numbers.
 """
 
 import io
@@ -31,12 +31,12 @@ from dubito.matrix import AnyArray
 # object, and a few bytes (LONG_BINPUT with a large index) make it allocate gigabytes.
 
 
-class Refused(Exception):
-    """A step that has nothing to do with tensors; the message says which."""
+class UnsupportedStep(Exception):
+    """An opcode or call that is not needed for tensors, named in the message."""
 
 
 class Global(NamedTuple):
-    """Something a pickle names. It is never looked up."""
+    """The name of a global in a pickle. It is never imported."""
 
     module: str
     name: str
@@ -44,14 +44,14 @@ class Global(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Where the numbers of one or more tensors lie."""
+    """A block of numbers that one or more tensors use."""
 
     kind: Global
     key: str
     size: int
-    """In elements of its kind, in bytes where it has none."""
+    """In elements, or in bytes if the storage has no element type."""
     start: int = 0
-    """First element of a part of a storage, as old files have it."""
+    """First element, for a view of another storage in old files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class StoredTensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Global | None = None
-    """Where the storage does not tell."""
+    """The element type, if the storage has none."""
 
 
 def _tensor(storage: object, offset: object, shape: object, strides: object, *more: object) -> StoredTensor:
@@ -75,7 +75,7 @@ def _tensor(storage: object, offset: object, shape: object, strides: object, *mo
         are_sizes = all(type(each) is int and each >= 0 for each in (offset, *shape, *strides))
         if are_sizes and len(shape) == len(strides):
             return StoredTensor(storage, offset, shape, strides, dtype)
-    raise ValueError("a tensor is put together wrongly")
+    raise ValueError("the description of a tensor is invalid")
 
 
 def _dictionary(pairs: object = ()) -> dict[Any, Any]:
@@ -90,30 +90,30 @@ KNOWN: dict[Global, Callable[..., object]] = {
     Global("collections", "OrderedDict"): _dictionary,
     Global("torch", "Size"): lambda numbers=(): numbers,
 }
-"""What a call of each becomes."""
+"""The calls that are supported, and what they return."""
 
-PASSED_OVER = {"PROTO", "FRAME"}
+IGNORED = {"PROTO", "FRAME"}
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 VALUES = {
     *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
     *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINSTRING", "SHORT_BINSTRING"),
 }
-"""Steps whose argument is the value itself."""
+"""Opcodes whose argument is the value itself."""
 TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_pickle(file: IO[bytes]) -> object:
-    """What a pickle of tensors holds, with a `StoredTensor` in place of each; the file is left behind its end."""
+    """Read a pickle, with a `StoredTensor` for each tensor. Leaves the file positioned after the pickle."""
     machine = Machine()
     for step, argument, _ in pickletools.genops(file):
         if step.name == "STOP":
             return machine.stack.pop()
         machine.take(step.name, argument)
-    raise ValueError("the pickle has no end")
+    raise ValueError("the pickle is incomplete")
 
 
 class Machine:
-    """A stack, what was remembered, and where lists in the making begin."""
+    """The state of the interpreter: the stack, the memo, and the positions of marks in the stack."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -133,8 +133,8 @@ class Machine:
             self.stack.append(self.memo[argument])
         elif name == "MARK":
             self.marks.append(len(self.stack))
-        elif not (self.build(name) or self.name(name, argument) or name in PASSED_OVER):
-            raise Refused(f"the step {name}")
+        elif not (self.build(name) or self.name(name, argument) or name in IGNORED):
+            raise UnsupportedStep(f"the opcode {name}")
 
     def build(self, name: str) -> bool:
         if name in TUPLES:
@@ -150,7 +150,7 @@ class Machine:
             values = self.popped(self.marks.pop() if name == "SETITEMS" else len(self.stack) - 2)
             self.top(dict).update(zip(values[0::2], values[1::2], strict=True))
         elif name == "BUILD":
-            self.stack.pop()  # What an ordered dictionary has beside its items: the versions of modules.
+            self.stack.pop()  # Attributes of an ordered dictionary: the versions of modules.
             self.top(dict)
         else:
             return False
@@ -164,7 +164,7 @@ class Machine:
         elif name == "REDUCE":
             called, arguments = self.popped(len(self.stack) - 2)
             if called not in KNOWN:
-                raise Refused(".".join(called) if isinstance(called, Global) else "a call of something it made")
+                raise UnsupportedStep(".".join(called) if isinstance(called, Global) else "a call of an object")
             self.stack.append(KNOWN[called](*arguments))
         elif name == "BINPERSID":
             self.stack.append(_storage_of(self.stack.pop()))
@@ -173,27 +173,27 @@ class Machine:
         return True
 
     def popped(self, start: int) -> list[Any]:
-        """What lies on the stack from there on, taken off."""
+        """Remove the values from ``start`` on from the stack, and return them."""
         if start < 0:
-            raise ValueError("the pickle takes more than it has")
+            raise ValueError("the pickle pops from an empty stack")
         values = self.stack[start:]
         del self.stack[start:]
         return values
 
     def top(self, kind: type) -> Any:
-        """What lies uppermost, of that kind."""
+        """The value on top of the stack, which must be of this type."""
         if type(self.stack[-1]) is not kind:
-            raise Refused("something built in another way than tensors are")
+            raise UnsupportedStep("an object that is not a tensor")
         return self.stack[-1]
 
 
 def _storage_of(record: object) -> Storage:
-    """``("storage", kind, key, device, size)``, in old files with a part of another storage behind it."""
+    """The storage for ``("storage", kind, key, device, size)``; old files may add a view of another storage."""
     if not isinstance(record, tuple) or len(record) < 5 or record[0] != "storage":
-        raise ValueError("a storage is named wrongly")
+        raise ValueError("the description of a storage is invalid")
     _, kind, key, _, size, *part = record
     if not isinstance(kind, Global) or type(size) is not int or size < 0:
-        raise ValueError("a storage is named wrongly")
+        raise ValueError("the description of a storage is invalid")
     if part and part[0] is not None:
         _, start, length = part[0]
         return Storage(kind, str(key), int(length), int(start))
@@ -216,32 +216,32 @@ TYPES = {
     "uint32": "u4",
     "uint64": "u8",
 }
-"""NumPy's names for what PyTorch's storages, or where they have no kind its types, hold."""
+"""NumPy's element types by PyTorch's storage types, or by its dtypes for storages without a type."""
 CHUNK = 1 << 20
-DEEPEST, MOST_THINGS = 20, 1_000_000
-"""A file may name one thing in many places, and itself inside itself."""
-BYTES_A_STEP = 50
-"""Memory that a byte of a pickle may come to."""
+MAX_DEPTH, MAX_OBJECTS = 20, 1_000_000
+"""Limits on nested objects, which may occur many times and contain themselves."""
+MEMORY_PER_BYTE = 50
+"""Upper bound on the memory that is needed per byte of a pickle."""
 
 
 class ByteSpan(NamedTuple):
-    """Where the numbers of a storage lie in the file."""
+    """The position of a storage in the file."""
 
     offset: int
     n_bytes: int
     checksum: int | None
     member: str | None
-    """Its name in the archive where it was packed, and must be unpacked."""
+    """Its name in the archive if it is compressed, else None."""
 
 
 def open_tensors(path: str) -> Source:
-    """A ``.pt`` or ``.pth`` file: a tensor, or dictionaries, lists and tuples of them, and plain values beside."""
+    """Open a ``.pt`` or ``.pth`` file: a tensor, or dictionaries, lists and tuples of tensors and plain values."""
     with reading(path):
         try:
             content, spans, order = _read_archive(path) if zipfile.is_zipfile(path) else _read_old(path)
-        except Refused as refused:
+        except UnsupportedStep as step:
             raise InvalidData(
-                f"{path} holds more than tensors ({refused}), which only unpickling could read, and dubito never "
+                f"{path} holds more than tensors ({step}), which only unpickling could read, and dubito never "
                 "unpickles",
                 hint="save tensors alone, such as torch.save({'features': tensor}, path), or use safetensors.",
             ) from None
@@ -252,17 +252,17 @@ def open_tensors(path: str) -> Source:
 
 
 def _read_archive(path: str) -> tuple[object, dict[str, ByteSpan], str]:
-    """What the pickle of an archive holds, the spans of its storages, and the order of their bytes."""
+    """The content of the pickle in an archive, the spans of its storages, and their byte order."""
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         members = {member.filename: member for member in archive.infolist()}
         pickles = [name for name in members if name.endswith("data.pkl")]
         if len(pickles) != 1 or len(members) < len(archive.infolist()):
-            raise ValueError("it is no archive of torch.save")
+            raise ValueError("it is not an archive of torch.save")
         folder = pickles[0].removesuffix("data.pkl")
         if f"{folder}constants.pkl" in members:
-            raise Refused("a program of TorchScript")
-        if members[pickles[0]].file_size > CHUNK:  # Small ones are no matter.
-            hold(path, pickles[0], BYTES_A_STEP * members[pickles[0]].file_size)
+            raise UnsupportedStep("a program of TorchScript")
+        if members[pickles[0]].file_size > CHUNK:  # Small ones are not counted.
+            hold(path, pickles[0], MEMORY_PER_BYTE * members[pickles[0]].file_size)
         content = read_pickle(io.BytesIO(archive.read(pickles[0])))
         order = archive.read(f"{folder}byteorder") if f"{folder}byteorder" in members else b"little"
         spans = {
@@ -279,7 +279,7 @@ def _span(file: IO[bytes], member: zipfile.ZipInfo) -> ByteSpan:
     file.seek(member.header_offset)
     header = file.read(30)
     if header[:4] != b"PK\x03\x04" or len(header) < 30:
-        raise ValueError(f"{member.filename} is not where the archive says")
+        raise ValueError(f"{member.filename} is not at the position listed in the archive")
     n_name, n_extra = struct.unpack("<HH", header[26:30])
     offset = member.header_offset + 30 + n_name + n_extra
     if offset + member.file_size > os.fstat(file.fileno()).st_size:
@@ -288,7 +288,7 @@ def _span(file: IO[bytes], member: zipfile.ZipInfo) -> ByteSpan:
 
 
 def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
-    """The same of a file from before PyTorch 1.6: the sizes of storages stand before their numbers."""
+    """The same for a file from before PyTorch 1.6, in which the size of each storage precedes its numbers."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         if read_pickle(file) != OLD_MAGIC:
@@ -303,37 +303,37 @@ def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
         spans = {}
         for key in keys:
             (length,) = struct.unpack("<q", file.read(8))
-            # A storage that no tensor names cannot be passed over: its kind is not known.
+            # A storage that no tensor uses is a KeyError here: its size in bytes is unknown.
             n_bytes = length * _itemsize(kinds[key])
             if not 0 <= n_bytes <= size - file.tell():
                 raise ValueError("it is cut short")
             spans[key] = ByteSpan(file.tell(), n_bytes, None, None)
             file.seek(n_bytes, os.SEEK_CUR)
         if file.tell() != size:
-            raise ValueError("it goes on behind its end")
+            raise ValueError("it has extra bytes at its end")
     return content, spans, "<" if system.get("little_endian", True) else ">"
 
 
 def _itemsize(kind: Global) -> int:
     code = TYPES.get(kind.name, "")
     if not code:
-        raise Refused(".".join(kind))
+        raise UnsupportedStep(".".join(kind))
     return 2 if code == "bfloat16" else np.dtype(code).itemsize
 
 
 def _walk(content: object) -> Iterator[tuple[str, object]]:
-    """Whatever is held, by the names that lead to it with dots between: tensors, and lists of plain values."""
-    left: list[tuple[str, object, int]] = [("", content, 0)]
-    for _ in range(MOST_THINGS):
-        if not left:
+    """Yield the tensors and the lists of plain values in nested containers, each with its dotted path."""
+    stack: list[tuple[str, object, int]] = [("", content, 0)]
+    for _ in range(MAX_OBJECTS):
+        if not stack:
             return
-        name, thing, depth = left.pop()
-        if isinstance(thing, StoredTensor) or (isinstance(thing, list) and thing and _are_plain(thing)):
-            yield name, thing
-        elif isinstance(thing, Mapping | list | tuple) and not isinstance(thing, Global) and depth < DEEPEST:
-            inside = thing.items() if isinstance(thing, Mapping) else enumerate(thing)
-            left += [(f"{name}.{key}" if name else str(key), each, depth + 1) for key, each in inside][::-1]
-    raise ValueError("it holds things inside things without end")
+        name, value, depth = stack.pop()
+        if isinstance(value, StoredTensor) or (isinstance(value, list) and value and _are_plain(value)):
+            yield name, value
+        elif isinstance(value, Mapping | list | tuple) and not isinstance(value, Global) and depth < MAX_DEPTH:
+            items = value.items() if isinstance(value, Mapping) else enumerate(value)
+            stack += [(f"{name}.{key}" if name else str(key), each, depth + 1) for key, each in items][::-1]
+    raise ValueError("it has too many nested objects")
 
 
 def _are_plain(values: list[Any]) -> bool:
@@ -346,7 +346,7 @@ def _entries(path: str, content: object, spans: Mapping[str, ByteSpan], order: s
             yield name, _entry(path, name, value, spans, order)
         elif isinstance(value, list):
             array = as_text(value, path, name) if type(value[0]) is str else np.array(value)
-            if array.dtype != np.object_:  # Whole numbers of too many digits are no matter here.
+            if array.dtype != np.object_:  # Integers beyond 64 bits are left out.
                 yield (
                     name,
                     Entry(1, content_of(array.dtype), f"{array.shape} {array.dtype}", partial(np.asarray, array)),
@@ -354,7 +354,7 @@ def _entries(path: str, content: object, spans: Mapping[str, ByteSpan], order: s
 
 
 def _entry(path: str, name: str, tensor: StoredTensor, spans: Mapping[str, ByteSpan], order: str) -> Entry:
-    """A tensor that fits its storage, which must fit the file."""
+    """The entry of a tensor. Raises ValueError if it is larger than its storage."""
     kind, ndim = tensor.dtype or tensor.storage.kind, len(tensor.shape)
     code = TYPES.get(kind.name)
     if code is None:
@@ -365,7 +365,7 @@ def _entry(path: str, name: str, tensor: StoredTensor, spans: Mapping[str, ByteS
     if 0 not in tensor.shape:
         last += sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True)) + 1
     if last * dtype.itemsize > span.n_bytes:
-        raise ValueError(f"the tensor {name!r} does not fit its numbers")
+        raise ValueError(f"the tensor {name!r} is larger than its storage")
     read = partial(_read, path, name, tensor, span, dtype, code == "bfloat16")
     return Entry(ndim, "numbers", f"{tensor.shape} {'bfloat16' if code == 'bfloat16' else dtype}", read)
 
@@ -379,7 +379,7 @@ def _read(path: str, name: str, tensor: StoredTensor, span: ByteSpan, dtype: np.
     with reading(path):
         if not n_bytes:
             return np.empty(tensor.shape, np.float32 if widen else dtype)
-        if widen or n_bytes > span.n_bytes:  # Widened, or one number in many places: as large as it says.
+        if widen or n_bytes > span.n_bytes:  # Converted, or expanded by strides of 0.
             hold(path, name, n_bytes * (2 if widen else 1))
         numbers = _storage(path, tensor.storage, span, dtype)[tensor.storage.start + tensor.offset :]
         strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
@@ -388,7 +388,7 @@ def _read(path: str, name: str, tensor: StoredTensor, span: ByteSpan, dtype: np.
 
 
 def _storage(path: str, storage: Storage, span: ByteSpan, dtype: np.dtype[Any]) -> AnyArray:
-    """The numbers of a storage, whose checksum is right."""
+    """The numbers of a storage, after its checksum has been verified."""
     if span.member is not None:
         hold(path, storage.key, span.n_bytes)
         with zipfile.ZipFile(path) as archive:
