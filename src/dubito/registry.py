@@ -129,7 +129,9 @@ def current_folder_on_path() -> Iterator[None]:
 def check_options(name: str, path: str, factory: Any, options: object) -> None:
     """Check that the options are keyword arguments of the factory."""
     if not isinstance(options, Mapping):
-        raise InvalidArgument("is no table", argument="options", value=options, hint="write options = {name = value}.")
+        raise InvalidArgument(
+            "is not a table", argument="options", value=options, hint="write options = {name = value}."
+        )
     try:
         inspect.signature(factory).bind_partial(**options)
     except TypeError as error:

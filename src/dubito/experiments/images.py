@@ -45,10 +45,10 @@ class ImageSet:
     images: ImageArray
     """(n, h, w, 3), red, green and blue last."""
     labels: IntArray
-    """(n,) codes: places in `classes`."""
+    """(n,) class codes: indices into `classes`."""
     classes: tuple[str, ...]
     test_images: ImageArray
-    """(t, h, w, 3); no rows where there is no test set."""
+    """(t, h, w, 3); t = 0 if there is no test set."""
     test_labels: IntArray
     """(t,)"""
 
@@ -69,11 +69,11 @@ class ImageSet:
 
     @property
     def has_test(self) -> bool:
-        """Whether there is anything to test on."""
+        """Whether there is a test set."""
         return len(self.test_labels) > 0
 
     def as_dataset(self) -> Dataset:
-        """The same arrays, not copied, as what experiments run on; its `split` sets a test set apart."""
+        """The same arrays, not copied, as a data set for experiments."""
         return Dataset(self.name, self.images, self.labels, self.classes, self.test_images, self.test_labels)
 
 
@@ -94,13 +94,13 @@ def _check_part(images: ImageSet, what: str, pixels: ImageArray, labels: IntArra
         )
 
 
-# Pictures of the usual formats as arrays of one size (Pillow).
+# Decoding of pictures to arrays of one size, with Pillow.
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Files of a folder that count as pictures."""
 
 BATCH = 1024
-"""Pictures in flight: decoded by several threads, and not yet in the array."""
+"""Maximum number of decoded pictures that are not yet copied to the array."""
 
 Size = tuple[int, int]
 """Height and width."""
@@ -110,7 +110,7 @@ class Picture(NamedTuple):
     """A picture that has not been decoded."""
 
     name: str
-    """What messages call it."""
+    """The name in messages."""
     content: Path | bytes
 
 
@@ -120,14 +120,14 @@ RESIZED = by_interface("size=(height, width)", toml="size = [height, width]")
 def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> ImageArray:
     """Decode pictures into one array (n, h, w, 3).
 
-    Gray becomes RGB, transparency is dropped, and a camera's note of how it was held is followed.
+    Gray becomes RGB, transparency is dropped, and pictures are rotated as their EXIF data says.
 
     Parameters
     ----------
     pictures : sequence of Picture
         At least one.
     size : tuple (height, width), optional
-        Resize every picture to this, whatever its shape; without it all must be of the first one's size.
+        Resize every picture to this, changing its aspect ratio. Default: all must have the size of the first.
     """
     check_size(size)
     allowed = allowance()
@@ -147,15 +147,15 @@ def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> Imag
 
 
 def check_size(size: object) -> None:
-    """Refuse what is no height and width."""
+    """Raise if this is neither None nor a height and width."""
     if size is None:
         return
     if not isinstance(size, tuple) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
         raise InvalidArgument(
-            "is no height and width in pixels",
+            "is not a height and width in pixels",
             argument="size",
             value=size,
-            hint=f"{PASS} two whole numbers, height and width, such as 32 and 32.",
+            hint=f"{PASS} two integers, height and width, such as 32 and 32.",
         )
 
 
@@ -163,7 +163,7 @@ def _refuse_size(picture: Picture, image: ImageArray, first: Picture, expected: 
     raise InvalidData(
         f"{picture.name} is {image.shape[0]} pixels high and {image.shape[1]} wide, and {first.name} "
         f"{expected.shape[0]} and {expected.shape[1]}",
-        hint=f"all must be equal, or {PASS} {RESIZED} to resize them.",
+        hint=f"all must have the same size, or {PASS} {RESIZED} to resize them.",
     )
 
 
@@ -178,9 +178,9 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
         ):
             allowed.check_unpacking(picture.name, 4 * opened.width * opened.height)
             if opened.mode.startswith(("I", "F")):
-                raise InvalidData(f"{picture.name} has more than 8 bits a channel", hint="save it with 8.")
+                raise InvalidData(f"{picture.name} has more than 8 bits per channel", hint="save it with 8.")
             upright = ImageOps.exif_transpose(opened)
-            # By way of RGBA: a palette with transparency has no direct way that Pillow does not warn of.
+            # Via RGBA, as Pillow warns about converting a palette with transparency to RGB directly.
             plain = upright.convert("RGBA").convert("RGB") if upright.mode in ("P", "PA") else upright.convert("RGB")
             return np.asarray(plain if size is None else plain.resize(size[::-1], Image.Resampling.BILINEAR))
     except DubitoError:
@@ -190,27 +190,27 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
     except UnidentifiedImageError as error:
         raise InvalidData(f"{picture.name} is no picture of a known format", hint="fix or remove it.") from error
     except Exception as error:
-        # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
+        # Deliberately broad: for a damaged picture, the decoders raise many unrelated types of exceptions.
         detail = " ".join(str(error).split()) or type(error).__name__
         raise InvalidData(f"{picture.name} cannot be read as a picture ({detail})", hint="fix or remove it.") from error
 
 
-# A folder of pictures, a folder for each class: ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or ``CLASS/*.png``.
+# Folders of pictures with one folder per class: ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or ``CLASS/*.png``.
 
 
 def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
-    """Read pictures whose folders are their classes.
+    """Read pictures from one folder per class.
 
-    Classes go in natural order (2 before 10), and so do the pictures of each, those of inner folders too. Hidden files
-    and folders and files that are no pictures by their suffix are left alone.
+    Classes, and the pictures of a class including subfolders, are in natural order (2 before 10). Hidden files and
+    folders, and files without the suffix of a picture, are ignored.
 
     Parameters
     ----------
     path : Path
-        Holds ``train`` and ``test``, each with the folders of the classes; or those folders, and then there is no test
-        set.
+        A folder with ``train`` and ``test``, each with one folder per class; or with one folder per class, and then
+        there is no test set.
     size : tuple (height, width), optional
-        Resize every picture to this; without it all must be of one size.
+        Resize every picture to this. Default: all must have the same size.
     """
     check_size(size)
     with reading(str(path)):
@@ -246,7 +246,7 @@ def _class_folders(path: Path) -> dict[str, Path]:
     if len(names) < 2:
         raise InvalidData(
             f"{path} holds {len(names) or 'no'} folder{'s' if not names else ''}",
-            hint="it must hold one for each of at least two classes, with that class's pictures inside.",
+            hint="it must have one folder of pictures for each of at least two classes.",
         )
     return {name: path / name for name in sorted(names, key=natural_order)}
 
@@ -278,10 +278,10 @@ def _list(names: dict[str, Path]) -> str:
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
 
-# A Parquet file with a column of pictures, as bytes or records that hold them, and one of labels (extra ``files``).
+# Parquet files with a column of pictures (bytes, or records with bytes) and a column of labels (extra ``files``).
 
 IMAGE_COLUMNS = ("image", "img")
-"""The names tried, in this order."""
+"""Column names of pictures, in order of preference."""
 
 
 def read_table(spec: str, *, test: str | None = None, size: Size | None = None) -> ImageSet:
@@ -290,12 +290,12 @@ def read_table(spec: str, *, test: str | None = None, size: Size | None = None) 
     Parameters
     ----------
     spec : str
-        ``path``, or ``path::column`` to name the column of labels, which is else ``label`` or one of its like. The
-        pictures are in ``image`` or ``img``, or in the only column that could hold them.
+        ``path``, or ``path::column`` to name the column of labels; by default ``label`` or a similar name. The
+        pictures are in ``image`` or ``img``, or in the only column that could contain them.
     test : str, optional
         A second file with the test set; its labels are in the column of the same name.
     size : tuple (height, width), optional
-        Resize every picture to this; without it all must be of one size.
+        Resize every picture to this. Default: all must have the same size.
     """
     check_size(size)
     path, key = split_spec(spec)
@@ -317,7 +317,7 @@ def read_table(spec: str, *, test: str | None = None, size: Size | None = None) 
 def _read(path: str, label_column: str | None) -> tuple[list[Picture], AnyArray]:
     source = open_source(path)
     if not path.lower().endswith(".parquet"):
-        raise InvalidArgument(f"{path} is no Parquet file", hint="pictures are read from files that end in .parquet.")
+        raise InvalidArgument(f"{path} is not a Parquet file", hint="pass a file that ends in .parquet.")
     contents = read_bytes(path, _image_column(source))
     if not contents:
         raise InvalidData(f"{path} holds no rows.")
@@ -337,7 +337,7 @@ def _image_column(source: Source) -> str:
     raise MissingFile(
         f"{source.path} has no column called {' or '.join(IMAGE_COLUMNS)}, and {len(fitting) or 'none'} that "
         "could hold pictures",
-        hint=f"it holds {source.listing()}. Call the one with the pictures image.",
+        hint=f"it holds {source.listing()}. Rename the column of pictures to image.",
     )
 
 
@@ -346,21 +346,18 @@ def _codes(path: str, names: AnyArray, classes: tuple[str, ...]) -> IntArray:
     texts = [str(value) for value in names.tolist()]
     unknown = next((text for text in texts if text not in place), None)
     if unknown is not None:
-        raise InvalidData(f"{path} holds the class {unknown!r}, which the file to learn from never shows.")
+        raise InvalidData(f"{path} holds the class {unknown!r}, which the training file does not have.")
     return np.array([place[text] for text in texts], dtype=np.int64)
 
 
-# Where published files are kept.
+# The folder of published collections.
 
 DATA_VARIABLE = "DUBITO_DATA"
-"""Of the environment: the folder of published files."""
+"""Environment variable: the folder of published files."""
 
 
 def default_folder() -> Path:
-    """Where published collections are kept unless a folder is named.
-
-    What the environment variable ``DUBITO_DATA`` says, else ``dubito`` in the user's cache.
-    """
+    """The default folder of published collections: ``DUBITO_DATA``, else ``dubito`` in the user's cache."""
     named = os.environ.get(DATA_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -368,7 +365,7 @@ def default_folder() -> Path:
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path:
-    """The folder of published files, by its name or the default; it must exist unless a download may make it."""
+    """The folder of published files, or the default one. Raises if it does not exist and ``download`` is false."""
     if data_dir is None:
         return default_folder()
     folder = Path(data_dir).expanduser()
@@ -382,18 +379,18 @@ def data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path
 
 
 class DownloadProgress(Protocol):
-    """Called along the way of a download."""
+    """Called during a download."""
 
     def __call__(self, name: str, done: int, total: int, /) -> None:
-        """The file's name, bytes that are here, bytes in all."""
+        """Receive the name of the file, the bytes downloaded so far, and the total."""
         ...
 
 
-# Images by one name or path.
+# Images by name or path.
 
 
 class ImageReader(Protocol):
-    """Reads a published collection, as the entry-point group ``dubito.images`` offers it."""
+    """Reads a published collection; registered in the entry-point group ``dubito.images``."""
 
     def __call__(
         self, folder: Path, /, *, allow_download: bool = ..., progress: DownloadProgress | None = ...
@@ -421,20 +418,19 @@ def load_images(
     Parameters
     ----------
     source : str or path
-        ``cifar10``, ``cifar100``, ``svhn`` or another published collection; a folder with a folder of pictures for each
-        class, or with ``train`` and ``test`` made so; or a ``.parquet`` file with the columns ``image`` and ``label``.
+        ``cifar10``, ``cifar100``, ``svhn`` or another published collection; a folder with one folder of pictures per
+        class, or with ``train`` and ``test`` of this kind; or a ``.parquet`` file with columns ``image`` and ``label``.
     data_dir : str or path, optional
-        Where the files of a published collection are: its archive or what that unpacks to. Without it,
-        `default_folder`.
+        The folder with the files of a published collection, as an archive or unpacked. Default: `default_folder`.
     download : bool
-        Bring files of a published collection that are not there, from their official address. A download that broke
-        off goes on, and is used only if its checksum is the published one; files that were there are taken as they are.
+        Download missing files of a published collection from their official address. An interrupted download is
+        resumed, and its checksum is verified; files that already exist are not checked.
     test : str, optional
         A second Parquet file, with the test set.
     size : tuple (height, width), optional
-        Resize the pictures of a folder or a Parquet file; without it all must be of one size.
+        Resize the pictures of a folder or a Parquet file. Default: all must have the same size.
     progress : callable, optional
-        Called with a download: the file's name, bytes that are here, bytes in all.
+        Called during a download with the name of the file, the bytes so far, and the total.
 
     Returns
     -------
@@ -467,9 +463,9 @@ def find_images(
     size: Size | None = None,
     progress: DownloadProgress | None = None,
 ) -> ImageSet:
-    """What `load_images` does; ``argument`` is what messages call the name."""
+    """Implementation of `load_images`; ``argument`` is the argument that error messages name."""
     path, is_published = Path(split_spec(name)[0]), name in COLLECTIONS.names()
-    _refuse_strays(named(argument, name), is_published, is_table(name), data_dir, download, test, size)
+    _check_arguments(named(argument, name), is_published, is_table(name), data_dir, download, test, size)
     if is_published:
         read = COLLECTIONS.find(argument, name)
         return read(data_folder(data_dir, download), allow_download=download, progress=progress)
@@ -486,7 +482,7 @@ def find_images(
 
 
 def is_table(source: str) -> bool:
-    """Whether this names a Parquet file, with or without a column.
+    """Whether this is the path of a Parquet file, with or without a column.
 
     Examples
     --------
@@ -496,16 +492,16 @@ def is_table(source: str) -> bool:
     return split_spec(source)[0].lower().endswith(".parquet")
 
 
-def _refuse_strays(
+def _check_arguments(
     source: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
 ) -> None:
-    """Refuse arguments that mean nothing for this kind of source."""
-    strays = {
+    """Raise if an argument does not apply to this kind of source."""
+    not_applicable = {
         "data_dir": (data_dir is not None and not is_published, "for published collections"),
         "download": (download and not is_published, "for published collections"),
         "size": (size is not None and is_published, "for pictures in a folder or a Parquet file"),
         "test": (test is not None and not is_parquet, "for Parquet files"),
     }
-    for argument, (is_stray, purpose) in strays.items():
-        if is_stray:
+    for argument, (is_given, purpose) in not_applicable.items():
+        if is_given:
             raise InvalidArgument(f"is {purpose}, not for {source}", argument=argument, hint="leave it out.")

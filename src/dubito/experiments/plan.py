@@ -1,4 +1,4 @@
-"""An experiment, as one TOML file says it: data, pool, model, schedule, strategies and seeds."""
+"""The definition of an experiment in one TOML file: data, pool, model, schedule, strategies and seeds."""
 
 import hashlib
 import os
@@ -33,7 +33,7 @@ from dubito.strategies import STRATEGIES, Strategy, build_strategy
 from dubito.strategies import option_names as strategy_options
 from dubito.strategies.base import NeedsSamples, Option, spelled
 
-# What an experiment's tables ``[data]`` and ``[schedule]`` hold.
+# The tables ``[data]`` and ``[schedule]``.
 
 DEFAULT_TEST_SHARE = 0.2
 MOST_ROUNDS = 10_000_000
@@ -41,7 +41,7 @@ MOST_ROUNDS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Where features and labels come from: a file, something built in, or (with neither) what Python hands in."""
+    """The source of features and labels: a file, a built-in data set, or (with neither) arrays passed in Python."""
 
     path: str | None = None
     builtin: str | None = None
@@ -53,25 +53,25 @@ class Data:
     test: str | None = None
     """A file with the test set; an archive may hold its own as ``test_features`` and ``test_labels``."""
     test_share: float | None = None
-    """The share of every class set apart and tested on, by default 0.2 where there is no test set. Given for data that
-    has one, that test set is left out altogether: whatever is chosen by results is to be chosen so."""
+    """The share of each class that is held out for testing; 0.2 by default if the data has no test set. If the data has
+    a test set, setting this ignores it: use that to make choices, and the test set only for the final result."""
     rows: int | None = None
-    """How many rows of the training part take part, drawn by the seed; all where it is left out."""
+    """Number of rows of the training part to use, drawn with the seed. Default: all."""
     id_column: str | None = None
     label_column: str | None = None
     feature_columns: tuple[str, ...] = ()
     ignore_columns: tuple[str, ...] = ()
     no_label: tuple[str, ...] = ()
-    """Labels that mean none, such as -1; or ``empty``, for what is empty alone."""
+    """Values that mean unlabeled, such as -1; or ``empty``, if only empty cells mean unlabeled."""
     missing: str | None = None
-    """Where features are missing: ``median`` fills in the column's, over the rows with a label; ``drop`` leaves such
-    rows out. Without it they are counted and refused."""
+    """What to do about missing features: ``median`` fills in the median of the column over the labeled rows, ``drop``
+    omits the row. Default: raise an error that says how many there are."""
     standardize: bool = False
     """Give every feature mean 0 and standard deviation 1 over the training part."""
 
     @property
     def columns(self) -> Columns:
-        """The names given for columns, as files are read by them."""
+        """The names of columns for reading files."""
         return Columns(
             self.id_column, self.label_column, self.feature_columns, self.ignore_columns, no_label=self.no_label
         )
@@ -117,15 +117,15 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How labels are asked for."""
+    """The number of labels and rounds."""
 
     initial: int = 20
     """Labels drawn at random before the first training."""
     budget: int = 20
-    """Labels asked for in each round."""
+    """Labels to query in each round."""
     rounds: int = 6
     from_scratch: bool = False
-    """Train anew each turn; else the weights go on and the optimizer starts anew."""
+    """Train from new weights in each turn; else continue from the weights of the last turn, with a new optimizer."""
 
     def __post_init__(self) -> None:
         for name in ("initial", "budget", "rounds"):
@@ -137,13 +137,13 @@ class Schedule:
 
     @property
     def labels(self) -> IntArray:
-        """(rounds + 1,) labels owned at each training."""
+        """(rounds + 1,) number of labels at each training."""
         if self.rounds > MOST_ROUNDS:
-            raise InvalidArgument("is beyond all reason", argument="rounds", value=self.rounds, hint=f"{PASS} fewer.")
+            raise InvalidArgument("is too many", argument="rounds", value=self.rounds, hint=f"{PASS} fewer.")
         return self.initial + self.budget * np.arange(self.rounds + 1)
 
     def check_size(self, n_train: int) -> None:
-        """Refuse to want more labels than there are rows to ask for."""
+        """Raise if the schedule needs more labels than there are rows to query."""
         if self.initial > n_train:
             raise InvalidArgument(
                 f"exceeds the {n_train} rows of the training part",
@@ -170,17 +170,17 @@ class Schedule:
 
 
 def check_text(name: str, value: object) -> None:
-    """Refuse what is neither text nor left out."""
+    """Raise if a value is neither None nor text that is not empty."""
     if value is not None and not (isinstance(value, str) and value):
         raise InvalidArgument(
             "is not allowed", argument=name, value=value, hint="pass text in quotes, or leave it out."
         )
 
 
-# What an experiment compares: a strategy with its options, under the name that records and pictures show.
+# The strategies that an experiment compares, with their options and the names that records and plots show.
 
 BASELINES = ("random", "coreset")
-"""Names that reports look for; no other strategy may go by them."""
+"""Names that reports look for; no other strategy may have them as its label."""
 OWN_KEYS = ("strategy", "label", "metric", "permuted")
 
 
@@ -197,10 +197,10 @@ class Arm:
     strategy: str
     options: Mapping[str, Option] = field(default_factory=dict)
     label: str | None = None
-    """The name shown, where the strategy and its options are not to be it."""
+    """The name to show instead of the strategy and its options."""
     metric: Metric = "euclidean"
     permuted: bool = False
-    """A control: what the model says of the pool is dealt out anew among the rows that could be asked for."""
+    """Whether this is a control: the predicted probabilities are permuted among the unlabeled rows."""
 
     def __post_init__(self) -> None:
         known = strategy_options(STRATEGIES.find("strategy", self.strategy))
@@ -221,7 +221,7 @@ class Arm:
             )
         if self.label in BASELINES and self.strategy != self.label:
             raise InvalidArgument(
-                f"of strategy {self.strategy} is what results are held against",
+                f"of strategy {self.strategy} is the name of a baseline",
                 argument="label",
                 value=self.label,
                 hint="choose another.",
@@ -238,7 +238,7 @@ class Arm:
 
     @property
     def needs_samples(self) -> bool:
-        """Whether it wants probabilities of posterior samples."""
+        """Whether it needs probabilities of posterior samples."""
         strategy = self.build()
         return isinstance(strategy, NeedsSamples) and strategy.needs_samples
 
@@ -247,25 +247,25 @@ class Arm:
         return build_strategy(self.strategy, self.options)
 
     def as_dict(self) -> dict[str, object]:
-        """As a TOML table holds it."""
+        """The ``[[strategies]]`` table."""
         metric = None if self.metric == "euclidean" else self.metric
         own = {"label": self.label, "metric": metric, "permuted": self.permuted}
         return {"strategy": self.strategy, **self.options, **{key: value for key, value in own.items() if value}}
 
 
 def heard(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) -> FloatArray:
-    """The probabilities as an arm's strategy hears them: as they are, or for a control permuted over the candidates.
+    """The probabilities that an arm's strategy gets: unchanged, or for a control permuted among the candidates.
 
     Parameters
     ----------
     arm : Arm
         A control if it is ``permuted``.
     probabilities : array (n, c) or (n, k, c)
-        Over the whole pool; never changed.
+        Of the whole pool; never modified.
     candidates : array (u,)
-        Rows that are not labeled: their probabilities change places, all others stay.
+        Unlabeled rows, among which probabilities are permuted; those of all other rows stay.
     seed : int
-        The same seed gives the same places.
+        The same seed gives the same permutation.
 
     Examples
     --------
@@ -276,20 +276,20 @@ def heard(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) 
     """
     if not arm.permuted:
         return probabilities
-    dealt = probabilities.copy()
-    dealt[candidates] = probabilities[np.random.default_rng(seed).permutation(candidates)]
-    return dealt
+    permuted = probabilities.copy()
+    permuted[candidates] = probabilities[np.random.default_rng(seed).permutation(candidates)]
+    return permuted
 
 
 def arm_from_table(table: Mapping[str, object]) -> Arm:
-    """An arm out of a ``[[strategies]]`` table: ``strategy`` and its options, ``label``, ``metric``, ``permuted``."""
+    """The arm for a ``[[strategies]]`` table: ``strategy`` and its options, ``label``, ``metric``, ``permuted``."""
     name, label = table.get("strategy"), table.get("label")
     if not isinstance(name, str):
-        hint = 'write strategy = "random", say.'
+        hint = 'write it like strategy = "random".'
         raise InvalidArgument("is missing from a [[strategies]] table", argument="strategy", hint=hint)
     if label is not None and not isinstance(label, str):
         raise InvalidArgument(
-            f"of strategy {name} is no text", argument="label", value=label, hint="write it in quotes."
+            f"of strategy {name} is not text", argument="label", value=label, hint="write it in quotes."
         )
     metric: Metric = check_choice("metric", table.get("metric", "euclidean"), get_args(Metric))
     options: dict[str, Option] = {}
@@ -297,14 +297,14 @@ def arm_from_table(table: Mapping[str, object]) -> Arm:
         if key in OWN_KEYS:
             continue
         if not isinstance(value, str | int | float | bool):
-            problem = f"of strategy {name} is no number, text or truth value"
+            problem = f"of strategy {name} is not a number, text or Boolean"
             raise InvalidArgument(problem, argument=key, value=value, hint="write one of these.")
         options[key] = value
     return Arm(name, options, label, metric, cast("bool", table.get("permuted", False)))
 
 
 def parse_strategy(text: str) -> Arm:
-    """An arm out of text such as ``doubt-coreset:strength=0.5,beam_width=4``.
+    """The arm for text such as ``doubt-coreset:strength=0.5,beam_width=4``.
 
     Examples
     --------
@@ -336,7 +336,7 @@ __all__ = [
 SCHEMA = 1
 MOST_SEEDS = 1_000_000
 LATER = ("ignore_columns", "no_label", "missing")
-"""Settings that files of earlier versions do not have: written only where they are not as by default."""
+"""Settings that files of earlier versions do not have: written only if they differ from the default."""
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -358,13 +358,16 @@ class Experiment:
     schedule: Schedule = field(default_factory=Schedule)
     model: Model = field(default_factory=Linear)
     pool: str = "clean"
-    """What is done to the training part, as `datasets.pools.parse_pool` reads it: ``redundant:5``, say."""
+    """A modification of the training part, such as ``redundant:5``; see `dubito.experiments.pools.parse_pool`."""
     seeds: tuple[int, ...] = tuple(range(10))
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise InvalidArgument(
-                "cannot be a folder's", argument="name", value=self.name, hint="use letters, digits, '.', '-' and '_'."
+                "cannot be the name of a folder",
+                argument="name",
+                value=self.name,
+                hint="use letters, digits, '.', '-' and '_'.",
             )
         if not self.strategies:
             hint = "name at least one, such as 'random'."
@@ -372,7 +375,7 @@ class Experiment:
         check_text("pool", self.pool)
         parse_pool(self.pool)
         if not self.seeds:
-            raise InvalidArgument("is empty", argument="seeds", hint=f"{PASS} at least one, or how many.")
+            raise InvalidArgument("is empty", argument="seeds", hint=f"{PASS} at least one, or the number of seeds.")
         for seed in self.seeds:
             check_integer("seeds", seed, least=0)
         _refuse_twice("seeds", self.seeds, f"{PASS} each once.")
@@ -380,12 +383,12 @@ class Experiment:
         asking = [arm.name for arm in self.strategies if arm.needs_samples]
         if asking and not self.model.samples:
             raise InvalidArgument(
-                f"strategy {asking[0]!r} asks a committee, and the model has none", hint="set samples = 10 in [model]."
+                f"strategy {asking[0]!r} needs a committee, and the model has none", hint="set samples = 10 in [model]."
             )
 
     @property
     def hash8(self) -> str:
-        """Eight hexadecimal digits that change with anything that decides the results."""
+        """Eight hexadecimal digits of a hash of all settings that affect the results."""
         return hashlib.sha256(write_toml(self.as_table(explicit=False)).encode()).hexdigest()[:8]
 
     @property
@@ -394,7 +397,7 @@ class Experiment:
         return f"{self.name}-{self.hash8}"
 
     def as_table(self, *, explicit: bool = True) -> dict[str, object]:
-        """As TOML holds it, with or without what is as by default."""
+        """The tables of the TOML file, with or without settings that have their default values."""
         return {
             "schema": SCHEMA,
             "name": self.name,
@@ -407,14 +410,14 @@ class Experiment:
         }
 
     def to_toml(self) -> str:
-        """The experiment as a file; every setting is written out."""
+        """The TOML file of the experiment, with all settings."""
         return write_toml(self.as_table())
 
 
 def read_experiment(path: str) -> Experiment:
-    """An experiment out of a TOML file; data files are found from where it lies.
+    """Read an experiment from a TOML file; paths of data are relative to its folder.
 
-    An unknown key is an error that names the file, the key and the nearest one that is known.
+    An unknown key is an error that names the file, the key and the most similar known key.
     """
     table = read_toml(path)
     with naming(path):
@@ -422,14 +425,14 @@ def read_experiment(path: str) -> Experiment:
 
 
 def parse_experiment(text: str) -> Experiment:
-    """An experiment out of TOML text."""
+    """The experiment for TOML text."""
     import tomllib
 
     return experiment_from_table(tomllib.loads(text))
 
 
 def experiment_from_table(table: Mapping[str, object], *, beside: str | None = None) -> Experiment:
-    """An experiment out of a TOML table; relative paths of data are taken from the folder ``beside``."""
+    """The experiment for a TOML table; paths of data are relative to the folder ``beside``."""
     check_keys("the file", table, KEYS)
     if "schema" not in table:
         hint = f"write schema = {SCHEMA} on the first line."
@@ -460,7 +463,7 @@ def experiment_from_table(table: Mapping[str, object], *, beside: str | None = N
 
 
 def read_seeds(value: object) -> tuple[int, ...]:
-    """Seeds out of how many, or out of a list.
+    """Seeds from their number, or from a list.
 
     Examples
     --------
@@ -476,17 +479,17 @@ def read_seeds(value: object) -> tuple[int, ...]:
 
 
 def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] | None = None) -> dict[str, Any]:
-    """A table of the file; its keys are checked against the settings of the class."""
+    """A table of the file, after a check of its keys against the fields of the class."""
     section = table.get(key, {})
     if not isinstance(section, Mapping):
-        raise InvalidArgument("is no table", argument=key, value=section, hint=f"write [{key}], and its keys below.")
+        raise InvalidArgument("is not a table", argument=key, value=section, hint=f"write [{key}], and its keys below.")
     if kind is not None:
         check_keys("it", section, [each.name for each in fields(kind)])
     return dict(section)
 
 
 def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
-    """The table with the British ``standardise`` of its data replaced: files of experiments may have either."""
+    """The table with ``standardise`` in its data replaced by ``standardize``; both spellings are allowed."""
     section = table.get("data")
     if not isinstance(section, Mapping) or "standardise" not in section or "standardize" in section:
         return table
@@ -494,7 +497,7 @@ def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
-    """Data settings with paths that mean the same from anywhere, and tuples for lists."""
+    """Data settings with paths relative to the folder ``beside`` resolved, and tuples for lists."""
     for key in ("path", "test", "images"):
         name = section.get(key)
         is_published = key == "images" and name in COLLECTIONS.names()
@@ -513,7 +516,9 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
 
 def _arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
-        raise InvalidArgument("there is none", hint='write [[strategies]], and below it strategy = "random", say.')
+        raise InvalidArgument(
+            "there is none", hint='write [[strategies]], and below it for example strategy = "random".'
+        )
     for each in tables:
         if not isinstance(each, str | Mapping):
             raise InvalidArgument(
@@ -527,7 +532,7 @@ def _arms(tables: object) -> tuple[Arm, ...]:
 def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
     table = asdict(settings)
     return {
-        {"standardize": "standardise"}.get(each.name, each.name): table[each.name]  # Hashed: it keeps its spelling.
+        {"standardize": "standardise"}.get(each.name, each.name): table[each.name]  # The spelling is part of the hash.
         for each in fields(settings)
         if (explicit and each.name not in LATER) or table[each.name] != each.default
     }
@@ -539,15 +544,15 @@ def _refuse_twice(name: str, values: Sequence[str | int], hint: str) -> None:
             raise InvalidArgument(f"holds {value!r} twice", argument=name, hint=hint)
 
 
-# Experiments that packages offer, by name, as ``dubito run NAME`` takes them.
+# Experiments of installed packages by name, for ``dubito run NAME``.
 
 SUFFIX = ".toml"
 EXPERIMENTS: Registry[ModuleType] = Registry("dubito.experiments", {})
-"""Packages that hold TOML files of experiments: `dubito.paper.experiments`, and those of plug-ins."""
+"""Packages with TOML files of experiments: `dubito.paper.experiments`, and those of plug-ins."""
 
 
 def shipped_experiments() -> tuple[str, ...]:
-    """Names of the experiments that installed packages offer.
+    """Names of the experiments in installed packages.
 
     Examples
     --------
@@ -569,7 +574,7 @@ def _found() -> dict[str, Traversable]:
 
 
 def shipped_text(name: str) -> str:
-    """An experiment's TOML file as text, to save and to change.
+    """The TOML file of an experiment as text, for example to save and change it.
 
     Examples
     --------
@@ -581,7 +586,7 @@ def shipped_text(name: str) -> str:
 
 
 def read_shipped(name: str) -> Experiment:
-    """One of them; files that it needs are looked for in the working directory.
+    """An experiment of an installed package; its data files are looked for in the working directory.
 
     Examples
     --------
@@ -592,7 +597,7 @@ def read_shipped(name: str) -> Experiment:
 
 
 def find_experiment(file: str) -> Experiment:
-    """The experiment of a TOML file, or one that comes with the package by its name; a file goes first."""
+    """The experiment in a TOML file, or the one with this name in an installed package; a file has priority."""
     if os.path.exists(file) or file.endswith(SUFFIX) or os.path.basename(file) != file:
         return read_experiment(file)
     if file in shipped_experiments():

@@ -329,7 +329,7 @@ def test_pictures_of_several_sizes_are_refused_unless_a_size_is_given(tmp_path: 
 @pytest.mark.parametrize("size", [(0, 4), (4,), 32, (4.0, 4), "32"])
 def test_a_size_that_is_none_is_refused(tmp_path: Path, size: Any) -> None:
     save_classes(tmp_path, 0)
-    with pytest.raises(InvalidArgument, match=r"size=.* is no height and width in pixels; pass two whole numbers"):
+    with pytest.raises(InvalidArgument, match=r"size=.* is not a height and width in pixels; pass two integers"):
         load_images(tmp_path, size=size)
 
 
@@ -343,7 +343,7 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"cat/broken.png cannot be read as a picture \(.*\); fix or remove it"):
         load_images(tmp_path)
     Image.fromarray(np.full((4, 6), 40_000, np.uint16)).save(path)
-    with pytest.raises(InvalidData, match=r"cat/broken.png has more than 8 bits a channel; save it with 8"):
+    with pytest.raises(InvalidData, match=r"cat/broken.png has more than 8 bits per channel; save it with 8"):
         load_images(tmp_path)
     path.unlink()
     os.mkfifo(path)
@@ -352,7 +352,9 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_folders_that_are_not_made_so_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match="holds no folders; it must hold one for each of at least two classes"):
+    with pytest.raises(
+        InvalidData, match="holds no folders; it must have one folder of pictures for each of at least two classes"
+    ):
         load_images(tmp_path)
     save_classes(tmp_path / "train", 0)
     with pytest.raises(MissingFile, match=r"has a folder train and none called test; add it, or pass .*train"):
@@ -440,7 +442,7 @@ def test_a_class_of_the_test_file_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"b.parquet holds the class 'owl', which the file to learn from never"):
         load_images(path, test=other)
     (tmp_path / "c.csv").write_text("label\ncat\n")
-    with pytest.raises(InvalidArgument, match=r"c.csv is no Parquet file"):
+    with pytest.raises(InvalidArgument, match=r"c.csv is not a Parquet file"):
         load_images(path, test=str(tmp_path / "c.csv"))
     with pytest.raises(InvalidData, match="holds one class only"):
         load_images(write_parquet(tmp_path / "d.parquet", image=contents, label=["cat", "cat"]))

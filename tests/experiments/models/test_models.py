@@ -184,7 +184,7 @@ def test_every_kind_reads_back_from_its_table() -> None:
         ({"kind": "sklearn", "estimator": "sklearn.forests.Forest"}, "cannot be imported"),
         ({"kind": "sklearn", "estimator": "sklearn.ensemble.Forest"}, "has no Forest"),
         ({"kind": "sklearn", "estimator": "sklearn.cluster.KMeans"}, "has no predict_proba"),
-        ({"kind": "sklearn", "estimator": FOREST, "options": 3}, "is no table"),
+        ({"kind": "sklearn", "estimator": FOREST, "options": 3}, "is not a table"),
         ({"kind": "sklearn", "estimator": FOREST, "options": {"trees": 3}}, "unexpected keyword argument 'trees'"),
         ({"kind": "mlp", "hidden": []}, "hidden=0 is too small"),
         ({"kind": "mlp", "features": "output"}, "features='output' is not known"),

@@ -106,7 +106,7 @@ def test_data_that_cannot_be_meant_is_refused(tmp_path: Path, data: str, words: 
 
 def test_a_size_of_one_number_is_refused_where_pictures_are_read(tmp_path: Path) -> None:
     paint(tmp_path / "fruit")
-    with pytest.raises(InvalidArgument, match=r"size=\(8,\) is no height and width"):
+    with pytest.raises(InvalidArgument, match=r"size=\(8,\) is not a height and width"):
         DataSource(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [8]'))).whole()
 
 

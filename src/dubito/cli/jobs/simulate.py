@@ -103,12 +103,12 @@ def read_model(text: str) -> Model:
 
 
 def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
-    """Refuse a strategy that asks a committee of a model without one, in the words of the command line."""
+    """Raise if a strategy needs a committee and the model has none, with an error message for the command line."""
     asking = [arm.name for arm in arms if arm.needs_samples]
     if asking and not model.samples:
         join = "," if ":" in text else ":"
         raise InvalidArgument(
-            f"asks a committee, and {named('model', text)} has none",
+            f"needs a committee, and {named('model', text)} has none",
             argument="strategy",
             value=asking[0],
             hint=f"pass {named('model', f'{text}{join}samples=10')}.",
