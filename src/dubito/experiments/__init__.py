@@ -1,7 +1,7 @@
-"""Experiments: active learning replayed on data whose classes are known, and what that shows.
+"""Experiments: simulated active learning on data with known classes, and statistics of the results.
 
-An `Experiment` says what is compared, on what, by which model; `run_experiment` plays it into a folder, stopped and
-resumed at will, and `summarize` says what came out. Each name is loaded when it is first asked for.
+An `Experiment` defines the strategies, data and model; `run_experiment` runs it in a folder and can be interrupted and
+resumed, and `summarize` computes the statistics. Each name is imported when it is first used.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A report on disk: the page, the numbers as JSON, and the learning curves as pictures."""
+"""The report of an experiment: an HTML page, the numbers as JSON, and plots of the learning curves."""
 
 import json
 import os
@@ -30,22 +30,22 @@ from dubito.experiments.statistics import Comparison, Interval, Saving, area, sh
 from dubito.experiments.summary import NOT_REACHED, Summary, finding, is_sure, notes, shown_saved, summarize
 from dubito.io import write_atomically
 
-# Tables of a report, as HTML: each sorts by a click on a heading.
+# HTML tables, which can be sorted by clicking on a heading.
 
 MOST_CLASSES = 40
-"""Classes shown; of more, those that random gets worst."""
+"""Maximum number of classes to show: those with the lowest recall of random."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """What is shown, as HTML, and what sorts it."""
+    """The HTML of a cell, and the value to sort by."""
 
     html: str
     value: float
     is_best: bool = False
 
     def render(self) -> str:
-        """A ``<td>``; a value that is no number sorts last."""
+        """A ``<td>``; values that are not finite are sorted last."""
         key = f"{self.value:.10g}" if isfinite(self.value) else ""
         return f'<td data-value="{key}"{" class=best" if self.is_best else ""}>{self.html}</td>'
 
@@ -53,7 +53,7 @@ class TableCell:
 def render_table(
     caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[TableCell]]], foot: Sequence[TableCell] = ()
 ) -> str:
-    """A table whose rows begin with their name; a foot, the worst class, stays below however it is sorted.
+    """A table whose rows begin with their name; the footer (the worst class) stays at the bottom when it is sorted.
 
     Examples
     --------
@@ -78,13 +78,13 @@ def render_table(
 
 
 def strategy_html(name: str) -> str:
-    """A strategy's name beside a dot of its color; a long one may break between its settings."""
+    """The name of a strategy after a dot of its color; long names can wrap between settings."""
     shown = re.sub(r"([:,])", r"\1<wbr>", escape(name))
     return f'<span class="swatch" style="background:{strategy_color(name)}"></span>{shown}'
 
 
 def statistics_table(summary: Summary) -> str:
-    """The primary endpoint and all that belongs to it, a row for each strategy."""
+    """The primary endpoint and its statistics, one row per strategy."""
     heads = [
         "strategy",
         f"accuracy at\n{summary.curves[0].labels[-1]:,} labels",
@@ -185,7 +185,7 @@ def _labels(labels: float) -> TableCell:
 
 
 def recall_table(summary: Summary, classes: Sequence[str]) -> str:
-    """Each class's recall in the end, a row for each class, and below them the worst class of each strategy."""
+    """The recall after the last round, one row per class, with the worst class of each strategy as the footer."""
     table = np.array(summary.recall)
     names = [*classes, *(f"class {place}" for place in range(len(classes), table.shape[1]))]
     shown = np.argsort(table[summary.names.index("random")], kind="stable")[:MOST_CLASSES]
@@ -207,20 +207,20 @@ def times_table(summary: Summary) -> str:
     return render_table("Mean time on the machine named below.", ["strategy", "a selection", "a training"], rows)
 
 
-# What a report says of the experiment besides its numbers.
+# The description of the experiment.
 
 
 @dataclass(frozen=True, slots=True)
 class About:
     title: str
     facts: tuple[tuple[str, str], ...] = ()
-    """What was run, a name and a text each: data, pool, model, schedule, versions, command."""
+    """Names and values of the settings: data, pool, model, schedule, versions, command."""
     classes: tuple[str, ...] = ()
-    """Names of the classes; by number where there are none."""
+    """Names of the classes; numbers are shown if it is empty."""
     settings: str = ""
     """The experiment as TOML."""
     expected: int | None = None
-    """Records of a whole run, where that is known."""
+    """Number of records of the complete run, if known."""
 
     def as_dict(self) -> dict[str, object]:
         fields = asdict(self)
@@ -228,7 +228,7 @@ class About:
 
 
 def shown_facts(facts: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Names and texts of what is known; what is None is left out.
+    """Names and values as text, without those that are None.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def shown_facts(facts: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in facts.items() if value is not None)
 
 
-# The report as one HTML page that needs nothing else: pictures, styles and the little script are inside.
+# The report as one self-contained HTML page, with plots, styles and a script.
 
 METHOD = (
     "The primary endpoint, fixed in advance, is the area under the learning curve of each seed, divided by its width: "
@@ -264,16 +264,16 @@ TIMES = (
 
 
 def render_report(summary: Summary, about: About, links: Mapping[str, str]) -> str:
-    """The whole page.
+    """Render the HTML page.
 
     Parameters
     ----------
     summary : Summary
         The statistics.
     about : About
-        What was run.
+        The description of the experiment.
     links : mapping
-        Files beside the page: what a link says, and where it leads.
+        The text and the target of each link to a file.
     """
     sections = "\n".join(_sections(summary, about, links))
     return (
@@ -309,7 +309,7 @@ def _sections(summary: Summary, about: About, links: Mapping[str, str]) -> Itera
 
 
 def _warnings(summary: Summary, about: About) -> Iterator[str]:
-    """What a reader must not overlook: a run that is not over yet."""
+    """A warning if the run is not finished."""
     seeds = f"{len(summary.seeds)} {'seed' if len(summary.seeds) == 1 else 'seeds'}"
     waiting = f" Not begun yet: {', '.join(summary.not_begun)}." if summary.not_begun else ""
     recorded = summary.left_out + sum(curve.accuracy.size for curve in summary.curves)
@@ -349,7 +349,7 @@ def _comparisons(summary: Summary) -> Iterator[str]:
 
 
 def curves_picture(summary: Summary, detail: str = "") -> Figure:
-    """The learning curves with the finding as headline, and an arrow where labels were surely saved."""
+    """The learning curves with the finding as title, and an arrow for labels saved beyond chance."""
     better = [each for each in summary.against_random if each.is_better]
     leader = max(better, key=lambda each: each.difference.estimate, default=None)
     saving = next((each for each in summary.savings if leader is not None and each.name == leader.name), None)
@@ -361,7 +361,7 @@ def curves_picture(summary: Summary, detail: str = "") -> Figure:
 
 
 def short_finding(summary: Summary) -> str:
-    """The finding in the few words of a headline."""
+    """The finding in a few words, as a title."""
     better = [each for each in summary.against_random if each.is_better]
     if not better:
         return (
@@ -380,7 +380,7 @@ def short_finding(summary: Summary) -> str:
 
 
 def curves_alt(summary: Summary) -> str:
-    """The learning curves in words, for who cannot see them."""
+    """The alternative text of the learning curves."""
     ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in summary.curves)
     first, last = summary.curves[0].labels[0], summary.curves[0].labels[-1]
     return f"Learning curves from {first:,} to {last:,} labels; accuracy in the end: {ends}"
@@ -388,7 +388,7 @@ def curves_alt(summary: Summary) -> str:
 
 def _figure(name: str, figure: Figure, alt: str, is_narrow: bool = False) -> str:
     kind = ' class="narrow"' if is_narrow else ""
-    # A picture wider than a phone scrolls, so a keyboard must be able to reach it.
+    # Wide plots scroll on a phone, so they must be focusable with the keyboard.
     return f'<figure{kind} tabindex="0">{inline_svg(figure, name, alt)}</figure>'
 
 
@@ -406,7 +406,7 @@ def _what_was_run(about: About, links: Mapping[str, str]) -> Iterator[str]:
 
 
 RECORDS = ("experiment.toml", "journal.jsonl")
-"""What a run leaves beside its report."""
+"""Files of a run that the report links to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -433,19 +433,19 @@ def write_report(
     Parameters
     ----------
     rounds : sequence of Round
-        What was recorded, also of a run that is not finished.
+        The records; the run may be unfinished.
     about : About
-        What was run.
+        The description of the experiment.
     folder : Path
-        Made where it is missing.
+        The output folder, created if it does not exist.
     records : Path, optional
-        Where the run's own files lie, to link to; the folder itself by default.
+        The folder of the run, whose files are linked. Default: the output folder.
     targets : sequence of float
-        Accuracies to tell the labels for.
+        Accuracies for which to show the number of labels.
     planned : sequence of str
-        Names of all strategies of the run, to tell which are not begun.
+        Names of all strategies of the run, to list those without records.
     detail : str
-        What the picture of the curves says below its headline.
+        The subtitle of the learning curves.
     force : bool
         Replace an earlier report.
     """
@@ -466,7 +466,5 @@ def _links(folder: Path, records: Path, own: Sequence[Path]) -> dict[str, str]:
     found = [records / name for name in RECORDS if (records / name).exists()]
     return {each.name: quote(os.path.relpath(each, folder)) for each in (*found, *own)}
 
-
-# Reports out of records and plots: one HTML page that needs nothing else, and the numbers as JSON.
 
 __all__ = ["About", "Sheet", "Written", "render_report", "render_sheet", "shown_facts", "write_report"]

@@ -1,4 +1,4 @@
-"""What an experiment showed: every statistic out of its records, and the finding in plain words."""
+"""Summary of an experiment: all statistics of its records, and the finding as a sentence."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,16 +26,14 @@ from dubito.experiments.statistics import (
 )
 from dubito.matrix import FloatArray
 
-# Labels saved, in the one wording that headlines, tables and pictures share.
+# Labels saved, in the wording that headlines, tables and plots share.
 
 NOT_REACHED = "not reached"
-"""Of a strategy, or of an end of its interval, that never gets to what the baseline learns."""
+"""Shown for a strategy, or an end of its interval, that never reaches the accuracy of the baseline."""
 
 
 def is_sure(saving: Saving) -> bool:
-    """Whether labels were saved beyond chance: there is an interval, and even its low end saves one.
-
-    Pictures claim nothing else.
+    """Whether the interval of the labels saved exists and excludes 0. Plots only show such savings.
 
     Examples
     --------
@@ -51,7 +49,7 @@ def is_sure(saving: Saving) -> bool:
 
 
 def shown_saved(saving: Saving) -> str:
-    """The labels saved with their interval in brackets, where there is one; below 0 are those it took more."""
+    """The labels saved, with their interval in brackets if there is one; negative if the strategy needs more."""
     if not isfinite(saving.needed):
         return NOT_REACHED
     ends = shown_ends(saving)
@@ -59,7 +57,7 @@ def shown_saved(saving: Saving) -> str:
 
 
 def shown_ends(saving: Saving) -> str:
-    """The interval's ends; nothing where there are too few seeds for one."""
+    """The ends of the interval; empty if there are too few seeds for one."""
     if isnan(saving.saved.low):
         return ""
     low, high = (f"{round(end):,}" if isfinite(end) else NOT_REACHED for end in (saving.saved.low, saving.saved.high))
@@ -67,7 +65,7 @@ def shown_ends(saving: Saving) -> str:
 
 
 def describe_saved(saving: Saving) -> str:
-    """Labels that a strategy needed for what the baseline learns, and how many that spares, as a sentence has it."""
+    """A clause about the labels a strategy needs to reach the accuracy of the baseline, and how many that saves."""
     whole = f"{round(saving.baseline_needed):,}"
     if not isfinite(saving.needed):
         return f"yet it does not reach what {saving.baseline} learns from {whole} labels"
@@ -79,16 +77,16 @@ def describe_saved(saving: Saving) -> str:
     return f"it needs {needed} labels for what {saving.baseline} learns from {whole}: {spared}{hedge}{interval}"
 
 
-# Strategies that asked for the same rows: with two classes ``margin``, ``least-confidence`` and ``entropy`` do.
+# Strategies that picked the same rows: with two classes, ``margin``, ``least-confidence`` and ``entropy`` do.
 
 SAME_ORDER = ("margin", "least-confidence", "entropy")
-"""With two classes all three fall as the likelier one's probability rises, so they order the pool alike."""
+"""With two classes, all three decrease with the larger probability, so they rank the pool in the same order."""
 
 
 def alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
-    """Groups of strategies with the same picks and the same accuracy under every seed, round for round.
+    """Groups of strategies with the same picks and the same accuracy in every round of every seed.
 
-    They describe the same experiment. The order of picks within a round does not matter: no model sees it.
+    The order of picks within a round is ignored, as models do not depend on it.
     """
     by_name: dict[str, set[tuple[int, int, tuple[int, ...], float]]] = {}
     for each in rounds:
@@ -101,7 +99,7 @@ def alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
 
 
 def describe_alike(names: Sequence[str], n_classes: int) -> str:
-    """What a report says of such a group.
+    """The sentence about such a group in a report.
 
     Examples
     --------
@@ -114,11 +112,11 @@ def describe_alike(names: Sequence[str], n_classes: int) -> str:
 
 
 RANDOM, CORESET = "random", "coreset"
-"""What others are held against; random is the baseline of every sentence."""
+"""The baselines; sentences only compare with random."""
 MOST_NAMED = 3
-"""A sentence names at most so many strategies, and counts more."""
+"""Maximum number of strategies that a sentence names; of more, it gives the number."""
 RISES = (0.5, 0.75, 0.9, 1.0)
-"""Accuracies looked at by default: these shares of what random gains from its first labels to its last."""
+"""Default targets, as fractions of the gain of random from its first to its last accuracy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,23 +190,23 @@ class Summary:
 
 
 def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: Sequence[str] = ()) -> Summary:
-    """Every statistic of an experiment, also of one that is not finished.
+    """Compute all statistics of an experiment, which may be unfinished.
 
     Parameters
     ----------
     rounds : sequence of Round
-        What was recorded; random must be among the strategies.
+        The records; random must be among the strategies.
     targets : sequence of float
-        Accuracies between 0 and 1 to tell the labels for; by default some that random reaches.
+        Accuracies between 0 and 1 for which to compute the number of labels. Default: some that random reaches.
     planned : sequence of str
-        Names of all strategies of the experiment, to tell which of them are not begun.
+        Names of all strategies of the experiment, to list those without records.
     """
     kept = comparable(rounds)
     found = curves(kept)
     by_name = {curve.name: curve for curve in found}
     if RANDOM not in by_name:
         raise InvalidArgument(
-            f"random is not among {', '.join(by_name)}", hint="run it, as all others are held against it."
+            f"random is not among {', '.join(by_name)}", hint="run it, as all others are compared with it."
         )
     asked = tuple(targets) or usual_targets(by_name[RANDOM])
     last, same = max(each.turn for each in kept), alike(kept)
@@ -232,9 +230,9 @@ def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
 
 
 def comparable(rounds: Sequence[Round]) -> list[Round]:
-    """The rounds of the seeds that every strategy finished; where there is none, of the turns that all have.
+    """The rounds of the seeds that every strategy finished.
 
-    Where no seed is whole, the turns are cut to the most that every strategy has under some seed.
+    If there is no such seed, the turns are truncated to the largest number that all strategies have for some seed.
     """
     strategies = {each.strategy for each in rounds}
     turns = {(each.strategy, each.seed): 0 for each in rounds}
@@ -243,12 +241,12 @@ def comparable(rounds: Sequence[Round]) -> list[Round]:
     shared = {seed: min(turns.get((name, seed), 0) for name in strategies) for _, seed in turns}
     most = max(shared.values(), default=0)
     if most == 0:
-        raise InvalidArgument("no seed was tried by every strategy yet", hint="resume the experiment first.")
+        raise InvalidArgument("there is no seed yet that every strategy has run", hint="resume the experiment first.")
     return [each for each in rounds if shared[each.seed] >= most and each.turn < most]
 
 
 def usual_targets(random: Curve) -> tuple[float, ...]:
-    """Accuracies that random reaches, rounded down to 0.1%; fewer where it hardly gains."""
+    """Accuracies that random reaches, rounded down to 0.1%; fewer if some are equal."""
     fitted = non_decreasing(random.mean)
     wanted = [fitted[0] + rise * (fitted[-1] - fitted[0]) for rise in RISES]
     return tuple(dict.fromkeys(float(np.floor(1000 * each + 1e-9) / 1000) for each in wanted))
@@ -304,7 +302,7 @@ def _nothing_found(best: Comparison, summary: Summary) -> str:
 
 
 def _higher_in_the_end(summary: Summary) -> str:
-    """That the last training alone looks better than the whole curve, where it does."""
+    """A sentence if a strategy is above random at the last training, though not over the whole curve."""
     last = {curve.name: float(curve.mean[-1]) for curve in summary.curves}
     gains = {name: accuracy - last[RANDOM] for name, accuracy in last.items() if accuracy - last[RANDOM] >= 0.0005}
     if not gains:
@@ -328,7 +326,7 @@ def _doubts(best: Comparison) -> str:
 
 
 def gained(each: Comparison) -> str:
-    """A difference with its interval and p, as a sentence has it."""
+    """A difference with its interval and p, as part of a sentence."""
     low, high = Steady(100 * each.difference.low), Steady(100 * each.difference.high)
     if isnan(low):
         return f"{points(each)} of accuracy on average over the curve"
@@ -357,10 +355,10 @@ def _equals(shown: str) -> str:
     return shown if shown.startswith("<") else f"= {shown}"
 
 
-# What to know before leaning on an experiment's numbers, in sentences that stand below its table.
+# Notes on the reliability of the numbers, shown below the table.
 
 HARDLY = 0.05
-"""Training accuracy this little above guessing is no learning."""
+"""Models have hardly learned if their training accuracy is at most this much above guessing."""
 
 
 def notes(summary: Summary) -> tuple[str, ...]:
@@ -379,7 +377,7 @@ def notes(summary: Summary) -> tuple[str, ...]:
 
 
 def _notes_on_learning(summary: Summary) -> Iterator[str]:
-    """That the models diverged or stood still, which no strategy can help."""
+    """A note if the models did not learn, in which case strategies cannot be compared."""
     guessing = 1.0 / len(summary.recall[0])
     if summary.train_accuracy <= guessing + HARDLY:
         yield (

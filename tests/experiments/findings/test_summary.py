@@ -196,9 +196,9 @@ def test_where_no_seed_is_whole_the_turns_that_all_have_count() -> None:
     kept = comparable(begun)
     assert {(each.seed, each.turn) for each in kept} == {(0, 0), (0, 1)}
     assert summarize(begun).curves[0].labels.tolist() == [20, 40]
-    with pytest.raises(InvalidArgument, match="no seed was tried by every strategy yet"):
+    with pytest.raises(InvalidArgument, match="there is no seed yet that every strategy has run"):
         comparable([each for each in played if (each.strategy == "random") == (each.seed == 0)])
-    with pytest.raises(InvalidArgument, match="no seed was tried"):
+    with pytest.raises(InvalidArgument, match="there is no seed yet"):
         comparable([])
 
 
