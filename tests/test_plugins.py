@@ -275,7 +275,7 @@ def test_an_installed_command_is_listed_without_being_imported_and_runs(installe
     )
     lines = run_with(installed, program).splitlines()
     shown = " ".join(lines)
-    for listed in ("greet Greet somebody.", "reproduce Measure the paper's figures again", "run Play an experiment"):
+    for listed in ("greet Greet somebody.", "reproduce Measure the paper's figures again", "run Run an experiment"):
         assert listed in " ".join(shown.split())
     start = lines.index("set()")
     assert lines[start + 1 : start + 5] == [

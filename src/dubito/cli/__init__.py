@@ -25,17 +25,19 @@ BUILT_IN: dict[str, Command] = {
     "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool."),
     "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next."),
     "export": Command(f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table."),
-    "import": Command(f"{HOME}.import_:import_", "Bring labels back from such a tool."),
+    "import": Command(f"{HOME}.import_:import_", "Read labels from a labeling tool."),
     "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks."),
     "label-studio": Command(
-        f"{HOME}.label_studio:label_studio", "Picks to a Label Studio server and labels back, round after round."
+        f"{HOME}.label_studio:label_studio", "Send picks to a Label Studio server and get labels back, in rounds."
     ),
-    "update": Command(f"{HOME}.update:update", "Let a project go by your own model's probabilities."),
-    "status": Command(f"{HOME}.status:status", "Say what is labeled, how well a model does, and whether to go on."),
+    "update": Command(f"{HOME}.update:update", "Use your own model's probabilities in a project."),
+    "status": Command(
+        f"{HOME}.status:status", "Show what is labeled, how accurate a model is, and whether to label more."
+    ),
     "simulate": Command(f"{HOME}.simulate:simulate", "Replay active learning on labeled data: would it save labels?"),
-    "diagnose": Command(f"{HOME}.diagnose:diagnose", "Say where a pool stands in the theory, and what follows."),
-    "run": Command(f"{HOME}.run:run", "Play an experiment that a TOML file describes."),
-    "resume": Command(f"{HOME}.run:resume", "Go on with a run that was stopped."),
+    "diagnose": Command(f"{HOME}.diagnose:diagnose", "Show what the theory says about a pool, with advice."),
+    "run": Command(f"{HOME}.run:run", "Run an experiment that a TOML file describes."),
+    "resume": Command(f"{HOME}.run:resume", "Continue an interrupted run."),
     "report": Command(f"{HOME}.report:report", "Make the report of a run again."),
     "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline."),
     "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine."),

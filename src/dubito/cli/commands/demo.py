@@ -44,24 +44,28 @@ More = Annotated[
         "-s",
         metavar="NAME",
         autocompletion=options.strategy_names,
-        help="Another beside random, least-confidence, margin, coreset, doubt-coreset and auto, such as "
+        help="A strategy in addition to random, least-confidence, margin, coreset, doubt-coreset and auto, such as "
         "doubt-coreset:strength=0.5. May be repeated.",
     ),
 ]
-Seeds = Annotated[str, typer.Option("--seeds", metavar="N", help="Repetitions from different labels.")]
+Seeds = Annotated[
+    str, typer.Option("--seeds", metavar="N", help="Number of repetitions, each with other initial labels.")
+]
 Rounds = Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds of 20 labels each.")]
 Folder = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="FOLDER", rich_help_panel=options.OUTPUT, help="Where report, pictures and data go."
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        rich_help_panel=options.OUTPUT,
+        help="The folder for report, plots and data.",
     ),
 ]
 
 RoundTrip = Annotated[
     bool,
-    typer.Option(
-        "--round-trip", help="Instead: from a folder of pictures to labels and back, by embed, select and status."
-    ),
+    typer.Option("--round-trip", help="Instead, show embed, select and status on a folder of pictures."),
 ]
 
 
@@ -77,9 +81,8 @@ def demo(
     """
     [bold]dubito demo[/bold]
 
-    Label, train and select in rounds, on scikit-learn's 1,797 handwritten
-    digits, and see which strategy learns most from its labels: what dubito
-    simulate does with your own data. No network.
+    Compare strategies on scikit-learn's 1,797 handwritten digits: label, train
+    and select in rounds, as dubito simulate does with your own data. No network.
     """
     folder = Path(output)
     if round_trip:

@@ -1,4 +1,4 @@
-"""``dubito diagnose``: where a pool stands in the theory, and what follows."""
+"""``dubito diagnose``: what the theory says about a pool, with advice."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -37,9 +37,8 @@ def diagnose(
     """
     [bold]dubito diagnose pool.npz --labeled picks.csv --plot diagnosis.png[/bold]
 
-    Say how far the pool lies from its labels, what scaling by the model's doubt
-    would change there, what the theory promises, and what cannot be reported. The
-    advice comes first.
+    Print advice, how far the pool is from its labels, what scaling by the model's
+    doubt would change, the guarantees of the theory, and what cannot be computed.
     """
     import json
 

@@ -8,7 +8,7 @@ from dubito.cli import options
 
 Classes = Annotated[
     str | None,
-    typer.Option("--classes", metavar="NAMES", help="The classes people choose from, with commas between."),
+    typer.Option("--classes", metavar="NAMES", help="The classes to choose from, separated by commas."),
 ]
 
 
@@ -18,7 +18,7 @@ def export(
         typer.Argument(
             metavar="PICKS",
             show_default=False,
-            help="A table that dubito select wrote; or a project, whose labels are written.",
+            help="A table that dubito select wrote; or a project, to export its labels.",
         ),
     ],
     to: Annotated[
@@ -27,8 +27,8 @@ def export(
             "--to",
             metavar="TOOL",
             show_default=False,
-            help="label-studio, prodigy, doccano, folders (one a class), csv or parquet; of a project also json-min "
-            "and jsonl.",
+            help="label-studio, prodigy, doccano, folders (one per class), csv or parquet; for a project also "
+            "json-min and jsonl.",
         ),
     ],
     output: Annotated[
@@ -37,13 +37,11 @@ def export(
     ],
     classes: Classes = None,
     show: Annotated[
-        str | None, typer.Option("--show", metavar="COLUMN", help="What people look at; text or path if not given.")
+        str | None, typer.Option("--show", metavar="COLUMN", help="The column to show. Default: text or path.")
     ] = None,
-    prefix: Annotated[
-        str, typer.Option("--prefix", metavar="TEXT", help="What stands before a picture's path, such as a server's.")
-    ] = "",
+    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="URL prefix of the paths of pictures.")] = "",
     pictures: Annotated[
-        str, typer.Option("--pictures", metavar="FOLDER", help="Where the pictures are, for folders.")
+        str, typer.Option("--pictures", metavar="FOLDER", help="The folder of the pictures, for --to folders.")
     ] = ".",
     force: options.Force = False,
     input_limit: options.InputLimit = None,
@@ -52,8 +50,8 @@ def export(
     """
     [bold]dubito export batch.csv --to label-studio --classes cat,dog -o tasks.json[/bold]
 
-    Write picks for a labeling tool. Each carries its id along, so that
-    [bold]dubito import[/bold] brings labels back to the rows they are of.
+    Write picks for a labeling tool. Each pick has its id, so that
+    [bold]dubito import[/bold] can match the labels with the rows.
     """
     from dubito.cli.inputs.pool import reading_files
     from dubito.cli.jobs.label import export_project

@@ -1,4 +1,4 @@
-"""``dubito import``: labels back from a labeling tool."""
+"""``dubito import``: read labels from a labeling tool."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from dubito.cli.commands.export import Classes
 
 def import_(
     labels: Annotated[
-        str, typer.Argument(metavar="LABELS", show_default=False, help="What the tool exported: a file, or a folder.")
+        str, typer.Argument(metavar="LABELS", show_default=False, help="The file or folder that the tool exported.")
     ],
     source: Annotated[
         str,
@@ -32,9 +32,9 @@ def import_(
     """
     [bold]dubito import export.json --from label-studio -o labels.csv[/bold]
 
-    Bring labels back: a table of id, label, annotators and agreement, for
-    [bold]dubito select --labeled labels.csv[/bold]. Skipped items are no labels,
-    several people's labels become that of most of them, and a tie is none.
+    Write labels to a table of id, label, annotators and agreement, for
+    [bold]dubito select --labeled labels.csv[/bold]. With several annotators, the
+    majority decides. Skipped items and ties have no label.
     """
     from dubito.cli.inputs.pool import reading_files
     from dubito.cli.output import say

@@ -18,21 +18,21 @@ LabelSource = Annotated[
         metavar="SOURCE",
         show_default=False,
         help="A folder of pictures, a table of texts or pictures, a pool, or the folder of a project. With --demo, "
-        "where to put it.",
+        "the folder to create.",
     ),
 ]
 ClassNames = Annotated[
     str | None,
-    typer.Option("--classes", metavar="NAMES", rich_help_panel=FILES, help="Classes, with commas between."),
+    typer.Option("--classes", metavar="NAMES", rich_help_panel=FILES, help="Classes, separated by commas."),
 ]
 LabelBatch = Annotated[
     str | None,
-    typer.Option("--batch", metavar="N", rich_help_panel=METHOD, help="Labels between two rounds; 20 if not given."),
+    typer.Option("--batch", metavar="N", rich_help_panel=METHOD, help="Labels between two rounds. Default: 20."),
 ]
 Overlap = Annotated[
     str | None,
     typer.Option(
-        "--overlap", metavar="N", rich_help_panel=METHOD, help="How many people answer each item; 1 if not given."
+        "--overlap", metavar="N", rich_help_panel=METHOD, help="How many annotators answer each item. Default: 1."
     ),
 ]
 Audit = Annotated[
@@ -41,7 +41,7 @@ Audit = Annotated[
         "--audit",
         metavar="SHARE",
         rich_help_panel=METHOD,
-        help="The share of items drawn at random, such as 5%: they alone tell how right the model is on the pool.",
+        help="The share of items to draw at random, such as 5%: only they give an unbiased estimate of accuracy.",
     ),
 ]
 LabelStore = Annotated[
@@ -55,12 +55,15 @@ LabelStore = Annotated[
 ]
 Port = Annotated[
     str | None,
-    typer.Option("--port", metavar="N", rich_help_panel=SERVER, help="Where to listen; 0 for any that is free."),
+    typer.Option("--port", metavar="N", rich_help_panel=SERVER, help="Port to listen on; 0 for any free port."),
 ]
 Host = Annotated[
     str,
     typer.Option(
-        "--host", metavar="ADDRESS", rich_help_panel=SERVER, help="Which address; any but this machine's needs --token."
+        "--host",
+        metavar="ADDRESS",
+        rich_help_panel=SERVER,
+        help="Address to listen on; others than localhost need --token.",
     ),
 ]
 Public = Annotated[
@@ -69,7 +72,7 @@ Public = Annotated[
         "--public",
         metavar="URL",
         rich_help_panel=SERVER,
-        help="Where people find the page behind a server with TLS, such as https://labels.example.org.",
+        help="Public URL of the page behind a server with TLS, such as https://labels.example.org.",
     ),
 ]
 Token = Annotated[
@@ -80,7 +83,7 @@ Token = Annotated[
         envvar="DUBITO_TOKEN",
         show_envvar=False,
         rich_help_panel=SERVER,
-        help="What people sign in with; better in the variable DUBITO_TOKEN. Made up if not given.",
+        help="Token to sign in with; safer in the variable DUBITO_TOKEN. Default: a random one.",
     ),
 ]
 Browser = Annotated[
@@ -108,11 +111,11 @@ def label(
     """
     [bold]dubito label photos/ --classes cat,dog[/bold]
 
-    Open a page where people label what dubito picks, key by key, while a model
-    learns in the background and the next picks come from the whole pool.
+    Open a page to label the items that dubito picks, with keyboard shortcuts. A
+    model is trained in the background, and the next picks come from the whole pool.
 
-    Everything is in a folder beside the source (photos.dubito); the same
-    command goes on where it was. No data at hand? [bold]dubito label --demo[/bold]
+    Everything is stored in a folder next to the source (photos.dubito), and the same
+    command continues where it was. No data at hand? [bold]dubito label --demo[/bold]
     """
     from dubito.cli.jobs import label as job
 

@@ -34,7 +34,7 @@ def report(
         typer.Argument(
             metavar="FOLDER",
             show_default=False,
-            help="The folder of a run, finished or not; the last worked on in ./dubito-runs, if not given.",
+            help="The folder of a run, finished or not. Default: the most recent one in ./dubito-runs.",
         ),
     ] = None,
     target: Targets = None,
@@ -45,7 +45,7 @@ def report(
             "-o",
             metavar="FOLDER",
             rich_help_panel=options.OUTPUT,
-            help="Where the report goes; into the run's own folder if not given.",
+            help="The folder for the report. Default: the folder of the run.",
         ),
     ] = None,
     force: options.Force = False,
@@ -55,9 +55,9 @@ def report(
     """
     [bold]dubito report dubito-runs/digits-1a2b3c4d[/bold]
 
-    Make the report of a run again: a page to open in a browser, pictures, and
-    the numbers as JSON. A run that is not finished, or still going, is shown as
-    far as all its strategies are, and the report says so.
+    Write the report of a run again: a page to open in a browser, plots, and the
+    numbers as JSON. For an unfinished run, the report is limited to the rounds
+    that all strategies have, and says so.
     """
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``dubito run`` and ``dubito resume``: experiments out of TOML files."""
+"""``dubito run`` and ``dubito resume``: run experiments from TOML files."""
 
 import json
 import os
@@ -33,7 +33,7 @@ MOST_WORKERS = 8
 
 
 def experiment_names(incomplete: str) -> list[str]:
-    """Completions of ``FILE``: names of what comes with dubito, beside the files that the shell knows."""
+    """Shell completions of ``FILE``: the experiments that come with dubito, in addition to files."""
     return [name for name in shipped_experiments() if name.startswith(incomplete)]
 
 
@@ -43,14 +43,17 @@ ExperimentFile = Annotated[
         metavar="FILE",
         show_default=False,
         autocompletion=experiment_names,
-        help="A TOML file that says what to compare, and on what; or the name of an experiment that comes with dubito, "
-        "such as strength or cifar10-main.",
+        help="The TOML file of an experiment, or the name of an experiment that comes with dubito, such as strength or "
+        "cifar10-main.",
     ),
 ]
 RunsDir = Annotated[
     str,
     typer.Option(
-        "--runs-dir", metavar="FOLDER", rich_help_panel=options.OUTPUT, help="Where runs are kept, a folder each."
+        "--runs-dir",
+        metavar="FOLDER",
+        rich_help_panel=options.OUTPUT,
+        help="The folder of all runs, with one subfolder each.",
     ),
 ]
 Workers = Annotated[
@@ -59,7 +62,7 @@ Workers = Annotated[
         "--workers",
         metavar="N",
         rich_help_panel=options.METHOD,
-        help="Processes to share the work; if not given one a core, 8 at most, and on a GPU 1.",
+        help="Number of processes. Default: one per core, at most 8; on a GPU 1.",
     ),
 ]
 DataDir = Annotated[
@@ -78,7 +81,7 @@ Download = Annotated[
         "--download",
         metavar="",
         rich_help_panel=options.FILES,
-        help="Bring those that are missing from their official addresses.",
+        help="Download missing files from their official addresses.",
     ),
 ]
 
@@ -96,9 +99,9 @@ def run(
     """
     [bold]dubito run experiment.toml[/bold]
 
-    Play an experiment: one TOML file says which data, model, strategies, seeds
-    and schedule. Stop it at any time: the same command continues where it was,
-    and several at once share the work.
+    Run an experiment: one TOML file defines data, model, strategies, seeds and
+    schedule. After an interruption, the same command continues where it was, and
+    several at the same time share the work.
     """
     experiment = find_experiment(file)
     folder = Path(runs_dir) / experiment.folder_name
@@ -116,7 +119,7 @@ def run(
 RunFolder = Annotated[
     str | None,
     typer.Argument(
-        metavar="FOLDER", show_default=False, help="The folder of a run; the last that is not done, if not given."
+        metavar="FOLDER", show_default=False, help="The folder of a run. Default: the last that is not finished."
     ),
 ]
 
@@ -134,8 +137,8 @@ def resume(
     """
     [bold]dubito resume[/bold]
 
-    Go on with a run that was stopped. What it had done is kept, and the results
-    are those of a run that was never stopped.
+    Continue an interrupted run. Its completed work is kept, and the results are
+    the same as without the interruption.
     """
     chosen = latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
@@ -148,7 +151,7 @@ def resume(
 def finish(
     experiment: Experiment, folder: Path, workers: int, source: DataSource, *, as_json: bool, quiet: bool
 ) -> None:
-    """Play what is left, and print what came out."""
+    """Run what is missing, and print the results."""
     turns = experiment.schedule.rounds + 1
     say(
         f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
@@ -166,7 +169,7 @@ def finish(
 
 
 def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
-    """Say how long a slow network takes without a GPU: nobody waits for days unwarned."""
+    """Warn if an experiment would take very long without a GPU."""
     model = experiment.model
     if not isinstance(model, Slow) or model.training.device != "cpu":
         return
@@ -183,7 +186,7 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
 
 
 def warn_of_old_lines(folder: Path, quiet: bool) -> None:
-    """Say where a journal could be damaged unnoticed."""
+    """Warn if the journal has lines without checksums, in which damage could go unnoticed."""
     count = lines_unchecked(folder)
     if count:
         say(
@@ -208,21 +211,21 @@ def core_time(seconds: float) -> str:
 
 
 def data_option(experiment: Experiment) -> str:
-    """What a command must repeat to find published data again."""
+    """The options that a command must repeat to find published data again."""
     folder = os.environ.get(DATA_VARIABLE)
     needs = experiment.data.images in COLLECTIONS.names() or isinstance(experiment.model, NeedsFiles)
     return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
 def read_workers(text: str | None, experiment: Experiment) -> int:
-    """How many processes: as asked, or one a core; on a GPU, where they would only take turns, one."""
+    """The number of processes: as given, else one per core, or one on a GPU, which they could not share well."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
     return 1 if experiment.model.on_gpu else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> list[Round]:
-    """Run with a live display; after Ctrl-C say how to go on."""
+    """Run with a live display; after Ctrl-C, say how to continue."""
     with Board(quiet=quiet) as board:
         try:
             rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
@@ -264,7 +267,7 @@ def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
 
 
 def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> dict[str, object]:
-    """The results as JSON holds them."""
+    """The results for ``--json``."""
     found = curves(rounds)
     return {
         "schema": 1,
@@ -281,7 +284,7 @@ def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> 
 
 
 def latest_unfinished(runs: Path) -> Path:
-    """The run in that folder that was worked on last and is not done."""
+    """The most recent run in a folder that is not finished."""
     found = by_recency(runs)
     for folder in found:
         if not is_finished(folder):
@@ -291,7 +294,7 @@ def latest_unfinished(runs: Path) -> Path:
 
 
 def latest(runs: Path) -> Path:
-    """The run in that folder that was worked on last, done or not."""
+    """The most recent run in a folder, finished or not."""
     found = by_recency(runs)
     if not found:
         raise MissingFile(
@@ -301,7 +304,7 @@ def latest(runs: Path) -> Path:
 
 
 def by_recency(runs: Path) -> list[Path]:
-    """The runs in a folder, the one worked on last first."""
+    """The runs in a folder, the most recent first."""
     return sorted((path.parent for path in runs.glob(f"*/{EXPERIMENT}")), key=last_worked_on, reverse=True)
 
 
@@ -316,7 +319,7 @@ def last_worked_on(folder: Path) -> float:
 
 @contextmanager
 def data_folder(folder: str | None, download: bool) -> Iterator[None]:
-    """Published files are looked for there, by this process and those it starts, while the block runs."""
+    """Set the folder of published files for this process and its children while the block runs."""
     if folder is None:
         yield
         return
@@ -325,12 +328,12 @@ def data_folder(folder: str | None, download: bool) -> Iterator[None]:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a folder holds a run of which nothing is left to do."""
+    """Whether a folder has a finished run."""
     return (folder / EXPERIMENT).is_file() and is_finished(folder)
 
 
 def gather(experiment: Experiment, folder: Path, source: DataSource, download: bool, quiet: bool) -> DataSource:
-    """Bring what is missing if that is allowed, or say at once all that is; a run that is done needs nothing."""
+    """Download missing files if allowed, else raise an error that lists all of them. A finished run needs none."""
     if is_done(folder):
         return source
     missing: list[str] = []
@@ -352,7 +355,7 @@ def gather(experiment: Experiment, folder: Path, source: DataSource, download: b
 
 @contextmanager
 def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
-    """What is shown of downloads: a bar each on a terminal, elsewhere a line each."""
+    """The progress of downloads: a bar for each on a terminal, else a line for each."""
     if sys.stderr.isatty() and not quiet:
         with _bars() as progress:
             yield progress

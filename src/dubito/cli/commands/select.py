@@ -56,10 +56,10 @@ def select(
 
     Pick the rows of a pool that are worth labeling next.
 
-    pool.npz holds features, probabilities and, if you like, ids and labeled;
-    each can be a file of its own. The picks are a table of rank, index, id,
-    priority and the pool's columns of text. Add a column label to it, fill it
-    in, train your model if you have one (else dubito fits its own), and:
+    pool.npz contains features, probabilities and, optionally, ids and labeled;
+    each can also be a separate file. The picks are a table of rank, index, id,
+    priority and the pool's columns of text. Add a column label, fill it in, train
+    your model if you have one (else dubito fits its own), and:
 
     [bold]dubito select pool.npz --budget 100 --labeled picks.csv -o next.csv[/bold]
     """

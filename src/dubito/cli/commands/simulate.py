@@ -13,8 +13,7 @@ DataPath = Annotated[
     typer.Argument(
         metavar="DATA",
         show_default=False,
-        help="Features and labels of data that is labeled already: .npz, CSV or Parquet. file.npz::key names the "
-        "features.",
+        help="Features and labels of labeled data: .npz, CSV or Parquet. file.npz::key names the features.",
     ),
 ]
 TestFile = Annotated[
@@ -29,7 +28,8 @@ TestShare = Annotated[
         "--test-share",
         metavar="X",
         rich_help_panel=options.FILES,
-        help="Share of each class to test on, if no --test: 0.2. A test set inside DATA is then left out.",
+        help="Share of each class to hold out for testing, if there is no test set: 0.2. A test set in DATA is ignored "
+        "if this is given.",
     ),
 ]
 Strategies = Annotated[
@@ -49,7 +49,7 @@ PoolKind = Annotated[
         "--pool",
         metavar="KIND",
         rich_help_panel=options.METHOD,
-        help="Spoil the training data first: redundant:5, ambiguous:1, imbalanced:10, mislabelled:0.1, joined by +.",
+        help="Modify the training data first: redundant:5, ambiguous:1, imbalanced:10, mislabelled:0.1, joined by +.",
     ),
 ]
 ModelKind = Annotated[
@@ -58,8 +58,8 @@ ModelKind = Annotated[
         "--model",
         metavar="KIND",
         rich_help_panel=options.METHOD,
-        help="What learns: linear (logistic regression, linear:c=10), forest (forest:trees=300), mlp, and others that "
-        "dubito run takes. linear:samples=10 adds the committee that bald and batchbald ask.",
+        help="The model: linear (logistic regression, linear:c=10), forest (forest:trees=300), mlp, or another kind of "
+        "dubito run. linear:samples=10 adds the committee that bald and batchbald need.",
     ),
 ]
 Targets = Annotated[
@@ -68,7 +68,7 @@ Targets = Annotated[
         "--target",
         metavar="X",
         rich_help_panel=options.OUTPUT,
-        help="Tell the labels needed for this accuracy, such as 0.9. May be repeated.",
+        help="Report the number of labels needed for this accuracy, such as 0.9. May be repeated.",
     ),
 ]
 Initial = Annotated[
@@ -79,11 +79,14 @@ Initial = Annotated[
 ]
 Budget = Annotated[
     str | None,
-    typer.Option("--budget", "-b", metavar="N", rich_help_panel=SCHEDULE, help="Labels asked for in a round."),
+    typer.Option("--budget", "-b", metavar="N", rich_help_panel=SCHEDULE, help="Labels per round."),
 ]
 Rounds = Annotated[str | None, typer.Option("--rounds", metavar="N", rich_help_panel=SCHEDULE, help="Rounds.")]
 Seeds = Annotated[
-    str, typer.Option("--seeds", metavar="N", rich_help_panel=SCHEDULE, help="Repetitions from other first labels.")
+    str,
+    typer.Option(
+        "--seeds", metavar="N", rich_help_panel=SCHEDULE, help="Number of repetitions, each with other initial labels."
+    ),
 ]
 Workers = Annotated[
     str | None,
@@ -91,7 +94,7 @@ Workers = Annotated[
         "--workers",
         metavar="N",
         rich_help_panel=SCHEDULE,
-        help="Processes to share the work; one a core if the data is large.",
+        help="Number of processes. Default: one per core if the data is large.",
     ),
 ]
 Folder = Annotated[
@@ -101,14 +104,12 @@ Folder = Annotated[
         "-o",
         metavar="FOLDER",
         rich_help_panel=options.OUTPUT,
-        help="Where report and records go; ./dubito-runs/NAME-... if not given.",
+        help="The folder for the report and the records. Default: ./dubito-runs/NAME-...",
     ),
 ]
 Force = Annotated[
     bool,
-    typer.Option(
-        "--force", metavar="", rich_help_panel=options.OUTPUT, help="Begin anew in a folder that holds a run."
-    ),
+    typer.Option("--force", metavar="", rich_help_panel=options.OUTPUT, help="Start over in a folder that has a run."),
 ]
 
 
@@ -141,14 +142,14 @@ def simulate(
     """
     [bold]dubito simulate data.npz[/bold]
 
-    Would this save me labels on my data, and how many? Active learning is
-    replayed on data that is labeled already: every strategy starts from the
-    same few labels, asks for more in rounds, and is tested on held-out data.
+    Would active learning save labels on my data, and how many? It is simulated
+    on data that is labeled already: every strategy starts from the same few
+    labels, queries more in rounds, and is tested on held-out data.
 
-    data.npz holds features and labels. Out come a table, a report to open in a
-    browser, pictures and all records. Random is always among the strategies,
-    and where nothing beats it the report says so. Interrupted, the same command
-    goes on where it stopped.
+    data.npz contains features and labels. The results are a table, a report to
+    open in a browser, plots and all records. Random is always among the
+    strategies, and if none is better, the report says so. After an interruption,
+    the same command continues where it was.
     """
     import shlex
     import sys

@@ -1,4 +1,4 @@
-"""``dubito update``: what your own model says, for a project that is being labeled."""
+"""``dubito update``: use your own model's probabilities in a labeling project."""
 
 from typing import Annotated
 
@@ -16,8 +16,8 @@ def update(
         typer.Option(
             "--probabilities",
             metavar="FILE",
-            help="A row an item and a column a class (.npz, .parquet, .csv), with ids; classes by an array classes or "
-            "the names of the columns.",
+            help="One row per item and one column per class (.npz, .parquet, .csv), with ids; the classes are an array "
+            "classes or the names of the columns.",
         ),
     ] = None,
     none: Annotated[bool, typer.Option("--none", metavar="", help="Go back to dubito's own model.")] = False,
@@ -26,8 +26,8 @@ def update(
     """
     [bold]dubito update photos.dubito --probabilities mine.npz[/bold]
 
-    Let the next rounds go by your own model's probabilities in the place of
-    dubito's. A server that is running takes them up with the next round.
+    Use your own model's probabilities instead of dubito's in the next rounds. A
+    running server uses them from its next round on.
     """
     from dubito.cli.jobs.label import require_extra, update_project
 
