@@ -223,7 +223,7 @@ def test_an_experiment_takes_an_installed_model_data_set_and_strategy_in_every_p
 def test_a_model_that_cannot_be_used_is_refused_by_name(installed: Path, tmp_path: Path) -> None:
     refused = {
         "gone": "kind = 'gone' cannot be loaded from dubito_example.gone:Model (ModuleNotFoundError",
-        "half": "kind = 'half' is no model: it lacks a part of dubito.experiments.models.base.Model",
+        "half": "kind = 'half' is not a model: it does not implement dubito.experiments.models.base.Model",
         "centroid": "kind = 'centroid' is not known; did you mean 'centroids'?",
     }
     for kind in refused:

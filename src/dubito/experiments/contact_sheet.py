@@ -1,6 +1,6 @@
-"""The contact sheet: picks in their order on one HTML page, with what a person labels from. Text and images, no more.
+"""The contact sheet: one HTML page with the texts or pictures of the picks, in order.
 
-The page needs no network and forbids itself any: its policy allows pictures that are inside it, and its one style.
+The page is self-contained: its content security policy allows only embedded pictures and its own style sheet.
 """
 
 import base64
@@ -18,19 +18,19 @@ from dubito.experiments.images import SUFFIXES
 from dubito.io.durable import open_regular
 from dubito.io.limits import PICTURE_FORMATS
 
-# Small copies of pictures, as a page holds them inside itself (Pillow).
+# Embedded thumbnails, made with Pillow.
 
 SIDE, QUALITY = 320, 80
-"""The longer side in pixels at most, and the quality of JPEG."""
+"""Maximum length of the longer side in pixels, and the quality of JPEG."""
 MOST_PIXELS = 200_000_000
-"""A picture with more is not decoded: a few bytes can claim any size."""
+"""Larger pictures are not decoded, as a small file can claim any size."""
 
 
 def thumbnail(path: Path) -> str | None:
-    """A JPEG of a picture file as a ``data:`` address, turned as the camera was held; None where it cannot be read.
+    """A JPEG of a picture file as a ``data:`` URL, rotated as its EXIF data says; None if it cannot be read.
 
-    Transparent parts become white. Of an animation the first picture is shown. Nothing of the file but its pixels is
-    kept, so neither a place nor a name that a camera wrote down.
+    Transparent parts become white, and of an animation the first frame is used. No metadata is kept, such as the
+    location that a camera stored.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -61,28 +61,28 @@ def thumbnail(path: Path) -> str | None:
 
 
 MOST_ITEMS = 1000
-MOST_LETTERS = 2000
-"""Of a text; the rest is left to the file itself."""
+MOST_CHARACTERS = 2000
+"""Maximum length of a text; longer ones are truncated."""
 MOST_BYTES = 60_000_000
-"""Of pictures on a page; those beyond are named only."""
+"""Maximum size of all pictures on a page; of further pictures, only the name is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What a contact sheet shows, an entry of every list for each pick."""
+    """The content of a contact sheet; every list has one entry per pick."""
 
     title: str
     names: Sequence[str]
-    """What the picks are called: ids, or row numbers."""
+    """The ids or row numbers of the picks."""
     priorities: Sequence[float]
     texts: Mapping[str, Sequence[str]]
     """Columns to label from, as text."""
     pictures: Sequence[Path | None] | None = None
-    """Where each pick's picture is; None for a page of texts."""
+    """The path of each pick's picture; None for a page of texts."""
 
 
 def picture_column(columns: Mapping[str, Sequence[str]]) -> str | None:
-    """The first column most of whose values end as the names of pictures do.
+    """The first column in which most values have the suffix of a picture.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def picture_column(columns: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def picture_paths(values: Sequence[str], folders: Sequence[Path]) -> list[Path | None]:
-    """Where the pictures of these names are: the first folder that has one; None where none has it."""
+    """The path of each picture in the first folder that has it; None if no folder does."""
     return [next((path for folder in folders if (path := folder / value).is_file()), None) for value in values]
 
 
@@ -118,8 +118,8 @@ def render_sheet(sheet: Sheet) -> str:
     )
 
 
-def plain(text: str, most: int = MOST_LETTERS) -> str:
-    """Text as a page shows it: markup escaped, control characters and marks of direction visible, cut where it is long.
+def plain(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Text for the page: markup escaped, control and direction characters made visible, and truncated if long.
 
     Examples
     --------

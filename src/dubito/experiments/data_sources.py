@@ -1,4 +1,4 @@
-"""Where an experiment's data comes from in each run: a file, something built in, or a copy in the run's folder."""
+"""The source of the data of an experiment: a file, a built-in data set, or a copy in the folder of the run."""
 
 import hashlib
 import os
@@ -18,14 +18,14 @@ from dubito.io.durable import explain_disk_full, load_sealed, save_sealed
 from dubito.io.limits import hold
 from dubito.matrix import AnyArray
 
-# Data that Python handed in, kept in the run's folder for other processes and for later.
+# Arrays that were passed in Python are saved in the folder of the run, for other processes and for resuming.
 
 DATA = "data.npz"
-"""Its name in the folder."""
+"""Name of the file in the folder."""
 
 
 def save_dataset(data: Dataset, path: Path) -> None:
-    """Keep data that was handed in, for other processes and for later."""
+    """Save a data set that was passed in Python."""
     arrays = {
         "name": np.array(data.name),
         "features": data.features,
@@ -39,12 +39,12 @@ def save_dataset(data: Dataset, path: Path) -> None:
 
 
 def load_dataset(path: Path) -> Dataset:
-    """What `save_dataset` kept; a file that was damaged is refused by its name."""
+    """Load what `save_dataset` saved. Raises `InvalidData` if the file is damaged."""
     saved = load_sealed(str(path), check_size=lambda n_bytes: hold(str(path), "", n_bytes))
     if not is_dataset(saved):
         raise InvalidData(
             f"{path} is damaged: it does not hold the data that the run was begun with",
-            hint="bring the old file back, or run the experiment in another folder.",
+            hint="restore the original file, or run the experiment in another folder.",
         )
     return Dataset(
         name=str(saved["name"]),
@@ -74,23 +74,23 @@ def is_dataset(saved: Mapping[str, AnyArray]) -> bool:
 
 
 def are_codes(labels: AnyArray, features: AnyArray, n_classes: int) -> bool:
-    """Whether labels are places in the classes, one for each row."""
+    """Whether labels are indices of classes, one for each row."""
     if features.ndim < 2 or labels.shape != features.shape[:1] or labels.dtype.kind not in "iu":
         return False
     return bool(((labels >= 0) & (labels < n_classes)).all())
 
 
 class DataSource:
-    """The data of an experiment: read, decoded or drawn when it is first asked for, and once.
+    """The data of an experiment, which is read or generated when it is first needed.
 
     Parameters
     ----------
     experiment : Experiment
         Its ``data`` says what to read.
     folder : Path, optional
-        Of a run, which may keep data that was handed in when it was begun.
+        The folder of the run, which has a copy of the data if arrays were passed when it was begun.
     dataset : Dataset, optional
-        Data that is handed in now.
+        Data that is passed now.
 
     Examples
     --------
@@ -103,12 +103,12 @@ class DataSource:
     def __init__(self, experiment: Experiment, folder: Path | None = None, dataset: Dataset | None = None) -> None:
         self.name, self.settings, self.folder = experiment.name, experiment.data, folder
         self._whole = dataset
-        # The last seed alone: cells are played seed by seed, and a data set may be large.
+        # Only the last seed is cached: cells run seed by seed, and a data set may be large.
         self._drawn = lru_cache(maxsize=1)(lambda seed: builtin_dataset(str(self.settings.builtin), seed))
 
     @property
     def is_shared(self) -> bool:
-        """Whether all seeds have the same data; what is built in may be drawn anew for each."""
+        """Whether all seeds have the same data; a built-in data set may depend on the seed."""
         return self._whole is not None or self.settings.builtin is None
 
     def __call__(self, seed: int) -> Dataset:
@@ -116,14 +116,14 @@ class DataSource:
         return self.whole() if self.is_shared else self._drawn(seed)
 
     def whole(self, *, download: bool = False, progress: DownloadProgress | None = None) -> Dataset:
-        """The data that all seeds share; files of a published collection that are missing are brought if allowed."""
+        """The data that all seeds share. Downloads missing files of a published collection if allowed."""
         if self._whole is None:
             self._whole = self._read(download, progress)
         return self._whole
 
     @cached_property
     def file(self) -> DataFile | None:
-        """The file that features and labels are read from; None where there is no such file."""
+        """The file of features and labels, or None."""
         settings = self.settings
         if settings.path is None:
             return None
@@ -146,11 +146,11 @@ class DataSource:
             ).as_dataset()
         if self.folder is not None and (self.folder / DATA).exists():
             return load_dataset(self.folder / DATA)
-        raise InvalidArgument(f"experiment {self.name!r} names no data", hint="set path, images or builtin in [data].")
+        raise InvalidArgument(f"experiment {self.name!r} has no data", hint="set path, images or builtin in [data].")
 
 
 def check_memory(settings: Data) -> None:
-    """Refuse pictures that, at the size asked for, are more than the machine's memory; none of them is read for this.
+    """Raise if the resized pictures would exceed the memory of the machine. Does not read any picture.
 
     Examples
     --------

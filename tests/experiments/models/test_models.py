@@ -179,7 +179,7 @@ def test_every_kind_reads_back_from_its_table() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"kind": "linear", "samples": 1}, "samples=1 is no committee"),
+        ({"kind": "linear", "samples": 1}, "samples=1 is not a committee"),
         ({"kind": "sklearn", "estimator": "forest"}, "is no import path"),
         ({"kind": "sklearn", "estimator": "sklearn.forests.Forest"}, "cannot be imported"),
         ({"kind": "sklearn", "estimator": "sklearn.ensemble.Forest"}, "has no Forest"),
@@ -223,7 +223,7 @@ def test_an_estimator_that_cannot_be_trained_says_so(data: Dataset) -> None:
 
 
 def test_an_estimator_without_probabilities_says_so(data: Dataset) -> None:
-    with pytest.raises(InvalidArgument, match="gives no probabilities with these options"):
+    with pytest.raises(InvalidArgument, match="does not predict probabilities with these options"):
         Sklearn("sklearn.svm.SVC").fit(lesson_of(data))
     short = Sklearn("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 500}).fit(lesson_of(data))
     with pytest.raises(InvalidData, match="gives no probabilities: Expected n_neighbors"):

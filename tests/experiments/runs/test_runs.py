@@ -296,7 +296,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_refused_before_anything_is_written(
     plan: Experiment, data: Dataset, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidArgument, match="names no data"):
+    with pytest.raises(InvalidArgument, match="has no data"):
         run_experiment(plan, tmp_path / "new")
     with pytest.raises(InvalidArgument, match="pass rounds <= 21"):
         run_experiment(replace(plan, schedule=Schedule(9, 4, 99)), tmp_path / "new", dataset=data)

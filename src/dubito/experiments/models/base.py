@@ -1,8 +1,8 @@
-"""What learns from the labels: a `Model` is a frozen dataclass of its settings, and `fit` gives a `Fitted` one.
+"""The interface of a model: a `Model` is a frozen dataclass of its settings, and `fit` returns a `Fitted` one.
 
-Whatever a model carries from one turn to the next is a `State`, a dictionary of arrays: it can be saved without
-pickling, and the next turn goes on from it bit for bit. A kind of one's own inherits from `OnHost`, which answers what
-the runner asks of a plain model; then `kind` and `fit` are left to write, and a line in `kinds.BUILT_IN`.
+What a model keeps from one turn to the next is a `State`, a dictionary of arrays, which is saved without pickling and
+from which the next turn continues exactly. A new kind inherits from `OnHost`, which implements everything but `kind`
+and `fit`, and is added to `kinds.BUILT_IN`.
 """
 
 from collections.abc import Mapping
@@ -25,19 +25,19 @@ Facts = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """What a model is trained on, and what its chance is drawn from."""
+    """The training data of a model, and its seeds."""
 
     features: AnyArray
     """(m, d) the labeled rows, in ascending order of their row numbers."""
     labels: IntArray
-    """(m,) codes below ``n_classes``."""
+    """(m,) class codes below ``n_classes``."""
     n_classes: int
     seed: int
-    """The same for all strategies of an experiment's seed: initial weights depend on it alone."""
+    """The same for all strategies under one seed of the experiment; initial weights depend only on it."""
     turn: int
-    """Minibatches depend on seed and turn, so that equal sets are seen in equal order."""
+    """Minibatches depend on seed and turn, so that the same rows are seen in the same order."""
     state: State
-    """What the turn before left; empty at first, and when training from scratch."""
+    """The state after the previous turn; empty in the first turn, and when training from scratch."""
 
     @property
     def present(self) -> IntArray:
@@ -50,105 +50,105 @@ class Fitted(Protocol):
 
     @property
     def state(self) -> State:
-        """What the next turn goes on from; empty where every turn starts from scratch."""
+        """The state from which the next turn continues; empty if every turn starts from scratch."""
         ...
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c) probabilities over all classes; 0 for a class never seen, but by networks, which rule out none."""
+        """(n, c) probabilities over all classes; 0 for a class without labels, except by networks."""
         ...
 
     def embed(self, features: AnyArray) -> AnyArray:
-        """(n, e) what distances are measured between."""
+        """(n, e) the features that distances are measured between."""
         ...
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Something to train."""
+    """A kind of model with its settings."""
 
     @property
     def kind(self) -> str:
-        """What ``kind =`` calls it."""
+        """Its name, the value of ``kind`` in a ``[model]`` table."""
         ...
 
     @property
     def is_convex(self) -> bool:
-        """One best answer whatever the start: a start nearby then only saves time."""
+        """Whether training has one optimum, so that the start affects only the time."""
         ...
 
     @property
     def goes_on(self) -> bool:
-        """Whether a turn goes on from the state of the one before."""
+        """Whether a turn continues from the state of the previous one."""
         ...
 
     @property
     def moves(self) -> bool:
-        """Whether training moves the points that distances are measured between."""
+        """Whether training changes the features that distances are measured between."""
         ...
 
     @property
     def samples(self) -> int:
-        """Members of the committee that ``bald`` and ``batchbald`` ask; 0 for none."""
+        """Number of members of the committee for ``bald`` and ``batchbald``; 0 for none."""
         ...
 
     @property
     def takes_images(self) -> bool:
-        """Whether it takes 8-bit images (n, h, w, 3) as they are, and scales them on its own."""
+        """Whether it takes 8-bit images (n, h, w, 3) and scales them itself."""
         ...
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Distributions besides NumPy and scikit-learn whose versions its results hang on."""
+        """Packages other than NumPy and scikit-learn whose versions affect its results."""
         ...
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it is trained on a GPU, where several processes would only take turns."""
+        """Whether it is trained on a GPU, where several processes are not faster than one."""
         ...
 
     @property
     def runner(self) -> str:
-        """What trains it, by its name in `dubito.experiments.runner.RUNNERS`."""
+        """The name of its runner in `dubito.experiments.runner.RUNNERS`."""
         ...
 
     def fit(self, lesson: Lesson) -> Fitted:
-        """Train; the same lesson gives the same bits on one machine."""
+        """Train; the same lesson gives bit-identical results on one machine."""
         ...
 
     def facts(self) -> dict[str, str]:
-        """What a journal's header says of training here: ``device``, and whatever else could tell results apart."""
+        """Entries for the header of a journal: ``device``, and anything else that may affect results."""
         ...
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """Why a run cannot go on here, with the fix; None where it can.
+        """Why a run cannot be continued here, with the fix; None if it can.
 
         Parameters
         ----------
         begun : mapping
-            The header that the run began with: what `facts` said then, in whichever version of dubito.
+            The header from the start of the run, with what `facts` returned then, perhaps in another version of dubito.
         now : mapping
-            What `facts` says now.
+            What `facts` returns now.
         labels : array (rounds + 1,)
-            Labels owned at each training.
+            Number of labels at each training.
         """
         ...
 
 
 @runtime_checkable
 class NeedsFiles(Protocol):
-    """A model that starts from files, which have to be there before it is trained."""
+    """A model that needs files, such as pretrained weights."""
 
     def locate(self, folder: str) -> Model:
-        """The same model, with relative paths of its files taken from a folder."""
+        """The same model, with the paths of its files relative to a folder."""
         ...
 
     def fetch(self, *, download: bool, progress: "DownloadProgress | None") -> None:
-        """Find its files, or download those missing if allowed; `MissingFile` says what is missing."""
+        """Find its files, and download missing ones if allowed. Raises `MissingFile` with what is missing."""
         ...
 
 
 class OnHost:
-    """What most models are: trained on the host from features that stay put, each cell by itself, each turn anew."""
+    """Base class with the defaults: trained on the CPU from fixed features, in every turn from scratch."""
 
     __slots__ = ()
     is_convex: ClassVar[bool] = False
@@ -158,7 +158,7 @@ class OnHost:
 
     @property
     def moves(self) -> bool:
-        """Distances are measured between the features as they are."""
+        """Distances are measured between the original features."""
         return False
 
     @property
@@ -168,12 +168,12 @@ class OnHost:
 
     @property
     def on_gpu(self) -> bool:
-        """On the host."""
+        """Not on a GPU."""
         return False
 
     @property
     def runner(self) -> str:
-        """Each run by itself."""
+        """One run after another."""
         return "one-by-one"
 
     def facts(self) -> dict[str, str]:
@@ -181,15 +181,15 @@ class OnHost:
         return {"device": "cpu"}
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """A run goes on wherever its data is."""
+        """A run can be continued anywhere."""
         return None
 
 
 def committee_proba(model: Model, lesson: Lesson, start: State, features: AnyArray) -> FloatArray:
     """(n, k, c) probabilities by k = ``model.samples`` models, each trained on a bootstrap resample of the lesson.
 
-    Members of a convex model go on from ``start``, the fitted one's state, which only saves time; others start anew,
-    each from weights of its own.
+    Members of a convex model start from ``start``, the state of the fitted model, which only saves time; others start
+    from initial weights of their own.
     """
     answers = []
     for member in range(model.samples):
@@ -207,10 +207,10 @@ def committee_proba(model: Model, lesson: Lesson, start: State, features: AnyArr
 
 
 def check_samples(samples: object) -> None:
-    """A committee has no members, or at least two."""
+    """Raise unless the number of members of a committee is 0 or at least 2."""
     if check_integer("samples", samples, least=0) == 1:
         hint = f"{PASS} {named('samples')} >= 2, or 0 for none."
-        raise InvalidArgument("is no committee", argument="samples", value=1, hint=hint)
+        raise InvalidArgument("is not a committee", argument="samples", value=1, hint=hint)
 
 
 def check_positive(name: str, value: object) -> float:
@@ -222,12 +222,12 @@ def check_positive(name: str, value: object) -> float:
 
 
 def flat(features: AnyArray) -> AnyArray:
-    """(n, d) whatever the shape of an item."""
+    """Items of any shape as rows (n, d)."""
     return features.reshape(len(features), -1)
 
 
 def over_all_classes(known: FloatArray, classes: IntArray, n_classes: int) -> FloatArray:
-    """(n, c) probabilities out of those of some classes."""
+    """(n, c) probabilities of all classes from those of some classes; 0 for the others."""
     everything = np.zeros((len(known), n_classes))
     everything[:, classes] = known
     return everything

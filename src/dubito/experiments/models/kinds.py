@@ -1,7 +1,7 @@
-"""Every kind of model by the name that ``kind =`` calls it, and models as the ``[model]`` tables of experiments.
+"""The kinds of models by name, and their conversion from and to the ``[model]`` tables of experiments.
 
-A kind is a frozen dataclass of its settings that meets `base.Model`. Other packages offer theirs by the entry-point
-group ``dubito.models``.
+A kind is a frozen dataclass of its settings that implements `base.Model`. Other packages register theirs in the
+entry-point group ``dubito.models``.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ def settings_of(model: object) -> dict[str, Field[object]]:
 
 
 def model_from_table(table: Mapping[str, object]) -> Model:
-    """A model out of a ``[model]`` table: its ``kind``, and the settings of that kind.
+    """The model for a ``[model]`` table with its ``kind`` and settings.
 
     Examples
     --------
@@ -53,16 +53,16 @@ def model_from_table(table: Mapping[str, object]) -> Model:
     made = make(**given)
     if not isinstance(made, Model):
         raise InvalidArgument(
-            "is no model: it lacks a part of dubito.experiments.models.base.Model",
+            "is not a model: it does not implement dubito.experiments.models.base.Model",
             argument="kind",
             value=kind,
-            hint="inherit from OnHost alone, which has all but kind and fit: Model is only a protocol.",
+            hint="inherit from OnHost, which has everything but kind and fit.",
         )
     return made
 
 
 def model_as_table(model: Model, *, explicit: bool = True) -> dict[str, object]:
-    """A model as a ``[model]`` table, with or without what is as by default."""
+    """The ``[model]`` table of a model, with or without settings that have their default values."""
     table: dict[str, object] = {"kind": model.kind}
     for name, each in settings_of(model).items():
         value = getattr(model, name)

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression: the linear model that is the default."""
+"""Models from scikit-learn: logistic regression (the default), random forests, and any estimator by its import path."""
 
 import inspect
 import warnings
@@ -28,10 +28,10 @@ from dubito.request.arrays import check_integer
 
 @dataclass(frozen=True, slots=True)
 class Linear(OnHost):
-    """Multinomial logistic regression on the features as they are (scikit-learn's, L-BFGS).
+    """Multinomial logistic regression of scikit-learn (L-BFGS), on the original features.
 
-    It goes on from the weights of the turn before while the same classes are present. One class alone is a model
-    that is sure of it.
+    Training continues from the weights of the previous turn if the same classes are present. If only one class is, its
+    probability is 1.
     """
 
     c: float = 1.0
@@ -48,7 +48,7 @@ class Linear(OnHost):
         check_samples(self.samples)
 
     def fit(self, lesson: Lesson) -> Fitted:
-        """O(m·d·c) an iteration."""
+        """Take O(m·d·c) time per iteration."""
         from sklearn.linear_model import LogisticRegression
 
         features = flat(lesson.features)
@@ -59,7 +59,7 @@ class Linear(OnHost):
             model.coef_, model.intercept_ = lesson.state["coef"].copy(), lesson.state["intercept"].copy()
             model.classes_ = lesson.present
         with warnings.catch_warnings():
-            # A fit that stops at its last iteration is a model like any other, only not the best one.
+            # A fit that has not converged after the last iteration is used as it is.
             warnings.simplefilter("ignore")
             model.fit(features, lesson.labels)
         return LinearFit(model.coef_, model.intercept_, lesson.present, lesson.n_classes)
@@ -76,7 +76,7 @@ class LinearFit:
 
     @property
     def state(self) -> State:
-        """Weights and the classes they are of."""
+        """The weights and their classes."""
         return {"coef": self.coef, "intercept": self.intercept, "classes": self.classes}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
@@ -91,18 +91,18 @@ class LinearFit:
         return flat(features)
 
 
-# Any estimator of scikit-learn's kind, by its import path.
+# Any estimator of scikit-learn, by its import path.
 
 
 @dataclass(frozen=True, slots=True)
 class Sklearn(OnHost):
     """Any estimator with ``predict_proba``, by its import path; trained from scratch every turn.
 
-    ``random_state`` is set by the seed and turn where the estimator has one and the options do not set it.
+    ``random_state``, if the estimator has one and the options do not set it, depends on the seed and turn.
     """
 
     estimator: str
-    """Such as ``sklearn.ensemble.RandomForestClassifier``."""
+    """Import path, such as ``sklearn.ensemble.RandomForestClassifier``."""
     options: Mapping[str, object] = field(default_factory=dict)
     samples: int = 0
     kind: ClassVar[str] = "sklearn"
@@ -115,12 +115,12 @@ class Sklearn(OnHost):
                 "has no predict_proba",
                 argument="estimator",
                 value=self.estimator,
-                hint="choose one that gives probabilities.",
+                hint="choose one that predicts probabilities.",
             )
         check_options("estimator", self.estimator, factory, self.options)
 
     def fit(self, lesson: Lesson) -> Fitted:
-        """As long as the estimator takes."""
+        """Fit the estimator."""
         if len(lesson.present) == 1:
             return Constant(int(lesson.present[0]), lesson.n_classes)
         factory = import_object("estimator", self.estimator)
@@ -134,24 +134,24 @@ class Sklearn(OnHost):
             ) from error
         if not hasattr(fitted, "predict_proba"):
             raise InvalidArgument(
-                "gives no probabilities with these options",
+                "does not predict probabilities with these options",
                 argument="estimator",
                 value=self.estimator,
-                hint="choose one that has predict_proba once it is trained.",
+                hint="choose one that has predict_proba after fitting.",
             )
         return EstimatorFit(fitted, lesson.n_classes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EstimatorFit:
-    """A fitted estimator of scikit-learn's kind."""
+    """A fitted estimator of scikit-learn."""
 
     fitted: Any
     n_classes: int
 
     @property
     def state(self) -> State:
-        """Nothing: an estimator is no dictionary of arrays."""
+        """Empty, as an estimator cannot be saved as arrays."""
         return {}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
@@ -171,18 +171,18 @@ class EstimatorFit:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Sure of one class, the only one it saw."""
+    """Predicts the only class that has labels, with probability 1."""
 
     code: int
     n_classes: int
 
     @property
     def state(self) -> State:
-        """Nothing."""
+        """Empty."""
         return {}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c) all on one class."""
+        """(n, c) with 1 for one class."""
         return over_all_classes(np.ones((len(features), 1)), np.array([self.code]), self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:
@@ -195,7 +195,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Forest(OnHost):
-    """A random forest (scikit-learn's), grown anew every turn; it asks nothing of the features' scales."""
+    """A random forest of scikit-learn, trained from scratch in every turn. Feature scales do not matter."""
 
     trees: int = 100
     samples: int = 0
@@ -206,5 +206,5 @@ class Forest(OnHost):
         check_samples(self.samples)
 
     def fit(self, lesson: Lesson) -> Fitted:
-        """O(trees·m log m·√d)."""
+        """Take O(trees·m log m·√d) time."""
         return Sklearn("sklearn.ensemble.RandomForestClassifier", {"n_estimators": self.trees}).fit(lesson)
