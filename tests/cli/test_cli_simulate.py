@@ -129,7 +129,7 @@ def test_another_run_in_the_same_folder_needs_force_and_leaves_foreign_files_alo
     Path("out/mine.txt").write_text("mine")
     Path("out/experiment.toml").write_text(Experiment("earlier", (Arm("random"),)).to_toml())
     other = ("simulate", "data.npz", *SMALL, "-s", "margin", "-o", "out")
-    assert "out holds a run with other settings; pass --force to begin anew" in run(*other).complaint
+    assert "out holds a run with other settings; pass --force to start over" in run(*other).complaint
     assert run(*other, "--force").code == 0
     assert Path("out/mine.txt").read_text() == "mine"
     assert "margin" in Path("out/experiment.toml").read_text()
@@ -204,7 +204,7 @@ def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path, wait_unti
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (130, "")
-    assert "trainings; run the same command again to go on." in err
+    assert "trainings; run the same command again to continue." in err
     assert journal.read_bytes().count(b"\n") > 3
 
 

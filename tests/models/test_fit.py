@@ -308,8 +308,8 @@ def test_classes_are_integers_or_text(one: object, other: object, classes: list[
     [
         ({"labels": [1, 2, 3]}, r"labels has shape \(3,\); pass one for each of the 400 pool rows"),
         ({"labels": np.zeros((400, 2))}, r"labels has shape \(400, 2\)"),
-        ({"labels": {400: 1}}, "labels names 400, and the pool has no ids but its row numbers, 0 to 399"),
-        ({"labels": {"x": 1}}, "labels names 'x', and the pool has no ids but its row numbers"),
+        ({"labels": {400: 1}}, "labels names 400, and the pool has no ids, only row numbers, 0 to 399"),
+        ({"labels": {"x": 1}}, "labels names 'x', and the pool has no ids, only row numbers"),
         ({"labels": {"x": 1}, "ids": NAMES}, "labels holds an id that is none of the pool's 400 .'x'."),
         ({"labels": {7: 1, "7": 2}}, "labels name a row twice"),
         ({"labels": [-1] * 400}, "labels has the label -1 in 400 rows, which may be a class or stand for none"),
@@ -323,7 +323,7 @@ def test_classes_are_integers_or_text(one: object, other: object, classes: list[
         ({"labels": with_gaps(), "model": "sklearn.no.Such"}, "cannot be imported"),
         ({"labels": with_gaps(), "model": GaussianNB}, "is not known"),
         ({"labels": with_gaps(), "model": "sklearn.ensemble.VotingClassifier"}, "cannot be made .*needs no arguments"),
-        ({"labels": with_gaps(), "model": Uncloneable()}, "cannot be cloned; pass an estimator of scikit-learn's kind"),
+        ({"labels": with_gaps(), "model": Uncloneable()}, "cannot be cloned; pass a scikit-learn estimator"),
         (
             {"labels": with_gaps(), "model": GaussianNB(priors=[0.5, 0.5])},
             "model='GaussianNB' cannot be trained on the",

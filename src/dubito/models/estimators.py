@@ -103,11 +103,11 @@ def solve(
     kept : array (k, m) of bool
         The rows that each model learns from; every class must be among them.
     start : Weights, optional
-        Where to start from: those of another penalty save steps.
+        Initial weights, such as those for another penalty.
     tolerance : float
-        Stop where a step lowers the loss by less, as a share of it.
+        Stop when a step decreases the loss by less than this fraction.
     dtype : dtype
-        Of the products. float32 is enough for `ROUGH`.
+        Type of the matrix products. float32 is enough for `ROUGH`.
     """
     from scipy.optimize import minimize
 
@@ -144,7 +144,7 @@ class Objective(NamedTuple):
     n_classes: int
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """The sum, and its slope."""
+        """The sum of the losses, and its gradient."""
         m, n_models = self.kept.shape
         wide = flat.reshape(len(self.pulls), -1)
         logits = (self.design @ wide.astype(self.design.dtype, copy=False)).reshape(m, n_models, self.n_classes)
@@ -160,24 +160,24 @@ class Objective(NamedTuple):
 
 
 PENALTY = 0.02
-"""The penalty where labels cannot tell, for each feature: standardized rows have a squared length of about d."""
+"""The default penalty per feature, as the squared norm of standardized rows is about d."""
 STEP = 10.0**0.5
 DECADES = 1.0
-"""How far a penalty lies from `PENALTY` before anything is known, in powers of ten."""
+"""Standard deviation of the prior of the penalty around `PENALTY`, in powers of ten."""
 FARTHEST = 10
-"""Steps to either side."""
+"""Maximum number of steps in each direction."""
 CLEARLY = 2.0
-"""Nats of log-loss, over all that is held out, for which features keep their sizes."""
+"""Use a shared scale of features if it lowers the total held-out log-loss by more than this, in nats."""
 
 
 class Course(NamedTuple):
     pool: Matrix
     features: Matrix
-    """(m, d) of what is labeled."""
+    """(m, d) features of the labeled rows."""
     codes: IntArray
-    """(m,) classes from 0 to c - 1, at least two of them, none without a label."""
+    """(m,) classes from 0 to c - 1, c >= 2; every class occurs."""
     folds: IntArray
-    """(m,) as `dubito.models.held_out.deal` has them."""
+    """(m,) as returned by `dubito.models.held_out.deal`."""
     seed: int
 
     @property
@@ -186,12 +186,12 @@ class Course(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a model makes of it, before it is calibrated."""
+    """The predictions of a model before calibration."""
 
     held_out: FloatArray
-    """(m, c) logits of labels, each by a model that has not seen it; NaN for those that are never held out."""
+    """(m, c) held-out logits of the labeled rows; NaN for rows that are never held out."""
     logits: AnyArray
-    """(n, c) of the pool."""
+    """(n, c) logits of the pool."""
     settings: Mapping[str, float]
 
 
@@ -199,9 +199,9 @@ Learn = Callable[[Course], Learned]
 
 
 def learn_linear(course: Course) -> Learned:
-    """Multinomial logistic regression; its penalty, and whether features keep their sizes, by cross-validation.
+    """Fit a multinomial logistic regression; cross-validation chooses its penalty and the scaling of features.
 
-    O(n·d·c), and for the labels O(m·d·min(m, d)) and O(m·min(m, d)·c) a step.
+    Takes O(n·d·c) time for the pool, and for the labels O(m·d·min(m, d)) and O(m·min(m, d)·c) per step.
     """
     scale, search = _best_scale(course)
     place, span = search.best(), search.span
@@ -216,10 +216,10 @@ def learn_linear(course: Course) -> Learned:
 
 
 def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
-    """Features standardized by the pool each, or all by one number where that is clearly better on what is held out.
+    """Standardize each feature, or divide all by one number if that has a clearly lower held-out loss.
 
-    Columns of a table have units, which mean nothing. Directions of an embedding have sizes, which may: those of words
-    fall off, and standardized the last are noise as loud as the first.
+    The scales of the columns of a table are arbitrary units. Those of the dimensions of an embedding may be meaningful:
+    the last dimensions of word embeddings are small, and standardizing them would amplify noise.
     """
     each = measure_scale(course.pool)
     scales = each, each.with_shared_deviation()
@@ -235,7 +235,7 @@ def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
 
 
 class PenaltySearch:
-    """Which penalty is best for labels that are held out: down the hill from `PENALTY`, each step from the last."""
+    """Search for the penalty with the lowest held-out loss, in steps from `PENALTY`."""
 
     def __init__(self, span: Spanned, codes: IntArray, folds: IntArray, unit: float) -> None:
         self.span, self.codes, self.folds, self.unit = span, codes, folds, unit
@@ -247,7 +247,7 @@ class PenaltySearch:
         return float(self.unit * PENALTY * STEP**place)
 
     def held_out(self, place: int) -> FloatArray:
-        """(m, c) logits of what is held out under this penalty."""
+        """(m, c) held-out logits with this penalty."""
         if place not in self.known:
             logits = np.full((len(self.codes), int(self.codes.max()) + 1), np.nan)
             if self.is_tested.any():
@@ -262,7 +262,7 @@ class PenaltySearch:
         return self.known[place]
 
     def cost(self, place: int) -> float:
-        """The log-loss of all that is held out together, and a prior that a few labels cannot move far."""
+        """The total held-out log-loss, plus a prior that keeps the penalty near the default for few labels."""
         if not self.is_tested.any():
             return 0.0
         logits = self.held_out(place)[self.is_tested]
@@ -270,7 +270,7 @@ class PenaltySearch:
         return log_loss(logits, self.codes[self.is_tested]) * len(logits) + float(prior)
 
     def best(self) -> int:
-        """The place of the best penalty; 0 where nothing can be held out."""
+        """The index of the best penalty; 0 if nothing can be held out."""
         place = 0
         if not self.is_tested.any():
             return place
@@ -280,18 +280,18 @@ class PenaltySearch:
         return place
 
 
-# Models of scikit-learn's kind: a forest, an import path, or an estimator that is handed over.
+# Models of scikit-learn: a forest, an import path, or an estimator.
 
 TREES = 200
 SURE = 0.999
-"""No class is certain, however sure a model is: trees say 0 and 1."""
+"""Weight of the probabilities in a mixture with the uniform distribution: forests may predict exactly 0 and 1."""
 
 Make = Callable[[int], Any]
-"""A new estimator, by its seed."""
+"""Makes a new estimator from a seed."""
 
 
 def find_model(model: object) -> tuple[str, Learn]:
-    """What a model is called, and how it learns: ``linear``, ``forest``, an import path or an estimator."""
+    """The name of a model and its fit function, for ``linear``, ``forest``, an import path or an estimator."""
     if model == "linear":
         return "linear", learn_linear
     if model == "forest":
@@ -309,7 +309,7 @@ def find_model(model: object) -> tuple[str, Learn]:
 
 def _refuse_without_answers(model: object, estimator: object) -> None:
     if not hasattr(estimator, "predict_proba"):
-        hint = "choose one that gives probabilities."
+        hint = "choose one that predicts probabilities."
         raise InvalidArgument("has no predict_proba", argument="model", value=model, hint=hint)
 
 
@@ -320,14 +320,14 @@ def _forest(seed: int) -> Any:
 
 
 def _maker(model: str, factory: Any) -> Make:
-    """By a class of estimators, or a function that makes one."""
+    """Make estimators with a class or a function."""
     takes_seed = "random_state" in inspect.signature(factory).parameters
 
     def make(seed: int) -> Any:
         try:
             estimator = factory(**({"random_state": seed} if takes_seed else {}))
         except TypeError as error:
-            hint = "name what needs no arguments, such as a function of yours that makes it."
+            hint = "name a class or function that needs no arguments."
             raise InvalidArgument(f"cannot be made ({error})", argument="model", value=model, hint=hint) from error
         _refuse_without_answers(model, estimator)
         return estimator
@@ -337,20 +337,20 @@ def _maker(model: str, factory: Any) -> Make:
 
 
 def _copier(model: object, estimator: object) -> Make:
-    """By copies of an estimator, none of them trained."""
+    """Make unfitted clones of an estimator."""
     from sklearn.base import clone
 
     _refuse_without_answers(model, estimator)
     try:
         clone(estimator)
     except TypeError as error:
-        hint = "pass an estimator of scikit-learn's kind."
+        hint = "pass a scikit-learn estimator."
         raise InvalidArgument("cannot be cloned", argument="model", value=model, hint=hint) from error
     return lambda seed: clone(estimator)
 
 
 def learn_with(make: Make, course: Course) -> Learned:
-    """An estimator trained once for each fold, and once on everything, on the features as they are."""
+    """Train an estimator for each fold and on all labels, on features without standardization."""
     features = np.asarray(course.features[:])
     held_out = np.full((len(features), course.n_classes), np.nan)
     for fold, kept in enumerate(kept_in(course.folds)):
@@ -359,7 +359,7 @@ def learn_with(make: Make, course: Course) -> Learned:
         held_out[rows] = _logits(estimator, features[rows], course.n_classes)
     estimator = _trained(make(course.seed), features, course.codes)
     logits = np.empty((len_of(course.pool), course.n_classes))
-    # Wide blocks: an estimator may take longer to begin than to answer.
+    # Large blocks, because each call of an estimator may have a large overhead.
     for rows_read in blocks(len(logits), 16 * rows_per_read(course.pool)):
         logits[rows_read] = _logits(estimator, np.asarray(course.pool[rows_read]), course.n_classes)
     return Learned(held_out, logits, {})
@@ -383,7 +383,7 @@ def _logits(estimator: Any, features: AnyArray, n_classes: int) -> FloatArray:
     known = np.asarray(estimator.classes_, dtype=np.int64)
     if given.shape != (len(features), len(known)) or not np.isfinite(given).all():
         problem = f"gives probabilities of shape {given.shape} for {len(features)} rows and {len(known)} classes"
-        hint = "choose one that gives a finite number for each."
+        hint = "choose one that predicts a finite number for each."
         raise InvalidData(problem, argument="model", value=name, hint=hint)
     shares = np.zeros((len(features), n_classes))
     shares[:, known] = given

@@ -24,7 +24,7 @@ NO_MODEL = "none"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fit:
-    """A model of some labels, and what it says of every row of the pool.
+    """A fitted model, and its predictions for every row of the pool.
 
     Examples
     --------
@@ -40,33 +40,33 @@ class Fit:
     probabilities: FloatArray | None
     """(n, c), calibrated; None for a cold start: fewer than two classes have a label."""
     classes: AnyArray
-    """(c,) the classes that have labels, in order: whole numbers by size, else by text; text where it was given."""
+    """(c,) the classes that have labels, sorted: integers by value, text alphabetically."""
     counts: IntArray
-    """(c,) labels of each."""
+    """(c,) number of labels of each class."""
     rows: IntArray | None
-    """(m,) rows of the pool whose labels were learned, ascending; None where features of their own were labeled."""
+    """(m,) labeled rows of the pool, ascending; None if features were passed as ``labeled``."""
     model: str
-    """What was fitted: ``linear``, ``forest``, an import path; ``none`` for a cold start."""
+    """The kind of model: ``linear``, ``forest``, an import path; ``none`` for a cold start."""
     tested: Share | None
-    """Labels whose class a model that had not seen them named, of all that were held out; None where none could be."""
+    """Held-out labels that were predicted correctly; None if no label could be held out."""
     held_out: FloatArray | None
-    """(m, c) calibrated probabilities of labels, each by a model that had not seen it; NaN for the only one of its
+    """(m, c) calibrated held-out probabilities of the labeled rows; NaN for a label that is the only one of its
     class."""
     log_loss: float | None
-    """Mean negative log-likelihood of labels that were held out; None where none could be."""
+    """Mean negative log-likelihood of held-out labels; None if no label could be held out."""
     settings: Mapping[str, float]
-    """What was found by cross-validation: ``temperature``, and of the linear model ``penalty``."""
+    """Values chosen by cross-validation: ``temperature``, and ``penalty`` of the linear model."""
     notes: tuple[str, ...] = ()
-    """What to know before leaning on it."""
+    """Notes for the user on the reliability of the model."""
 
     @property
     def n_labels(self) -> int:
-        """How many labels it learned from."""
+        """Number of labels."""
         return int(self.counts.sum())
 
     @property
     def accuracy(self) -> float | None:
-        """The share of labels named right by models that had not seen them; it is of labels, not of the pool."""
+        """Held-out accuracy on the labeled rows, which are not a random sample of the pool."""
         return None if self.tested is None else self.tested.value
 
     @property
@@ -76,7 +76,7 @@ class Fit:
 
     @property
     def predicted(self) -> AnyArray:
-        """(n,) the likeliest class of every row of the pool, ties to the first."""
+        """(n,) the most probable class of every row of the pool; ties go to the first class."""
         if self.probabilities is None:
             problem = "nothing is predicted: fewer than two classes have a label"
             raise InvalidArgument(problem, hint="label some of another class.")
@@ -84,11 +84,11 @@ class Fit:
 
     @property
     def doubt(self) -> FloatArray | None:
-        """(n,) one less the largest probability; None for a cold start."""
+        """(n,) 1 minus the largest probability; None for a cold start."""
         return None if self.probabilities is None else 1.0 - self.probabilities.max(axis=1)
 
     def described(self) -> str:
-        """What was fitted, on how many labels of how many classes, and how right it is."""
+        """The kind of model, the numbers of labels and classes, and the held-out accuracy, as text."""
         n, c = self.n_labels, len(self.classes)
         labels = f"{n:,} label{'s' * (n != 1)} of {c:,} class{'es' * (c != 1)}"
         if self.probabilities is None:
@@ -101,7 +101,7 @@ class Fit:
 
 
 MOST_NUMBERS = 1 << 25
-"""Probabilities beyond so many are kept in float32."""
+"""If there are more probabilities than this, they are stored in float32."""
 BLOCK = 1 << 14
 MOST_NAMED = 3
 
@@ -117,38 +117,38 @@ def fit(
     no_label: object = None,
     seed: int = 0,
 ) -> Fit:
-    """Fit a model of dubito's own on the labels so far, and ask it about every row of the pool.
+    """Fit a model on the labels, and predict the class of every row of the pool.
 
-    The linear model is a multinomial logistic regression on features that are standardized by the pool. Its penalty
-    is the one under which labels that are held out are likeliest, and a temperature makes it as sure as it is right on
-    them: each label alone up to 20 of them, a tenth of them up to 200, else a fifth.
+    The linear model is a multinomial logistic regression on features that are standardized by the pool. Its penalty is
+    chosen by cross-validation, and its probabilities are calibrated with a temperature on the held-out predictions:
+    leave-one-out up to 20 labels, 10 folds up to 200, else 5 folds.
 
     Parameters
     ----------
     pool : array (n, d)
         Features, as in `dubito.select`.
     labels : array, mapping or frame
-        What is labeled as what: an array (n,) with gaps; ``{id: label}``, or ``{row: label}`` where the pool has no
-        ids; a Series or frame whose rows have the pool's ids; or, with ``labeled``, an array of the labels of those.
-        None, NaN, blank text and the like are no labels. Classes are integers, truth values or text.
+        An array (n,) with None for unlabeled rows; ``{id: label}``, or ``{row: label}`` if the pool has no ids; a
+        Series or data frame whose rows have the pool's ids; or, with ``labeled``, an array of the labels of those
+        rows. None, NaN, blank text and similar values mean unlabeled. Classes are integers, Booleans or text.
     labeled : array, optional
-        Which rows the labels are of, or their features (m, d), as in `dubito.select`. Without it, every row that has a
-        label.
+        The rows that the labels belong to, or their features (m, d), as in `dubito.select`. Default: every row that
+        has a label.
     model : str or estimator
-        ``"linear"``, ``"forest"``, the import path of a class of scikit-learn's kind or of a function that makes such
-        an estimator, or an estimator itself. All but the linear one take the features as they are.
+        ``"linear"``, ``"forest"``, a scikit-learn estimator, or the import path of an estimator class or of a function
+        that returns an estimator. All but the linear model use the features without standardization.
     ids : sequence (n,), optional
-        What the pool's rows are called, as in `dubito.select`.
+        The ids of the pool rows, as in `dubito.select`.
     no_label : object, optional
-        A label that means none, such as -1, or several of them; ``"empty"`` makes a class of everything else.
+        A value that means unlabeled, such as -1, or several of them; with ``"empty"``, only empty values do.
     seed : int
-        For models that draw at random; the linear one draws nothing.
+        Seed of models that use random numbers; the linear model does not.
 
     Returns
     -------
     Fit
-        Probabilities (n, c), classes, and how right the model is on labels that were held out. Without labels of two
-        classes at least there is no model, and a note says so.
+        Probabilities (n, c), classes, and the held-out accuracy. If fewer than two classes have labels, there is no
+        model, and a note says so.
 
     Examples
     --------
@@ -169,24 +169,24 @@ def fit(
 
 
 def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit:
-    """The same of labels that are read already."""
+    """Implementation of `fit` for labels that have been checked."""
     name, learn = find_model(model)
     classes, by_name, counts = np.unique(given.values, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         note = cold_start(classes, len(by_name))
         return Fit(None, classes, counts, given.rows, NO_MODEL, None, None, None, {}, (note,))
-    # Learned by the order in which classes are met: another name for a class changes nothing.
+    # Class codes are in the order of first occurrence, so that renaming a class does not change the result.
     places = np.argsort(first_met(given.values)).astype(np.int64)
     codes = places[by_name]
     folds = deal(codes)
-    # Its products are many and small: more threads of a BLAS wait for each other longer than they work.
+    # There are many small matrix products, for which several BLAS threads are slower than one.
     with import_module("threadpoolctl").threadpool_limits(1):
         learned = learn(Course(pool, given.features, codes, folds, seed))
     return _judged(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, places))
 
 
 def first_met(values: AnyArray) -> IntArray:
-    """(c,) the places of the classes, which go by their names, in the order of their first labels.
+    """(c,) indices of the sorted classes, in the order in which their first labels occur.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def first_met(values: AnyArray) -> IntArray:
 
 
 class Classes(NamedTuple):
-    """The classes by their names, and where each stands in what was learned."""
+    """The classes sorted by name, and the column of each in the logits."""
 
     names: AnyArray
     counts: IntArray
@@ -212,7 +212,7 @@ def _judged(
     name: str,
     classes: Classes,
 ) -> Fit:
-    """Calibrated, and how right it was on what was held out."""
+    """The calibrated model with its held-out statistics."""
     logits = learned.held_out[is_tested]
     temperature = calibrate(logits, codes[is_tested])
     tested, loss = None, None
@@ -234,7 +234,7 @@ def _judged(
 
 
 def _probabilities(logits: AnyArray, temperature: float, places: IntArray) -> FloatArray:
-    """(n, c) with the columns at these places, in float32 where there are very many."""
+    """(n, c) with the columns in this order, in float32 if there are more than `MOST_NUMBERS`."""
     dtype = np.float64 if logits.size <= MOST_NUMBERS else np.float32
     found = np.empty(logits.shape, dtype=dtype)
     for rows in blocks(len(logits), BLOCK):

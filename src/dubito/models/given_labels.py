@@ -1,4 +1,4 @@
-"""Labels as a person hands them over: by row, by id, for some rows or for all with gaps."""
+"""Reading of the argument ``labels``: by row or by id, for some rows or for all."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -15,18 +15,18 @@ from dubito.request.rows import Labeled, labeled_in_order
 
 
 class GivenLabels(NamedTuple):
-    """What is labeled, and as what."""
+    """The labeled points and their labels."""
 
     labeled: Labeled
-    """Everything that is labeled, whether or not its class is known."""
+    """All labeled points, including those whose label is not known."""
     features: Matrix
-    """(m, d) of what has a label."""
+    """(m, d) features of the points with a label."""
     rows: IntArray | None
-    """(m,) rows of the pool, ascending; None where features were labeled."""
+    """(m,) their rows in the pool, ascending; None if features were passed as ``labeled``."""
     values: AnyArray
     """(m,) integers, or text."""
     spelled: Mapping[object, str] | None = None
-    """Where all labels are text, how each was first spelled: "7" is text to whoever gave it."""
+    """If all labels were passed as text, the text of each: "7" must be returned as text."""
 
 
 class _Named(NamedTuple):
@@ -37,7 +37,7 @@ class _Named(NamedTuple):
 
 
 def check_no_label(no_label: object) -> list[str]:
-    """Labels that mean none, as text; one alone need not be a list."""
+    """Values that mean unlabeled, as text; ``no_label`` is one value or several."""
     if no_label is None:
         return []
     several = not isinstance(no_label, str) and isinstance(no_label, Iterable)
@@ -47,22 +47,22 @@ def check_no_label(no_label: object) -> list[str]:
 def read_given(
     labels: Any, labeled: object, checked: Labeled, pool: Matrix, names: RowNames, no_label: object = None
 ) -> GivenLabels:
-    """The labels there are, gaps left out, with the rows or features they are of.
+    """The labels without missing ones, and their rows or features.
 
     Parameters
     ----------
     labels : mapping, frame or array
-        As `dubito.fit` has them.
+        As in `dubito.fit`.
     labeled : object
-        As it was handed in, which tells the order that rows were named in.
+        As passed by the user, which determines the order of the labels.
     checked : Labeled
         The same, checked.
     pool : array (n, d)
         The features.
     names : RowNames
-        What the pool's rows are called.
+        The ids of the pool rows.
     no_label : object
-        What stands for none, besides what always does.
+        Further values that mean unlabeled.
     """
     found = _by_name(labels, len_of(pool), names)
     is_all = labeled is None
@@ -90,7 +90,7 @@ def _of_features(values: AnyArray, checked: Labeled, no_label: object) -> GivenL
 
 
 def _spelled(values: AnyArray, texts: AnyArray) -> dict[object, str] | None:
-    """How each label was first spelled; None where one of them is no text."""
+    """The text of each label as it was first written; None if a label is not text."""
     given = texts.tolist()
     if not all(isinstance(text, str) for text in given):
         return None
@@ -98,7 +98,7 @@ def _spelled(values: AnyArray, texts: AnyArray) -> dict[object, str] | None:
 
 
 def _by_order(values: AnyArray, labeled: object, checked: Labeled, n_pool: int, names: RowNames) -> _Named:
-    """Labels of all rows, of which those that are labeled count; or of the labeled rows in their order."""
+    """Labels in an array: of all pool rows, or of the labeled rows in their order."""
     if labeled is None:
         if values.shape != (n_pool,):
             hint = f"pass one for each of the {n_pool} pool rows{in_python(' (None for those without)')}, or by id."
@@ -112,7 +112,7 @@ def _by_order(values: AnyArray, labeled: object, checked: Labeled, n_pool: int, 
 
 
 def _by_name(labels: Any, n_pool: int, names: RowNames) -> _Named | None:
-    """Labels that name their rows: a mapping, or a frame; None where they go by their order."""
+    """Labels in a mapping, or in a data frame with ids; None for an array."""
     if isinstance(labels, Mapping):
         keys = Ids("labels", _objects(labels), argument="labels")
         return _Named(_rows_of(keys, n_pool, names), _objects(labels.values()))
@@ -127,7 +127,7 @@ def _by_name(labels: Any, n_pool: int, names: RowNames) -> _Named | None:
 
 
 def _objects(values: Iterable[object]) -> AnyArray:
-    """Each as it is: NumPy would make text of numbers beside text."""
+    """An object array: NumPy would convert a mixture of numbers and text to text."""
     each = list(values)
     array = np.empty(len(each), dtype=object)
     array[:] = each
@@ -138,7 +138,7 @@ def _only_column(frame: Any, columns: list[str]) -> AnyArray:
     name = label_name(columns) or (columns[0] if len(columns) == 1 else None)
     if name is None:
         problem = f"has the columns {', '.join(columns)}, none of them called label"
-        raise InvalidArgument(problem, argument="labels", hint="pass one column, and ids if you like.")
+        raise InvalidArgument(problem, argument="labels", hint="pass one column, and optionally ids.")
     return column_of("labels", frame, name)
 
 
@@ -150,13 +150,13 @@ def _checked_length(values: AnyArray, n_pool: int) -> AnyArray:
 
 
 def _rows_of(ids: Ids, n_pool: int, names: RowNames) -> IntArray:
-    """The pool's rows by their ids, or by their numbers where it has none."""
+    """The rows with these ids, or row numbers if the pool has no ids."""
     if names.ids is not None:
         return rows_of(ids, names.ids)
     numbers = {str(row): row for row in range(n_pool)}
     strange = [row for row, key in enumerate(ids.keys) if key not in numbers]
     if strange:
-        problem = f"names {ids.shown(strange)}, and the pool has no ids but its row numbers, 0 to {n_pool - 1}"
+        problem = f"names {ids.shown(strange)}, and the pool has no ids, only row numbers, 0 to {n_pool - 1}"
         raise InvalidData(problem, argument="labels", hint=f"pass {named('ids')}, or labels by row number.")
     rows = np.array([numbers[key] for key in ids.keys], dtype=np.int64)
     if len(np.unique(rows)) < len(rows):

@@ -1,4 +1,4 @@
-"""Which labels are held out together, and how right a model is on labels that it has not seen."""
+"""Cross-validation folds, held-out accuracy with its interval, and calibration."""
 
 from math import sqrt
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from dubito.doubt.temperature import COLDEST, HOTTEST, STEPS, slope
 from dubito.matrix import BoolArray, FloatArray, IntArray
 
 LEFT_OUT_ALONE, TEN_FOLDS = 20, 200
-"""Up to so many labels each is held out alone, up to so many a tenth of them, else a fifth."""
+"""Leave-one-out up to the first number of labels, 10 folds up to the second, else 5 folds."""
 Z = 1.959963984540054
-"""Of a 95% interval."""
+"""Normal quantile of a 95% interval."""
 
 
 def deal(codes: IntArray) -> IntArray:
-    """The fold (m,) in which each label is held out, by classes in turn; -1 for the only label of its class.
+    """The fold (m,) in which each label is held out, stratified by class; -1 for the only label of its class.
 
-    Every class is among what is left, whichever fold is held out.
+    Whichever fold is held out, every class is among the remaining labels.
 
     Examples
     --------
@@ -34,24 +34,24 @@ def deal(codes: IntArray) -> IntArray:
 
 
 def kept_in(folds: IntArray) -> BoolArray:
-    """(k, m) the labels that are left where each fold is held out."""
+    """(k, m) the labels that remain when each fold is held out."""
     return np.asarray(folds[None, :] != np.arange(int(folds.max(initial=-1)) + 1)[:, None])
 
 
 class Share(NamedTuple):
-    """How many of how many, and where the true share lies."""
+    """A number of correct predictions out of a total, with an interval for the true proportion."""
 
     right: int
     of: int
 
     @property
     def value(self) -> float:
-        """The share itself."""
+        """The proportion."""
         return self.right / self.of
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval: honest for few, and at 0 and 1.
+        """Wilson's 95% interval, which is valid for small numbers and for proportions near 0 and 1.
 
         Examples
         --------
@@ -82,17 +82,17 @@ def log_loss(logits: FloatArray, codes: IntArray) -> float:
     return float((np.log(sums) + top - logits[np.arange(len(codes)), codes]).mean())
 
 
-# A temperature from labels that were held out, drawn towards 1 where they are few.
+# The temperature from held-out labels, shrunk towards 1 if there are few.
 
 SPREAD = 0.5
-"""How far the logarithm of a temperature lies from 0 before anything is known: it is mostly between 0.4 and 2.7."""
+"""Standard deviation of the prior of the log temperature: temperatures are mostly between 0.4 and 2.7."""
 
 
 def calibrate(logits: FloatArray, codes: IntArray) -> float:
-    """The likeliest temperature for logits (m, c) of labels that a model has not seen.
+    """The most probable temperature for held-out logits (m, c); 1 if there are none.
 
-    A few labels that are all right would make a model certain: so the logarithm of the temperature has a normal prior
-    about 0, which a few dozen labels outweigh. 1 without a label.
+    If all of a few labels are predicted correctly, the likelihood alone would make the model certain. Therefore, the
+    logarithm of the temperature has a normal prior around 0, which a few dozen labels outweigh.
 
     Examples
     --------

@@ -105,7 +105,7 @@ def run(
     force: bool,
     quiet: bool,
 ) -> Embedded:
-    """Embed with a progress bar; after Ctrl-C, say how to go on."""
+    """Embed with a progress bar; after Ctrl-C, say how to continue."""
     is_begun = False
     with Bar("embedding", quiet=quiet) as bar:
 
@@ -137,7 +137,7 @@ def run(
 
 
 def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -> None:
-    """Tell what was made, what was left out and what comes next; what was left out is in the exit code, too."""
+    """Print the result, the items left out and the next command; the exit code says whether items were left out."""
     for note in embedded.notes:
         say(note, quiet=quiet)
     for each in embedded.left_out[:MOST_SHOWN]:
@@ -157,7 +157,7 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -
 
 
 def described(embedded: Embedded) -> str:
-    """The summary in a line."""
+    """The summary in one line."""
     made = f"{embedded.n_rows:,} {embedded.takes} embedded by {embedded.embedder}, {embedded.width:,} numbers each"
     now = embedded.n_rows + len(embedded.left_out) - embedded.n_before
     rate = f" in {embedded.seconds:.1f} s ({now / embedded.seconds:,.3g}/s)" if embedded.seconds and now > 0 else ""
@@ -168,13 +168,13 @@ def described(embedded: Embedded) -> str:
 
 
 def problem_list(embedded: Embedded) -> bytes:
-    """What was left out, as CSV."""
+    """The items left out, as CSV."""
     rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
     return csv_text([["id", "problem"], *rows]).encode("utf-8", "backslashreplace")
 
 
 def summary(embedded: Embedded) -> dict[str, object]:
-    """The facts for a program."""
+    """The output of ``--json``."""
     return {
         "schema": 1,
         "path": embedded.path,

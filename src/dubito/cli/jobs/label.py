@@ -1,4 +1,4 @@
-"""What ``dubito label`` does once its options are read."""
+"""Implementation of ``dubito label``."""
 
 import os
 import sys
@@ -29,13 +29,13 @@ class LabelCall:
     port: int | None
     token: str | None
     public: str | None
-    """Where people find it, where a server with TLS stands before it."""
+    """The public URL, if the page is behind a server with TLS."""
     settings: dict[str, Any]
-    """Those that were given."""
+    """The project settings that were given."""
 
 
 def require_extra() -> None:
-    """What the server stands on, or how to install it."""
+    """Raise an error that says how to install the packages of the server if one is missing."""
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, extra="label")
     require("pyarrow", extra="files")
@@ -50,7 +50,7 @@ def read_asked(
     overlap: str | None,
     audit: str | None,
 ) -> LabelCall:
-    """Check what can be checked before anything is read."""
+    """Check the options that can be checked before the source is read."""
     from dubito.labeling.project import Settings
     from dubito.labeling.web.serving import is_local, read_public
 
@@ -70,13 +70,13 @@ def read_asked(
         settings["overlap"] = check_integer("overlap", read_number(overlap), least=1)
     if audit is not None:
         settings["audit"] = read_share(audit)
-    replace(Settings(), **settings)  # Says what is out of bounds.
+    replace(Settings(), **settings)  # Raises if a setting is out of range.
     number = None if port is None else read_port(port)
     return LabelCall(host, number, token, None if public is None else read_public(public), settings)
 
 
 def read_port(text: str) -> int:
-    """A number that a port can have."""
+    """Check a port number."""
     port = check_integer("port", read_number(text), least=0)
     if port > 65535:
         raise InvalidArgument("is no port", argument="port", value=port, hint="choose one below 65536.")
@@ -110,7 +110,7 @@ def open_source(
     *,
     quiet: bool,
 ) -> "tuple[Project, Contents]":
-    """The project, made where there is none, with the settings that were given."""
+    """Open or create the project, with the given settings."""
     from dubito.labeling import creation as digits
     from dubito.labeling.creation import open_project, with_settings
     from dubito.labeling.project import Settings
@@ -140,7 +140,7 @@ def open_source(
 
 
 def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: bool, quiet: bool) -> None:
-    """Serve until Ctrl-C, after saying where."""
+    """Print the address and serve until Ctrl-C."""
     from dubito.labeling.project import read_token
     from dubito.labeling.project_checks import lost_labels
     from dubito.labeling.service import LabelingService
@@ -170,7 +170,7 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
         if browser and sys.stderr.isatty():
             threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
 
-    with suppress(KeyboardInterrupt):  # The way to stop it; everything is closed by then.
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal way to stop; everything is closed by then.
         serve(service, token, opened, asked.host, ready, asked.public)
     again = program_name()
     say(f"stopped; {again} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)

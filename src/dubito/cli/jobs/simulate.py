@@ -1,4 +1,4 @@
-"""What ``dubito simulate`` does once its options are read."""
+"""Implementation of ``dubito simulate``."""
 
 import os
 import re
@@ -21,28 +21,28 @@ from dubito.io import Columns, open_source, split_spec
 from dubito.request.arrays import check_integer, check_real, read_number
 
 STRATEGIES = ("random", "auto", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
-"""Compared where none is named."""
+"""The default strategies."""
 ROUNDS, MOST_BUDGET, MOST_WORKERS = 10, 1000, 8
 WORTH_SHARING = 1_000_000
-"""Numbers of features from which on several processes are started unasked: each takes a second or two to come up."""
+"""Size of the feature matrix from which several processes are the default: each takes a second or two to start."""
 BUDGET_SHARE = 0.02
-"""Of the training rows, asked for in a round: ten rounds label about a fifth."""
+"""Default budget as a fraction of the training rows: ten rounds label about a fifth."""
 OWN_FILES = ("experiment.toml", "journal.jsonl", "data.npz", ABOUT, "report.html", "results.json")
 PICTURES = ("curves.svg", "curves.png")
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How labels are asked for; None stands for what the data suggests."""
+    """The options of the schedule; None means a default that depends on the data."""
 
     initial: int | None
     budget: int | None
     rounds: int | None
 
     def schedule(self, n_train: int, n_classes: int, n_clean: int | None = None) -> Schedule:
-        """As asked, and for the rest what fits so many training rows and classes.
+        """The schedule with defaults for this number of training rows and classes.
 
-        Rows that a pool adds (``n_train`` beyond ``n_clean``) are no reason to ask for more at once.
+        The default budget does not count rows that a modified pool adds (``n_train`` beyond ``n_clean``).
         """
         rows = n_train if n_clean is None else min(n_train, n_clean)
         budget = self.budget or min(MOST_BUDGET, _one_digit(BUDGET_SHARE * rows))
@@ -54,7 +54,7 @@ class Sizes:
 
 
 def read_sizes(initial: str | None, budget: str | None, rounds: str | None) -> Sizes:
-    """Whole numbers where there are any."""
+    """Check the options of the schedule."""
     given = {"initial": initial, "budget": budget, "rounds": rounds}
     read = {
         name: None if text is None else check_integer(name, read_number(text), least=1) for name, text in given.items()
@@ -63,7 +63,7 @@ def read_sizes(initial: str | None, budget: str | None, rounds: str | None) -> S
 
 
 def _one_digit(value: float) -> int:
-    """A whole number with one digit that counts.
+    """The value rounded to one significant digit, at least 1.
 
     Examples
     --------
@@ -74,14 +74,14 @@ def _one_digit(value: float) -> int:
 
 
 def read_arms(given: Sequence[str] | None) -> tuple[Arm, ...]:
-    """The strategies named, or the usual ones; random comes first and is always there."""
+    """The given strategies or the default ones, always with random as the first."""
     arms = [parse_strategy(text) for text in given or STRATEGIES]
     named = [arm for arm in arms if arm.name != "random"]
     return (Arm("random"), *named)
 
 
 def read_model(text: str) -> Model:
-    """A model out of text such as ``linear:c=10``.
+    """The model for text such as ``linear:c=10``.
 
     Examples
     --------
@@ -116,14 +116,14 @@ def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
 
 
 def read_workers(text: str | None, cells: int, numbers: int) -> int:
-    """How many processes: as asked, or one a core where the data is large enough to be worth starting them."""
+    """The number of processes: as given, else one per core if the data is large."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
     return min(os.cpu_count() or 1, MOST_WORKERS, cells) if numbers >= WORTH_SHARING else 1
 
 
 def name_of(spec: str) -> str:
-    """A name for an experiment on that file, which can be a folder's.
+    """A name for an experiment on a file, which is valid as the name of a folder.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def name_of(spec: str) -> str:
 
 
 def read_settings(data: str, test: str | None, test_share: str | None, columns: Columns) -> Data:
-    """Where the data is, so that it means the same from anywhere."""
+    """The ``[data]`` settings with absolute paths."""
     return Data(
         path=os.path.abspath(data),
         test=None if test is None else os.path.abspath(test),
@@ -149,25 +149,25 @@ def read_settings(data: str, test: str | None, test_share: str | None, columns: 
 
 
 def prepared(draft: Experiment, standardize: bool, missing: str | None) -> Experiment:
-    """The experiment with features standardized or not, and missing ones filled in or left out."""
+    """The experiment with these settings for standardization and missing features."""
     return replace(draft, data=replace(draft.data, standardize=standardize, missing=missing))
 
 
 def read_data(draft: Experiment, data: str, test: str | None = None, missing: str | None = None) -> DataSource:
-    """The data to play on, read now by the names given: what is wrong is said before anything is made."""
+    """Read the data now, so that errors are raised before the output folder is created."""
     source = DataSource(replace(draft, data=replace(draft.data, path=data, test=test, missing=missing)))
     for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
         opened = open_source(path)
         if not any(entry.ndim == 1 for entry in opened.entries.values()):
             raise MissingFile(
-                f"{path} holds no labels, only {opened.listing()}", hint="add an array labels, one class a row."
+                f"{path} holds no labels, only {opened.listing()}", hint="add an array labels with one class per row."
             )
     source.whole()
     return source
 
 
 def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
-    """The experiment with a schedule that fits the rows there are to ask for."""
+    """The experiment with a schedule that fits the number of rows."""
     n_train, n_clean = (training_rows(each, data, each.seeds[0]) for each in (draft, replace(draft, pool="clean")))
     for arm in draft.strategies:
         most = getattr(arm.build(), "max_pool", n_train)
@@ -176,13 +176,13 @@ def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
                 f"takes at most {most:,} points, and the training part has {n_train:,}",
                 argument="strategy",
                 value=arm.name,
-                hint="leave it out, or take coreset.",
+                hint="leave it out, or use coreset.",
             )
     return replace(draft, schedule=sizes.schedule(n_train, len(data.classes), n_clean))
 
 
 def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
-    """Refuse a folder that holds something else, or clear it of an earlier run if that is wanted."""
+    """Raise if the folder has other files or another run, or remove that run if ``force``."""
     if folder.is_file():
         raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
     if force:
@@ -193,7 +193,7 @@ def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
         except InvalidArgument:
             raise OutputExists(
                 f"{folder} holds a run with other settings",
-                hint="pass --force to begin anew, or -o with another folder.",
+                hint="pass --force to start over, or -o with another folder.",
             ) from None
     elif folder.is_dir() and any(folder.iterdir()):
         raise OutputExists(
@@ -202,7 +202,7 @@ def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
 
 
 def clear_run(folder: Path) -> None:
-    """Remove what a run leaves in its folder, and nothing else."""
+    """Remove the files of a run from its folder, and no others."""
     for name in (*OWN_FILES, *PICTURES):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -211,7 +211,7 @@ def clear_run(folder: Path) -> None:
 def run(
     experiment: Experiment, folder: Path, source: DataSource, command: str, workers: str | None, *, quiet: bool
 ) -> None:
-    """Play the experiment in its folder, which also keeps what its report says of the data."""
+    """Run the experiment in its folder, and save the description of the data for its report."""
     data = source.whole()
     cells = len(experiment.strategies) * len(experiment.seeds)
     processes = read_workers(workers, cells, data.features.size)
@@ -222,13 +222,13 @@ def run(
 
 
 def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> None:
-    """Run what is left with a live display; after Ctrl-C say how to go on."""
+    """Run what is missing with a live display; after Ctrl-C, say how to continue."""
     with Board(quiet=quiet) as board:
         try:
             run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
             done = f"{board.last.done} of {board.last.total} trainings" if board.last else "no training"
-            raise Stopped(f"interrupted after {done}; run the same command again to go on.") from None
+            raise Stopped(f"interrupted after {done}; run the same command again to continue.") from None
     if board.last is not None:
         trained, resumed = board.last.done - board.last.resumed, board.last.resumed
         before = f" ({resumed} were there already)" if resumed else ""
