@@ -439,7 +439,7 @@ def test_a_class_of_the_test_file_alone_is_refused(tmp_path: Path) -> None:
     contents = [png(image) for image in pixels(2, 0, 4, 6)]
     path = write_parquet(tmp_path / "a.parquet", image=contents, label=["cat", "dog"])
     other = write_parquet(tmp_path / "b.parquet", image=contents, label=["cat", "owl"])
-    with pytest.raises(InvalidData, match=r"b.parquet holds the class 'owl', which the file to learn from never"):
+    with pytest.raises(InvalidData, match=r"b.parquet holds the class 'owl', which the training file does not have"):
         load_images(path, test=other)
     (tmp_path / "c.csv").write_text("label\ncat\n")
     with pytest.raises(InvalidArgument, match=r"c.csv is not a Parquet file"):
