@@ -16,7 +16,7 @@ from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.labeling.contents import Contents, identities_of, read_contents
-from dubito.labeling.database import has_store, open_engine, open_reader, store_errors
+from dubito.labeling.database import has_store, open_engine, store_errors
 from dubito.labeling.events import Event, check_name
 from dubito.labeling.items import ITEMS, has_items, save_items
 from dubito.labeling.project import (
@@ -189,8 +189,10 @@ def _used_classes(project: Project) -> list[str]:
     """The classes of people's labels in the store of a project that has lost its ``project.toml``."""
     if project.store is None and not os.path.exists(project.path("labels.sqlite")):
         return []
-    with store_errors("the labels cannot be opened"), open_reader(project.folder, project.store).connect() as reader:
-        events = read_events(reader) if has_store(reader) else []
+    # The engine that writes: after a power cut SQLite has to roll a journal back before anything can be read.
+    engine = open_engine(project.folder, project.store)
+    with store_errors("the labels cannot be opened"), engine.begin() as connection:
+        events = read_events(connection) if has_store(connection) else []
     return list(dict.fromkeys(event.label for event in events if event.label and event.annotator != SOURCE))
 
 
