@@ -1,6 +1,7 @@
 """From a source to a project and back to it: what is refused leaves nothing behind, what has changed is reported."""
 
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -258,6 +259,32 @@ def test_labels_stay_with_their_items_if_project_toml_is_gone_and_the_pool_was_r
     found = {service.state.contents.ids[item]: label for item, label in service.state.label_table.labels.items()}
     service.close()
     assert found == dict.fromkeys(["id-0", "id-1", "id-2", "id-3"], "low")
+
+
+def test_labels_are_kept_if_project_toml_is_gone_and_a_transaction_has_to_be_rolled_back(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path)
+    service = LabelingService(project, contents)
+    service.answer([AnswerIn("k", "ann", 3, "right")]).result()
+    service.close()
+    store = Path(project.path("labels.sqlite"))
+    # What a power cut leaves of a transaction: a changed database, and a journal with the pages as they were.
+    connection = sqlite3.connect(store, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=DELETE")
+    connection.execute("PRAGMA synchronous=OFF")
+    connection.execute("PRAGMA cache_spill=1")
+    connection.execute("PRAGMA cache_size=1")
+    connection.execute("BEGIN")
+    connection.execute("CREATE TABLE filler AS SELECT randomblob(100000) AS bytes")
+    connection.execute("DELETE FROM dubito_events")
+    left = {path: path.read_bytes() for path in (store, Path(f"{store}-journal"))}
+    connection.close()
+    for path, content in left.items():
+        path.write_bytes(content)
+    Path(project.path("project.toml")).unlink()
+
+    reopened = LabelingService(*open_project(str(tmp_path / "rows.npz"), classes=["left", "right"]))
+    assert reopened.state.label_table.labels == {3: "right"}
+    reopened.close()
 
 
 def test_classes_are_not_said_to_be_added_while_a_server_has_the_project_open(tmp_path: Path) -> None:
