@@ -192,7 +192,7 @@ def test_logits_that_are_none_are_refused(whole: int, words: str, digits: int) -
 def test_a_column_that_is_no_class_is_named_by_place_or_name() -> None:
     shares = np.random.default_rng(1).dirichlet(np.ones(3), 50)
     more = np.column_stack([shares, np.full(50, 2024.0)])
-    with pytest.raises(InvalidData, match="without column 3, and not with it; leave it out"):
+    with pytest.raises(InvalidData, match="without column 3, and not with it; leave that column out"):
         read_doubt(50, probabilities=more)
-    with pytest.raises(InvalidData, match="without column 'year', and not with it; leave it out"):
+    with pytest.raises(InvalidData, match="without column 'year', and not with it; leave that column out"):
         read_doubt(50, probabilities=pd.DataFrame(more, columns=["a", "b", "c", "year"]))

@@ -141,7 +141,7 @@ def test_what_cannot_be_appended_to_is_named(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("picks.json", "[1]", r"picks.json holds no picks: each must be an object with an integer called index"),
-        ("picks.json", '{"picks": 3}', r"picks.json holds no table"),
+        ("picks.json", '{"picks": 3}', r"picks.json is JSON, but not a table"),
         ("picks.json", '{"picks"', r"picks.json cannot be read as .json"),
         ("picks.json", '{"picks": [1]}', r"each must be an object with an integer called index"),
         ("picks.jsonl", '{"index": 1}\n\n{"index": true}', r"picks.jsonl holds no picks: a row number is neither true"),

@@ -424,7 +424,7 @@ def test_the_column_of_labels_can_be_named(tmp_path: Path) -> None:
         ),
         ({"image": pa.array([b"x", None]), "label": [0, 1]}, r"column 'image' of .* has no value in row 1"),
         ({"image": [{"bytes": b"x"}, {"bytes": None}], "label": [0, 1]}, r"column 'image' of .* has no value in row 1"),
-        ({"image": [{"path": "a"}], "label": [0]}, r"column 'image' of .* is of type struct<path: string>; bytes"),
+        ({"image": [{"path": "a"}], "label": [0]}, r"column 'image' of .* is of type struct<path: string>; use bytes"),
         ({"image": pa.array([], pa.binary()), "label": pa.array([], pa.int64())}, "x.parquet holds no rows"),
         ({"a": [b""], "b": [b""], "label": [0]}, "no column called image or img, and 2 that could hold pictures; it h"),
         ({"x": [1.0], "label": [0]}, "no column called image or img, and none that could hold pictures; it holds x"),

@@ -133,7 +133,7 @@ def test_the_hash_changes_with_whatever_decides_the_results() -> None:
         ('label = "tempered"', 'label = "random"', "doubt-coreset is the name of a baseline; choose another."),
         ('label = "tempered"', "label = 3", "label = 3 of strategy doubt-coreset is not text"),
         ('label = "tempered"', 'label = " "', "is empty; leave it out"),
-        ('label = "tempered"', "beam_width = [1]", "beam_width = [1] of strategy doubt-coreset is no number"),
+        ('label = "tempered"', "beam_width = [1]", "beam_width = [1] of strategy doubt-coreset is not a number"),
         ("strength = 0.5", "strength = -1", "strength = -1 is not allowed"),
         ('label_column = "species"', 'builtin = "digits"', "path and builtin are two sources of data"),
         ('label_column = "species"', 'test = "t.npz"\ntest_share = 0.5', "test and test_share are two ways"),
