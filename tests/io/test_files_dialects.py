@@ -118,7 +118,9 @@ def test_an_empty_row_between_others_is_not_skipped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["id,x,,y\na,1,,2\nb,3,9,4\n", "id,x,\na,1,\nb,2,9\n"])
 def test_a_value_in_a_column_without_a_name_is_refused(tmp_path: Path, content: str) -> None:
-    with pytest.raises(InvalidData, match=r"line 3 of .*pool.csv has (a value in field 3, for which the header|3 fields)"):
+    with pytest.raises(
+        InvalidData, match=r"line 3 of .*pool.csv has (a value in field 3, for which the header|3 fields)"
+    ):
         read_pool(write(tmp_path / "pool.csv", content))
 
 

@@ -51,7 +51,9 @@ def test_the_euro_sign_of_windows_is_no_control(tmp_path: Path) -> None:
 def test_utf_8_with_a_damaged_byte_is_not_taken_for_another_encoding(tmp_path: Path) -> None:
     content = bytearray("id,x\nMüller,1\nÉva,2\nJosé,3\n".encode())
     content[content.index("É".encode())] ^= 0x40
-    with pytest.raises(InvalidData, match=r"pool.csv is UTF-8 with 2 damaged bytes, the first in line 3; export it again"):
+    with pytest.raises(
+        InvalidData, match=r"pool.csv is UTF-8 with 2 damaged bytes, the first in line 3; export it again"
+    ):
         open_source(write(tmp_path / "pool.csv", bytes(content)))
 
 

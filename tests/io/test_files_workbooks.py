@@ -176,7 +176,8 @@ def test_ids_that_a_workbook_cannot_hold_as_numbers_are_refused_and_as_text_they
     frame = pd.DataFrame({"id": ids, "x": [1.0, 2.0, 3.0, 4.0]})
     frame.to_excel(tmp_path / "numbers.xlsx", index=False)
     with pytest.raises(
-        InvalidData, match=r"column 'id' of .*numbers.xlsx holds the number 9007199254740\d+ in row 2, which is too large"
+        InvalidData,
+        match=r"column 'id' of .*numbers.xlsx holds the number 9007199254740\d+ in row 2, which is too large",
     ):
         read_pool(str(tmp_path / "numbers.xlsx"))
     frame.astype({"id": str}).to_excel(tmp_path / "texts.xlsx", index=False)
