@@ -76,7 +76,7 @@ def measure(content: str | bytes) -> tuple[int, int, bool] | None:
             warnings.simplefilter("ignore")
             with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 return opened.height, opened.width, opened.mode in ("1", "L")
-    except Exception:  # As above; whoever decodes it says what is wrong.
+    except Exception:  # As above; decoding it reports what is wrong.
         return None
 
 

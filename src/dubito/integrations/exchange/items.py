@@ -202,7 +202,7 @@ class Gathered(NamedTuple):
     agreements: tuple[float, ...]
     """The share of them who gave this one."""
     skipped: tuple[str, ...]
-    """Items that nobody gave a label."""
+    """Items without a label."""
     tied: tuple[str, ...]
     """Items on which as many said one thing as another; they have no label."""
 
