@@ -45,14 +45,13 @@ demo: .venv-demo/.ready ## Replay labeling on real digits, offline: a table, a r
 	@echo && .venv-demo/bin/python -m dubito demo --round-trip
 
 test: .venv/.ready ## Run the tests and doctests, with few examples each
-	.venv/bin/python $(MEASURED) $(PYTEST) $(APART) $(ARGS)
+	.venv/bin/python $(MEASURED) $(PYTEST) $(APART) $(LEVEL) $(ARGS)
 
 test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: coverage, all examples, slow tests, Ray, Chromium, PostgreSQL, no C, check
 	@.venv/bin/python -m coverage erase
-	$(MAKE) test MEASURED="-m coverage run"
+	$(MAKE) test MEASURED="-m coverage run" LEVEL="--hypothesis-profile=full -m ''"
 	@.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report
-	.venv/bin/python $(PYTEST) $(APART) --hypothesis-profile=full -m thorough $(ARGS)
 	@$(need_chromium)
 	@$(need_postgresql)
 	@$(MAKE) --jobs=2 --output-sync=target cluster page check postgres without-c

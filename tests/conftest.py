@@ -32,17 +32,6 @@ settings.register_profile("full", quiet, max_examples=50)
 settings.load_profile("quick")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what tries more at the full level; all other tests are the same at both."""
-    for item in items:
-        names = vars(getattr(item, "module", None) or object).values()
-        uses_levels = any(getattr(each, "__module__", None) == "levels" for each in names)
-        is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        if uses_levels or is_property or item.get_closest_marker("slow"):
-            item.add_marker("thorough")
-
-
 @pytest.fixture(scope="session", autouse=True)
 def share_the_cores() -> Iterator[None]:
     """One BLAS thread a process where several run the tests: more would wait for each other."""
