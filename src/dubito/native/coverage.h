@@ -34,13 +34,23 @@ typedef struct {
     Numbers matrix;    /* data is NULL if C cannot read it */
 } Points;
 
-/* Exact squared distances of points to the nearest of others. */
+/* Exact squared distances of points to the nearest of others. Both are in the order of their cells, and cut into leaves of
+   one cell each: up to MOST_ROWS points, and up to PANEL others. */
+#define MOST_ROWS (MAX_TILES * TILE)
+
 typedef struct {
     Space space;
     CoverageConstants constants;
     Points points, others;
     double *squared; /* (n,) in the order of the points, lowered */
-    int64_t first, n_rows; /* the points of this call */
+    int64_t n_leaves, n_other_leaves, n_cells;
+    const int64_t *starts, *other_starts; /* (leaves + 1,) */
+    const int64_t *cells, *other_cells;   /* (leaves,) */
+    const float *edges;        /* (other leaves, cells) see fill_edges */
+    const float *longest;      /* (other leaves,) the length of the longest of a leaf */
+    const float *centers;      /* (panels, k, PANEL) of the cells */
+    const float *gaps, *slack; /* (cells, cells) see dubito.engines.cpu.coverage.pairs */
+    int64_t first, n_pieces;   /* the leaves of this call */
     ParallelFor loop;
 } Nearest;
 
@@ -65,7 +75,7 @@ typedef struct {
     Points points;
     const int64_t *numbers;    /* (n,) rows of the pool */
     const float *limits;       /* (n,) squared distances, rounded up; -1 if no candidate matters to the row */
-    const int32_t *candidates; /* (n,) candidate's number, or -1 */
+    const int32_t *candidates; /* (n,) number of a candidate in the order of the points, or -1 */
     int64_t n_leaves, n_cells;
     const int64_t *starts;     /* (leaves + 1,) */
     const int64_t *cells;      /* (leaves,) */
@@ -105,8 +115,8 @@ typedef struct {
     const int64_t *classes;    /* (candidates,) NULL without quotas */
     int64_t *remaining;        /* (classes,) */
     double *cover;             /* (n,) */
-    const int64_t *starts;     /* (candidates + 1,) of the pairs */
-    int64_t *stops;            /* (candidates,) */
+    const int64_t *starts;     /* (candidates,) where the pairs of each begin */
+    int64_t *stops;            /* (candidates,) and end */
     int32_t *rows;             /* (pairs,) */
     float *upper;              /* (pairs,) bounds on kernels */
     double *exact;             /* (pairs,) kernels of settled candidates */

@@ -17,7 +17,7 @@
 
 #define CHUNK 64           /* pairs that a thread reserves at a time */
 #define LABEL_PANELS 32    /* panels of labeled points that are compared before their pairs are looked at */
-#define ROWS (MAX_TILES * TILE)
+#define FAR_PANELS 4       /* the same for panels of other cells, which smaller limits may rule out */
 #define NEAR (1.0 + 1e-6)  /* more than the rounding of kernels to float32 */
 
 /* Pack points (n, k) by columns; padded with 0. */
@@ -116,12 +116,6 @@ typedef struct {
     double low;
 } Contender;
 
-static int64_t label_stride(const Nearest *task)
-{
-    int64_t n_panels = (task->others.n + PANEL - 1) / PANEL;
-    return PANEL * (n_panels < LABEL_PANELS ? n_panels : LABEL_PANELS);
-}
-
 typedef struct {
     Contender *each;
     int64_t n, capacity;
@@ -142,11 +136,12 @@ static int add_contender(Contenders *found, Contender one)
     return 1;
 }
 
-/* A row and some labeled points, of which ``best`` was looked at. */
+/* A row and some panels of labeled points; the one in column ``best`` was looked at. */
 typedef struct {
     const Nearest *task;
     Contenders *found;
-    int64_t row, start, best, many;
+    int64_t row, best, n_columns;
+    const int64_t *columns; /* the points */
     const float *point;
     double length, *wide;
     float *room;
@@ -158,14 +153,14 @@ WIDE static int scan_labels(const Scan *scan, const float *products, const float
     const Nearest *task = scan->task;
     const Points *points = &task->points, *others = &task->others;
     uint8_t flags[PANEL];
-    for (int64_t at = 0; at < scan->many; at += PANEL) {
+    for (int64_t at = 0; at < scan->n_columns; at += PANEL) {
         double nearest = *limit < 1e15 ? *limit * *limit * NEAR : 1e30;
         compare(products + at, halves + at, none, points->half[scan->row], (float)(0.5 * nearest), flags);
         for (int64_t group = 0; group < PANEL; group += 8) {
             uint64_t left;
             memcpy(&left, flags + group, sizeof left);
             for (; left; left &= left - 1) {
-                int64_t column = at + group + first_flag(left), other = scan->start + column;
+                int64_t column = at + group + first_flag(left), other = scan->columns[column];
                 Interval apart;
                 if (column == scan->best)
                     continue;
@@ -203,83 +198,199 @@ WIDE static int64_t index_of_largest(const float *restrict products, const float
     return found;
 }
 
+/* A leaf of labeled points, and a lower bound on its distances. */
+typedef struct {
+    double low;
+    int64_t leaf;
+} Far;
+
+static int by_distance(const void *one, const void *other)
+{
+    const Far *left = one, *right = other;
+    if (left->low != right->low)
+        return left->low < right->low ? -1 : 1;
+    return (left->leaf > right->leaf) - (left->leaf < right->leaf);
+}
+
+/* The rows of a piece and what is known of them; ``products`` are with the points of ``columns``, of which the last ones are
+   still to be multiplied by. */
+typedef struct {
+    Nearest *task;
+    int64_t first, n, n_columns, columns[LABEL_PANELS * PANEL];
+    double *limits, *one, *other, *wide;
+    float *products, *halves, *panel, *shifted, *room, *none;
+    Contenders found;
+} Rows;
+
+static void multiply_panel(Rows *rows)
+{
+    const Points *points = &rows->task->points;
+    int64_t k = points->k, first = (rows->n_columns - 1) / PANEL * PANEL;
+    for (int64_t i = rows->n_columns; i < first + PANEL; i++)
+        rows->halves[i] = INFINITY;
+    multiply_tiles(points->head + rows->first * k, (rows->n + TILE - 1) / TILE, k, rows->panel, rows->products + first,
+                   LABEL_PANELS * PANEL, NULL);
+}
+
+/* Look at what may be nearest in the columns, which are then forgotten. Returns 0 if memory ran out. */
+static int compare_columns(Rows *rows)
+{
+    const Nearest *task = rows->task;
+    const Points *points = &task->points, *others = &task->others;
+    int64_t n_columns = (rows->n_columns + PANEL - 1) / PANEL * PANEL;
+    int is_done = 1;
+    if (rows->n_columns == 0)
+        return 1;
+    if (rows->n_columns < n_columns)
+        multiply_panel(rows);
+    for (int64_t i = 0; is_done && i < rows->n; i++) {
+        const float *row = rows->products + i * LABEL_PANELS * PANEL, *point;
+        int64_t best = index_of_largest(row, rows->halves, n_columns), own = rows->first + i, other;
+        double length = points->length[own], *limit = rows->limits + i;
+        Interval apart;
+        if (best >= rows->n_columns)
+            continue; /* all products overflow */
+        other = rows->columns[best];
+        if (from_product(points, own, others, other, row[best]) > *limit * *limit)
+            continue;
+        point = view_point(points, own, &task->space, rows->wide, rows->shifted);
+        apart = from_difference(&task->constants, &task->space, point, length, others, other, rows->wide, rows->room);
+        *limit = apart.high < *limit ? apart.high : *limit;
+        if (!add_contender(&rows->found, (Contender){own, other, apart.low}))
+            return 0;
+        Scan scan = {task, &rows->found, own, best, n_columns, rows->columns, point, length, rows->wide, rows->room};
+        is_done = scan_labels(&scan, row, rows->halves, rows->none, limit);
+    }
+    rows->n_columns = 0;
+    return is_done;
+}
+
+/* Compare with a leaf of labeled points, together with others where there is room. Returns 0 if memory ran out. */
+static int add_leaf(Rows *rows, int64_t leaf, int64_t most_columns)
+{
+    const Points *others = &rows->task->others;
+    int64_t k = others->k;
+    for (int64_t point = rows->task->other_starts[leaf]; point < rows->task->other_starts[leaf + 1]; point++) {
+        int64_t column = rows->n_columns % PANEL;
+        for (int64_t i = 0; i < k; i++)
+            rows->panel[i * PANEL + column] = others->head[point * k + i];
+        rows->halves[rows->n_columns] = others->half[point];
+        rows->columns[rows->n_columns++] = point;
+        if (column == PANEL - 1)
+            multiply_panel(rows);
+        if (rows->n_columns == most_columns && !compare_columns(rows))
+            return 0;
+    }
+    return 1;
+}
+
+static double largest_limit(const Rows *rows)
+{
+    double most = 0.0;
+    for (int64_t i = 0; i < rows->n; i++)
+        most = rows->limits[i] > most ? rows->limits[i] : most;
+    return most;
+}
+
+/* Lower bounds on the distances of the leaves from the rows. */
+static void find_far(Rows *rows, int64_t leaf, float *products, float *edges, Far *far)
+{
+    const Nearest *task = rows->task;
+    int64_t n_cells = task->n_cells, n_panels = (n_cells + PANEL - 1) / PANEL, k = task->points.k;
+    int64_t cell = task->cells[leaf];
+    double longest = 0.0;
+    for (int64_t panel = 0; n_cells > 1 && panel < n_panels; panel++)
+        multiply_tiles(task->points.head + rows->first * k, (rows->n + TILE - 1) / TILE, k,
+                       task->centers + panel * k * PANEL, products + panel * PANEL, n_panels * PANEL, NULL);
+    for (int64_t i = 0; i < n_cells; i++)
+        edges[i] = -INFINITY;
+    for (int64_t i = 0; i < rows->n; i++) {
+        const float *row = products + i * n_panels * PANEL;
+        longest = task->points.length[rows->first + i] > longest ? task->points.length[rows->first + i] : longest;
+        for (int64_t its = 0; n_cells > 1 && its < n_cells; its++)
+            edges[its] = row[its] - row[cell] > edges[its] ? row[its] - row[cell] : edges[its];
+    }
+    for (int64_t other = 0; other < task->n_other_leaves; other++) {
+        int64_t its = task->other_cells[other], pair = cell * n_cells + its;
+        double low = 0.0;
+        if (its != cell) {
+            low = -(double)edges[its] - task->edges[other * n_cells + cell] -
+                  task->slack[pair] * (longest + task->longest[other]);
+            low *= task->gaps[pair];
+        }
+        far[other] = (Far){low > 0.0 ? low : 0.0, other};
+    }
+}
+
 static void nearest_piece(void *data, int64_t piece, void *scratch)
 {
     Nearest *task = data;
     const Points *points = &task->points, *others = &task->others;
-    int64_t d = task->space.d, k = points->k, first = task->first + piece * ROWS, stride = label_stride(task);
-    int64_t left = task->first + task->n_rows - first, n = left < ROWS ? left : ROWS, n_tiles = (n + TILE - 1) / TILE;
+    int64_t d = task->space.d, k = points->k, leaf = task->first + piece, stride = LABEL_PANELS * PANEL, n_left = 0;
+    Rows rows = {.task = task, .first = task->starts[leaf], .n = task->starts[leaf + 1] - task->starts[leaf]};
     int is_done = 1;
-    double *one = scratch, *other = one + d, *wide = other + d;
-    double *limits = wide + 2 * d;
-    float *products = (float *)(limits + ROWS), *halves = products + ROWS * stride, *panel = halves + stride;
-    float *shifted = panel + PANEL * k, *room = shifted + d, *none = room + d;
-    Contenders found = {0};
+    rows.one = scratch;
+    rows.other = rows.one + d;
+    rows.wide = rows.other + d;
+    rows.limits = rows.wide + 2 * d;
+    Far *far = (Far *)(rows.limits + MOST_ROWS);
+    rows.products = (float *)(far + task->n_other_leaves);
+    rows.halves = rows.products + MOST_ROWS * stride;
+    rows.panel = rows.halves + stride;
+    rows.shifted = rows.panel + PANEL * k;
+    rows.room = rows.shifted + d;
+    rows.none = rows.room + d;
+    float *edges = rows.none + PANEL, *with_centers = edges + task->n_cells;
     for (int64_t i = 0; i < PANEL; i++)
-        none[i] = -INFINITY;
-    for (int64_t i = 0; i < n; i++)
-        limits[i] = sqrt(task->squared[first + i] * task->constants.unit) * (1.0 + 1e-12);
-    for (int64_t start = 0; is_done && start < others->n; start += stride) {
-        int64_t many = others->n - start < stride ? others->n - start : stride;
-        for (int64_t at = 0; at < stride; at += PANEL) {
-            int64_t width = many - at < PANEL ? many - at : PANEL;
-            for (int64_t i = 0; i < PANEL; i++)
-                halves[at + i] = i < width ? others->half[start + at + i] : INFINITY;
-            if (width > 0) {
-                pack(others->head + (start + at) * k, width, k, panel);
-                multiply_tiles(points->head + first * k, n_tiles, k, panel, products + at, stride, NULL);
-            }
+        rows.none[i] = -INFINITY;
+    memset(rows.panel, 0, (size_t)(PANEL * k) * sizeof(float));
+    for (int64_t i = 0; i < rows.n; i++)
+        rows.limits[i] = sqrt(task->squared[rows.first + i] * task->constants.unit) * (1.0 + 1e-12);
+    find_far(&rows, leaf, with_centers, edges, far);
+    /* What no bound sets apart first, then the nearest. */
+    for (int64_t i = 0; is_done && i < task->n_other_leaves; i++) {
+        if (far[i].low > 0.0) {
+            far[n_left++] = far[i];
+            continue;
         }
-        for (int64_t i = 0; is_done && i < n; i++) {
-            const float *row = products + i * stride;
-            int64_t padded = (many + PANEL - 1) / PANEL * PANEL, best = index_of_largest(row, halves, padded);
-            double length = points->length[first + i];
-            Interval apart;
-            const float *point;
-            if (best >= many)
-                continue; /* all products overflow */
-            if (from_product(points, first + i, others, start + best, row[best]) > limits[i] * limits[i])
-                continue;
-            point = view_point(points, first + i, &task->space, wide, shifted);
-            apart = from_difference(&task->constants, &task->space, point, length, others, start + best, wide, room);
-            limits[i] = apart.high < limits[i] ? apart.high : limits[i];
-            is_done = add_contender(&found, (Contender){first + i, start + best, apart.low});
-            if (!is_done)
-                break;
-            Scan scan = {task, &found, first + i, start, best, many, point, length, wide, room};
-            is_done = scan_labels(&scan, row, halves, none, limits + i);
-        }
+        is_done = add_leaf(&rows, far[i].leaf, LABEL_PANELS * PANEL);
     }
-    for (int64_t i = 0, last = -1; is_done && i < found.n; i++) {
-        Contender pair = found.each[i];
-        double exact, *limit = limits + (pair.row - first);
+    is_done = is_done && compare_columns(&rows);
+    qsort(far, (size_t)n_left, sizeof(Far), by_distance);
+    for (int64_t i = 0; is_done && i < n_left && far[i].low <= largest_limit(&rows); i++)
+        is_done = add_leaf(&rows, far[i].leaf, FAR_PANELS * PANEL);
+    is_done = is_done && compare_columns(&rows);
+    for (int64_t i = 0, last = -1; is_done && i < rows.found.n; i++) {
+        Contender pair = rows.found.each[i];
+        double exact, *limit = rows.limits + (pair.row - rows.first);
         if (pair.low > *limit)
             continue;
         if (pair.row != last)
-            read_exactly(&points->matrix, points->rows[pair.row], &task->space, wide, one);
+            read_exactly(&points->matrix, points->rows[pair.row], &task->space, rows.wide, rows.one);
         last = pair.row;
-        read_exactly(&others->matrix, others->rows[pair.other], &task->space, wide, other);
-        exact = exact_sq_distance(one, other, wide, d);
+        read_exactly(&others->matrix, others->rows[pair.other], &task->space, rows.wide, rows.other);
+        exact = exact_sq_distance(rows.one, rows.other, rows.wide, d);
         if (exact < task->squared[pair.row]) {
             double reach = sqrt(exact * task->constants.unit) * (1.0 + 1e-12);
             task->squared[pair.row] = exact;
             *limit = reach < *limit ? reach : *limit;
         }
     }
-    free(found.each);
+    free(rows.found.each);
     if (!is_done)
         cancel(&task->loop, 1);
 }
 
 int find_nearest(Nearest *task, int n_threads)
 {
-    int64_t d = task->space.d, stride = label_stride(task);
+    int64_t d = task->space.d, stride = LABEL_PANELS * PANEL, n_panels = (task->n_cells + PANEL - 1) / PANEL;
     task->loop = (ParallelFor){
         .work = nearest_piece,
         .task = task,
-        .n_pieces = (task->n_rows + ROWS - 1) / ROWS,
-        .scratch_bytes = (int64_t)sizeof(double) * (4 * d + ROWS) +
-                         (int64_t)sizeof(float) * ((ROWS + 1) * stride + PANEL * (task->points.k + 1) + 2 * d)};
+        .n_pieces = task->n_pieces,
+        .scratch_bytes = (int64_t)sizeof(double) * (4 * d + MOST_ROWS) + (int64_t)sizeof(Far) * task->n_other_leaves +
+                         (int64_t)sizeof(float) * ((MOST_ROWS + 1) * stride + PANEL * (task->points.k + 1) + 2 * d +
+                                                   task->n_cells + n_panels * MOST_ROWS * PANEL)};
     return parallel_for(&task->loop, n_threads);
 }
 

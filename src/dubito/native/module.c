@@ -523,20 +523,35 @@ static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
     Points *points = &task.points, *others = &task.others;
     int64_t n_pool, n_others;
     int has_center, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end, &task.first,
-               &task.n_rows, &points->has_full, &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
+    if (!PARSE("LLLLLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end,
+               &task.n_leaves, &task.n_other_leaves, &task.n_cells, &task.first, &task.n_pieces,
+               &points->has_full, &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
                &has_center, &n_threads))
         return NULL;
+    int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
     others->k = points->k;
     others->t = points->t;
     others->end = points->end;
-    expect(call, task.first >= 0 && task.n_rows >= 0 && task.first + task.n_rows <= points->n && points->matrix.itemsize > 0 &&
-           others->matrix.itemsize > 0, "points out of range");
+    expect(call, task.first >= 0 && task.n_pieces >= 0 && task.first + task.n_pieces <= task.n_leaves && points->matrix.itemsize > 0 &&
+           others->matrix.itemsize > 0, "leaves out of range");
     take_space(call, space, &task.constants, &points->matrix, n_pool, has_center);
     others->matrix.data = READ_BYTES(n_others * space->d, others->matrix.itemsize);
     take_points(call, points, n_pool, space->d);
     take_points(call, others, n_others, space->d);
     task.squared = WRITE(double, points->n);
+    task.starts = READ(int64_t, task.n_leaves + 1);
+    task.cells = READ(int64_t, task.n_leaves);
+    task.other_starts = READ(int64_t, task.n_other_leaves + 1);
+    task.other_cells = READ(int64_t, task.n_other_leaves);
+    task.edges = READ(float, task.n_other_leaves * task.n_cells);
+    task.longest = READ(float, task.n_other_leaves);
+    task.centers = READ(float, n_panels * points->k * PANEL);
+    task.gaps = READ(float, task.n_cells * task.n_cells);
+    task.slack = READ(float, task.n_cells * task.n_cells);
+    expect_starts(call, task.starts, task.n_leaves, points->n, MOST_ROWS);
+    expect_starts(call, task.other_starts, task.n_other_leaves, others->n, PANEL);
+    expect_rows(call, task.cells, task.n_leaves, task.n_cells);
+    expect_rows(call, task.other_cells, task.n_other_leaves, task.n_cells);
     RUN(is_done = find_nearest(&task, n_threads));
     return finish_call(call, is_done);
 }
@@ -617,7 +632,7 @@ static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs
     run->classes = READ_IF(run->n_classes > 0, int64_t, run->n_candidates);
     run->remaining = WRITE(int64_t, run->n_classes);
     run->cover = WRITE(double, run->n);
-    run->starts = READ(int64_t, run->n_candidates + 1);
+    run->starts = READ(int64_t, run->n_candidates);
     run->stops = WRITE(int64_t, run->n_candidates);
     run->rows = WRITE(int32_t, n_pairs);
     run->upper = WRITE(float, n_pairs);
@@ -632,7 +647,9 @@ static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs
     expect_rows(call, run->candidates, run->n_candidates, run->n);
     if (run->classes)
         expect_rows(call, run->classes, run->n_candidates, run->n_classes);
-    expect_starts(call, run->starts, run->n_candidates, n_pairs, n_pairs);
+    for (int64_t i = 0; !call->failed && i < run->n_candidates; i++)
+        expect(call, 0 <= run->starts[i] && run->starts[i] <= run->stops[i] && run->stops[i] <= n_pairs,
+               "pairs out of range");
 }
 
 static PyObject *py_pick_covering(PyObject *Py_UNUSED(self), PyObject *args)

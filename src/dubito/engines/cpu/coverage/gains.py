@@ -98,12 +98,13 @@ class CompiledGains:
         except TooManyPairs:
             sums = np.zeros(n)
             search.run(limits, cover, np.arange(n), reach, 0, look, sums)
-            self._hold(Pairs(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)), none)
+            nowhere = np.zeros(n, dtype=np.int64)
+            self._hold(Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
             self.bound = sums * ROUND_UP if self.costs is None else sums * ROUND_UP / self.costs
             self.n_together = max(1, n // 8)
 
     def _hold(self, pairs: Pairs, candidates: IntArray) -> None:
-        self.held, self.stops = pairs, pairs.starts[1:].copy()
+        self.held, self.stops = pairs, pairs.stops
         self.exact = np.empty(len(pairs.rows))
         self.level[:] = CLOSED
         self.level[candidates] = OPEN

@@ -7,7 +7,7 @@ from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach
 from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.engine import most_pairs
 from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
-from dubito.engines.cpu.coverage.pairs import CHUNK, Look, Nearest, PairSearch, choose_width
+from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, PairSearch, choose_width
 from dubito.engines.cpu.coverage.space import MIDDLE, WIDEST, Directions, Space, fit_directions
 from dubito.engines.lazy.frontier import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
@@ -65,7 +65,12 @@ class FirstCover:
             return
         squared, unit, sample = nearest.known.squared, self.space.unit, problem.sample
         self.directions = choose_width(self.space, widest, sample, np.minimum(squared[sample], self.reach) * unit)
-        distances = nearest.of(wanted, self.directions)
+        self.cloud: Cloud | None = None
+        if compiled.steps is not None:
+            is_used = problem.weights > 0.0
+            is_used[problem.candidates] = True
+            self.cloud = Cloud(compiled.steps, self.space, self.directions, np.flatnonzero(is_used))
+        distances = nearest.of(wanted, self.directions, self.cloud)
         self.cover, self.limits = np.zeros(n_pool), np.full(n_pool, -1.0)
         self.cover[wanted] = kernel(distances, self.reach)
         self.limits[wanted] = np.where(self.cover[wanted] < 1.0, np.minimum(distances, self.reach) * unit, -1.0)
@@ -81,13 +86,11 @@ class FirstCover:
 
     def gains(self, budget: int) -> Gains:
         """What each candidate adds."""
-        if compiled.steps is None:
+        if compiled.steps is None or self.cloud is None:
             return PlainGains(self.space, self.cover, self.limits, self.reach, self.look, budget)
-        is_used = self.limits > 0.0
-        n_limits = int(np.count_nonzero(is_used))
-        is_used[self.problem.candidates] = True
-        search = PairSearch(compiled.steps, self.space, self.directions, np.flatnonzero(is_used))
-        all_pairs = n_limits * len(self.problem.candidates) + CHUNK * len(is_used)
+        n_limits = int(np.count_nonzero(self.limits > 0.0))
+        search = PairSearch(compiled.steps, self.space, self.directions, self.cloud)
+        all_pairs = n_limits * len(self.problem.candidates) + CHUNK * len(self.cloud.rows)
         capacity = min(self.n_pairs, all_pairs)
         return CompiledGains(search, self.cover, self.limits, self.reach, capacity, self.look, budget)
 
