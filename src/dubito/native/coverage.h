@@ -21,6 +21,7 @@ typedef struct {
    the remainder; ``tail`` two parts of further coordinates, each followed by the length of what then remains and by 0 to
    the next multiple of LANES. */
 #define LANES 16
+#define MOST_CODES 512 /* products of more might overflow */
 
 typedef struct {
     int64_t n, k, t, middle, end; /* the first part of a tail ends at ``middle``, its last coordinate before ``end`` */
@@ -31,6 +32,11 @@ typedef struct {
     const float *half; /* (n,) half of a squared length, less the error of a product */
     const float *length; /* (n,) */
     const int64_t *rows; /* (n,) of the matrix */
+    int64_t n_codes;     /* 0: there are none */
+    double step, slack;  /* of codes; see dubito.engines.cpu.coverage.space */
+    const int8_t *codes; /* (n, n_codes), readable for TILE rows more: heads are codes times step, but for an error */
+    const int32_t *sizes; /* (n, 2) the squared length of the codes, and the same plus 256 times their sum */
+    const float *errors; /* (n,) */
     Numbers matrix;    /* data is NULL if C cannot read it */
 } Points;
 
@@ -64,7 +70,7 @@ typedef struct {
 
 /* Consecutive points, PANEL at most, of one cell. */
 typedef struct {
-    float farthest, longest; /* the largest limit, -1 if there is none, and length */
+    float farthest, longest, error; /* the largest limit, -1 if there is none, length, and error of codes */
     float has_candidates;
 } Leaf;
 

@@ -12,12 +12,14 @@
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=fast")
+#pragma GCC optimize("fp-contract=fast", "no-math-errno")
 #endif
 
 #define CHUNK 64           /* pairs that a thread reserves at a time */
 #define LABEL_PANELS 32    /* panels of labeled points that are compared before their pairs are looked at */
 #define FAR_PANELS 4       /* the same for panels of other cells, which smaller limits may rule out */
+#define PAIRS_TOGETHER 256
+#define FLOOR 4e-30        /* more than squared distances of heads lose to underflow */
 #define NEAR (1.0 + 1e-6)  /* more than the rounding of kernels to float32 */
 
 /* Pack points (n, k) by columns; padded with 0. */
@@ -42,6 +44,27 @@ WIDE static void compare(const float *restrict products, const float *restrict h
 }
 
 typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), aligned(sizeof(float)), may_alias));
+typedef float HalfLanes __attribute__((vector_size(sizeof(float) * LANES / 2)));
+
+/* Limits (n,) on squared distances of points as limits on those of codes, -1 where there is none. ``error`` is that of the
+   other points, ``added`` the error of squared distances of heads. */
+WIDE static void limit_codes(const float *restrict limits, const float *restrict errors, int64_t n, float error,
+                             float added, float step, int32_t *restrict out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float reach = (sqrtf((limits[i] > 0.0f ? limits[i] : 0.0f) + added) + errors[i] + error) / step;
+        float most = reach * reach * 1.00001f + 2.0f;
+        out[i] = limits[i] > 0.0f ? (int32_t)(most < 1e9f ? most : 1e9f) : -1;
+    }
+}
+
+static void pack_codes(const int8_t *codes, int64_t n, int64_t k, uint8_t *panel)
+{
+    for (int64_t i = 0; i < k; i += 4)
+        for (int64_t column = 0; column < PANEL; column++)
+            for (int64_t part = 0; part < 4; part++)
+                panel[i * PANEL + column * 4 + part] = (uint8_t)((column < n ? codes[column * k + i + part] : 0) + 128);
+}
 
 static inline __attribute__((always_inline)) float dot(const float *one, const float *other, int64_t n)
 {
@@ -53,6 +76,34 @@ static inline __attribute__((always_inline)) float dot(const float *one, const f
     for (int lane = 0; lane < LANES / 4; lane++)
         sum += (lanes[lane] + lanes[lane + 4]) + (lanes[lane + 8] + lanes[lane + 12]);
     return sum;
+}
+
+/* A point and one of a leaf, and the product of their heads. */
+typedef struct {
+    int32_t point, column;
+    float product;
+} Near;
+
+/* Keep those of the pairs whose heads are within the limits, too. Returns how many. */
+WIDE static int64_t filter_heads(const Points *points, const float *limits, int64_t start, Near *pairs, int64_t n)
+{
+    int64_t k = points->k, whole = k / LANES * LANES, kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t point = pairs[i].point, other = start + pairs[i].column;
+        const float *one = points->head + point * k, *two = points->head + other * k;
+        float most = limits[point] > limits[other] ? limits[point] : limits[other];
+        Lanes sums = {0.0f};
+        for (int64_t at = 0; at < whole; at += LANES)
+            sums += *(const Lanes *)(one + at) * *(const Lanes *)(two + at);
+        HalfLanes half = __builtin_shufflevector(sums, sums, 0, 1, 2, 3, 4, 5, 6, 7) +
+                         __builtin_shufflevector(sums, sums, 8, 9, 10, 11, 12, 13, 14, 15);
+        float sum = ((half[0] + half[4]) + (half[1] + half[5])) + ((half[2] + half[6]) + (half[3] + half[7]));
+        for (int64_t at = whole; at < k; at++)
+            sum += one[at] * two[at];
+        pairs[kept] = (Near){(int32_t)point, pairs[i].column, sum};
+        kept += sum + 0.5f * most > points->half[point] + points->half[other];
+    }
+    return kept;
 }
 
 /* A lower bound on a squared distance from the product of two heads. */
@@ -477,36 +528,102 @@ static void emit(PairSearch *task, Worker *worker, int64_t point, int32_t candid
     worker->next++;
 }
 
-/* Look at the flagged columns of a row's products with a leaf. */
-WIDE static void look(PairSearch *task, Worker *worker, int64_t own, int64_t start, const float *products,
-                      const uint8_t *flags, int wants, int is_wanted)
+/* What is wanted of two leaves: pairs of rows of the first with candidates of the second, and the reverse. */
+typedef struct {
+    int64_t start; /* of the second */
+    int wants, is_wanted;
+} Sides;
+
+/* Look at a pair. ``point`` is the first, if it was read already; returns it. */
+static inline __attribute__((always_inline)) const float *look(PairSearch *task, Worker *worker, const Sides *sides,
+                                                               int64_t own, int64_t column, float product,
+                                                               const float *point)
 {
     const Points *points = &task->points;
+    int64_t other = sides->start + column;
+    double limit = sides->wants && task->candidates[other] >= 0 ? task->limits[own] : -1.0;
+    double reverse = sides->is_wanted && task->candidates[own] >= 0 ? task->limits[other] : -1.0;
+    double farthest = limit > reverse ? limit : reverse;
+    double squared = points->t ? from_tails(points, own, points, other, product, farthest)
+                               : from_product(points, own, points, other, product);
+    if (!(squared < farthest))
+        return point;
+    if (points->t && (points->full || points->matrix.data)) {
+        double low;
+        if (point == NULL)
+            point = view_point(points, own, &task->space, worker->wide, worker->shifted);
+        low = from_difference(&task->constants, &task->space, point, points->length[own], points, other, worker->wide,
+                              worker->room).low;
+        squared = low * low > squared ? low * low : squared;
+    }
+    if (squared < limit)
+        emit(task, worker, own, task->candidates[other], squared);
+    if (squared < reverse)
+        emit(task, worker, other, task->candidates[own], squared);
+    return point;
+}
+
+/* Look at the flagged columns of a row's products with a leaf. */
+WIDE static void look_at_flags(PairSearch *task, Worker *worker, const Sides *sides, int64_t own, const float *products,
+                               const uint8_t *flags)
+{
     const float *point = NULL;
-    is_wanted = is_wanted && task->candidates[own] >= 0;
     for (int64_t group = 0; group < PANEL; group += 8) {
         uint64_t left;
         memcpy(&left, flags + group, sizeof left);
         for (; left; left &= left - 1) {
-            int64_t column = group + first_flag(left), other = start + column;
-            double limit = wants && task->candidates[other] >= 0 ? task->limits[own] : -1.0;
-            double reverse = is_wanted ? task->limits[other] : -1.0, farthest = limit > reverse ? limit : reverse;
-            double squared = points->t ? from_tails(points, own, points, other, products[column], farthest)
-                                       : from_product(points, own, points, other, products[column]);
-            if (!(squared < farthest))
-                continue;
-            if (points->t && (points->full || points->matrix.data)) {
-                double low;
-                if (point == NULL)
-                    point = view_point(points, own, &task->space, worker->wide, worker->shifted);
-                low = from_difference(&task->constants, &task->space, point, points->length[own], points, other,
-                                      worker->wide, worker->room).low;
-                squared = low * low > squared ? low * low : squared;
-            }
-            if (squared < limit)
-                emit(task, worker, own, task->candidates[other], squared);
-            if (squared < reverse)
-                emit(task, worker, other, task->candidates[own], squared);
+            int64_t column = group + first_flag(left);
+            point = look(task, worker, sides, own, column, products[column], point);
+        }
+    }
+}
+
+/* Look at pairs that heads do not rule out, ordered by their points. */
+WIDE static void look_at_pairs(PairSearch *task, Worker *worker, const Sides *sides, const Near *pairs, int64_t n)
+{
+    const float *point = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        point = i > 0 && pairs[i].point == pairs[i - 1].point ? point : NULL;
+        point = look(task, worker, sides, pairs[i].point, pairs[i].column, pairs[i].product, point);
+    }
+}
+
+/* The points of a leaf, packed. */
+typedef struct {
+    int64_t first, n;
+    Leaf leaf;
+    int32_t sizes[PANEL];
+    uint8_t *panel;
+} CodedLeaf;
+
+/* Compare two leaves by codes. */
+static void compare_by_codes(PairSearch *task, Worker *worker, const CodedLeaf *own, const Sides *sides, int64_t start,
+                             int64_t n, const Leaf *far, int32_t *products)
+{
+    const Points *points = &task->points;
+    int32_t limits[PANEL], row_limits[PANEL], sizes[PANEL];
+    uint64_t near[PANEL];
+    Near pairs[PAIRS_TOGETHER + PANEL];
+    int64_t n_pairs = 0;
+    double squares = (double)own->leaf.longest * own->leaf.longest + (double)far->longest * far->longest;
+    float added = (float)(points->slack * squares + FLOOR), step = (float)points->step;
+    multiply_codes(points->codes + start * points->n_codes, (n + TILE - 1) / TILE, points->n_codes, own->panel, products);
+    limit_codes(task->limits + own->first, points->errors + own->first, own->n, far->error, added, step, limits);
+    limit_codes(task->limits + start, points->errors + start, n, own->leaf.error, added, step, row_limits);
+    for (int64_t i = sides->is_wanted ? own->n : 0; i < PANEL; i++)
+        limits[i] = -1;
+    for (int64_t i = 0; i < n; i++) {
+        sizes[i] = points->sizes[2 * (start + i) + 1];
+        row_limits[i] = sides->wants ? row_limits[i] : -1;
+    }
+    compare_codes(products, n, own->sizes, limits, sizes, row_limits, near);
+    for (int64_t i = 0; i < n; i++) {
+        for (; near[i]; near[i] &= near[i] - 1)
+            pairs[n_pairs++] = (Near){(int32_t)(start + i), __builtin_ctzll(near[i]), 0.0f};
+        if (n_pairs > 0 && (n_pairs > PAIRS_TOGETHER || i == n - 1)) {
+            n_pairs = filter_heads(points, task->limits, own->first, pairs, n_pairs);
+            look_at_pairs(task, worker, sides, pairs, n_pairs);
+            n_pairs = 0;
         }
     }
 }
@@ -520,16 +637,22 @@ static void search_piece(void *data, int64_t piece, void *scratch)
     Leaf own = task->leaves[leaf];
     Worker worker = {.wide = scratch};
     float *panel = (float *)(worker.wide + 2 * d) + 2 * d, *products = panel + PANEL * k;
+    int64_t n_codes = points->n_codes;
+    CodedLeaf coded = {.first = first, .n = n, .leaf = own, .panel = (uint8_t *)(products + (PANEL + TILE) * PANEL)};
     float halves[PANEL], limits[PANEL], none[PANEL];
     uint8_t flags[PANEL];
     worker.shifted = panel - 2 * d;
     worker.room = panel - d;
-    pack(points->head + first * k, n, k, panel);
     for (int64_t i = 0; i < PANEL; i++) {
         none[i] = -INFINITY;
         halves[i] = i < n ? points->half[first + i] : INFINITY;
         limits[i] = i < n && task->limits[first + i] > 0.0f ? 0.5f * task->limits[first + i] : -INFINITY;
+        coded.sizes[i] = n_codes && i < n ? points->sizes[2 * (first + i)] : 1 << 30;
     }
+    if (n_codes)
+        pack_codes(points->codes + first * n_codes, n, n_codes, coded.panel);
+    else
+        pack(points->head + first * k, n, k, panel);
     for (int64_t other = 0; other <= leaf && !__atomic_load_n(&task->loop.is_canceled, __ATOMIC_RELAXED); other++) {
         int64_t start = task->starts[other], stop = task->starts[other + 1], its = task->cells[other];
         Leaf far = task->leaves[other];
@@ -547,12 +670,17 @@ static void search_piece(void *data, int64_t piece, void *scratch)
             if (low > 0.0 && low * low >= farthest)
                 continue;
         }
+        Sides sides = {first, wants, is_wanted};
+        if (n_codes) {
+            compare_by_codes(task, &worker, &coded, &sides, start, stop - start, &far, (int32_t *)products);
+            continue;
+        }
         multiply_tiles(points->head + start * k, (stop - start + TILE - 1) / TILE, k, panel, products, PANEL, NULL);
         for (int64_t i = start; i < stop; i++) {
             const float *row = products + (i - start) * PANEL;
             float limit = wants && task->limits[i] > 0.0f ? 0.5f * task->limits[i] : -INFINITY;
             compare(row, halves, is_wanted ? limits : none, points->half[i], limit, flags);
-            look(task, &worker, i, first, row, flags, wants, is_wanted);
+            look_at_flags(task, &worker, &sides, i, row, flags);
         }
     }
     for (; worker.next < worker.end && worker.end <= task->capacity; worker.next++)
@@ -567,7 +695,8 @@ int search_pairs(PairSearch *task, int n_threads)
         .task = task,
         .n_pieces = task->n_pieces,
         .scratch_bytes = (int64_t)sizeof(double) * 2 * d +
-                         (int64_t)sizeof(float) * (2 * d + PANEL * k + (PANEL + TILE) * PANEL)};
+                         (int64_t)sizeof(float) * (2 * d + PANEL * k + (PANEL + TILE) * PANEL) +
+                         PANEL * task->points.n_codes};
     return parallel_for(&task->loop, n_threads);
 }
 

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define MAX_ARRAYS 28
+#define MAX_ARRAYS 36
 
 _Static_assert(sizeof(long long) == sizeof(int64_t), "PyArg_ParseTuple writes int64_t by the format L");
 
@@ -512,6 +512,10 @@ static void take_points(Call *call, Points *into, int64_t n_matrix, int64_t d)
     into->half = READ(float, into->n);
     into->length = READ(float, into->n);
     into->rows = READ(int64_t, into->n);
+    expect(call, into->n_codes >= 0 && into->n_codes <= MOST_CODES && into->n_codes % 4 == 0, "codes of a wrong width");
+    into->codes = READ(int8_t, (into->n + TILE) * into->n_codes);
+    into->sizes = READ(int32_t, into->n_codes ? 2 * into->n : 0);
+    into->errors = READ(float, into->n_codes ? into->n : 0);
     expect_rows(call, into->rows, into->n, n_matrix);
 }
 
@@ -523,7 +527,8 @@ static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
     Points *points = &task.points, *others = &task.others;
     int64_t n_pool, n_others;
     int has_center, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end,
+    if (!PARSE("LLLLLLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end,
+               &points->n_codes,
                &task.n_leaves, &task.n_other_leaves, &task.n_cells, &task.first, &task.n_pieces,
                &points->has_full, &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
                &has_center, &n_threads))
@@ -532,6 +537,7 @@ static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
     others->k = points->k;
     others->t = points->t;
     others->end = points->end;
+    others->n_codes = points->n_codes;
     expect(call, task.first >= 0 && task.n_pieces >= 0 && task.first + task.n_pieces <= task.n_leaves && points->matrix.itemsize > 0 &&
            others->matrix.itemsize > 0, "leaves out of range");
     take_space(call, space, &task.constants, &points->matrix, n_pool, has_center);
@@ -564,9 +570,10 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     Points *points = &task.points;
     int64_t n_matrix, n_pool, n_candidates, n_sums;
     int has_center, fills, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLLLLLLpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k, &points->t, &points->end, &task.n_leaves,
+    if (!PARSE("LLLLLLLLLLLLLLLLddpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k, &points->t, &points->end,
+               &points->n_codes, &task.n_leaves,
                &task.n_cells, &n_sums, &task.first, &task.n_pieces, &task.n_pairs, &task.capacity,
-               &points->has_full, &points->matrix.itemsize,
+               &points->step, &points->slack, &points->has_full, &points->matrix.itemsize,
                &space->is_cosine, &space->in_single, &has_center, &fills, &n_threads))
         return NULL;
     int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
@@ -687,6 +694,11 @@ static PyObject *py_update_gains(PyObject *Py_UNUSED(self), PyObject *args)
     return finish_call(call, is_done);
 }
 
+static PyObject *py_has_fast_codes(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args))
+{
+    return PyBool_FromLong(has_fast_codes());
+}
+
 /* dubito.native.CompiledSteps documents these functions. */
 static PyMethodDef methods[] = {
     {"pick_greedily", py_pick_greedily, METH_VARARGS, NULL},
@@ -706,6 +718,7 @@ static PyMethodDef methods[] = {
     {"pairwise_sq_distances", py_pairwise_sq_distances, METH_VARARGS, NULL},
     {"magnitude", py_magnitude, METH_VARARGS, NULL},
     {"find_nearest", py_find_nearest, METH_VARARGS, NULL},
+    {"has_fast_codes", py_has_fast_codes, METH_NOARGS, NULL},
     {"search_pairs", py_search_pairs, METH_VARARGS, NULL},
     {"group_pairs", py_group_pairs, METH_VARARGS, NULL},
     {"pick_covering", py_pick_covering, METH_VARARGS, NULL},

@@ -5,28 +5,27 @@ Rows are grouped into cells of near points, and cells are cut into leaves of up 
 cells a and c are skipped if even their projections on the line between the centers are farther apart than any limit.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dubito import native as compiled
 from dubito.core.distances import squared_radii
 from dubito.core.problem import Known
-from dubito.engines.cpu.coverage.space import Directions, Points, Space, evenly
+from dubito.engines.cpu.coverage.space import Directions, Int32Array, Points, Space, evenly, with_codes
 from dubito.engines.cpu.products import PANEL, closest, pack, product
 from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, UNIT, Float32Array, gamma, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, Rows, blocks, len_of
 from dubito.threads import n_threads
 
-Int32Array = npt.NDArray[np.int32]
 Look = Callable[[], None]
 """Called between calls of C, so that progress is reported and Ctrl-C is noticed."""
 
 PAIR = np.dtype([("row", np.int32), ("candidate", np.int32), ("kernel", np.float32)])
-LEAF = np.dtype([("farthest", np.float32), ("longest", np.float32), ("has_candidates", np.float32)])
+LEAF = np.dtype([(name, np.float32) for name in ("farthest", "longest", "error", "has_candidates")])
 MOST_ROWS = 48
 """Rows that are compared with what is labeled together."""
 CHUNK = 64
@@ -35,12 +34,17 @@ NEAR = 1.0 + 1e-6
 """More than the rounding of a limit to float32."""
 CALL_PRODUCTS = 4e9
 """Products of features in a call of C, at most, some tenths of a second."""
+CALL_SECONDS = 0.1
+"""If a call takes less, the next one is larger."""
 CELL_ROWS = 400
 FEWEST_CELLS, MOST_CELLS = 8, 512
 CELL_SAMPLE = 48
 """Rows of the sample for each cell."""
 CELL_STEPS = 3
 WIDTHS = (16, 24, 32, 48, 64, 96, 128)
+CODE_WIDTHS = (32, 64, 96, 128, 192)
+CODE_COST = 0.3
+"""Of a code, over that of a feature."""
 TRIAL_ROWS = 512
 CLOSER_LOOK = 3000.0
 """Looking at a pair costs as much as so many features of a product."""
@@ -111,7 +115,7 @@ class Nearest:
                 points = cloud.points.take(positions[order[span]])
             squared, starts = known.squared[rows[span]], _cut(owner[span], MOST_ROWS)
             n_leaves = len(starts) - 1
-            sizes = (*others.array.shape[::-1], len(points), len(targets), *points.sizes)
+            sizes = (*others.array.shape[::-1], len(points), len(targets), *points.widths)
             compiled.steps.find_nearest(
                 (
                     *(*space.arrays(1.0), others.array, *points.arrays, *targets.arrays, squared),
@@ -125,28 +129,37 @@ class Nearest:
             self.look()
 
 
-def choose_width(space: Space, widest: Directions, rows: IntArray, limits: FloatArray) -> Directions:
+def choose_width(
+    space: Space, widest: Directions, rows: IntArray, limits: FloatArray, uses_codes: bool = False
+) -> Directions:
     """The width of heads that should cost least; tried on a few pairs.
 
     ``limits`` (r,) are those of some ``rows`` of the pool, squared, of shifted points.
     """
     # A head without a tail would leave all pairs that pass to be computed exactly.
-    widths = [width for width in WIDTHS if width < widest.width]
+    widths = [width for width in (CODE_WIDTHS if uses_codes else WIDTHS) if width < widest.width]
     if widest.matrix is None or not widths:
-        return Directions(None, space.problem.pool.shape[1])
+        whole = Directions(None, space.problem.pool.shape[1])
+        return with_codes(space, whole) if uses_codes else whole
     few, candidates = evenly(len(rows), TRIAL_ROWS), space.problem.candidates
     others = candidates[evenly(len(candidates), TRIAL_ROWS)]
     # Few rows are paired with themselves, but most would be here.
-    floor = np.where(rows[few][:, None] == others, np.inf, -0.5 * limits[few][:, None])
+    is_same = rows[few][:, None] == others
     tried = list[tuple[float, Directions]]()
     for width in widths:
         chosen = Directions(widest.matrix, width)
+        chosen = with_codes(space, chosen) if uses_codes else chosen
         left, right = (chosen.points(space, space.problem.pool, part) for part in (rows[few], others))
-        products = product(left.head[: len(left)], right.head[: len(right)])
-        products -= left.half[:, None]
-        products -= right.half
-        share = float(np.mean(products > floor)) if products.size else 0.0
-        tried.append((chosen.width + CLOSER_LOOK * share, chosen))
+        if chosen.step:
+            codes, others_codes = (part.codes[: len(part)].astype(np.float32) for part in (left, right))
+            squared = left.sizes[:, :1] + right.sizes[:, 0] - 2.0 * product(codes, others_codes)
+            reach = (np.sqrt(limits[few])[:, None] + left.errors[:, None] + right.errors) / chosen.step
+            is_near = squared <= reach**2
+        else:
+            products = product(left.head[: len(left)], right.head[: len(right)])
+            is_near = products - left.half[:, None] - right.half > -0.5 * limits[few][:, None]
+        share = float(np.mean(is_near & ~is_same)) if is_near.size else 0.0
+        tried.append((chosen.width * (CODE_COST if chosen.step else 1.0) + CLOSER_LOOK * share, chosen))
     return min(tried, key=lambda each: each[0])[1]
 
 
@@ -266,7 +279,7 @@ class PairSearch:
         is_own = own >= 0
         numbers = np.where(is_own, np.cumsum(is_own) - 1, -1).astype(np.int32)
         own = own[is_own]
-        starts, leaves = _leaves(key, limit, numbers, points.length)
+        starts, leaves = _leaves(key, limit, numbers, points)
         cells, centers = key[starts[:-1]] // 3, cloud.cells.centers
         edges = np.empty((2, len(leaves), len(centers)), dtype=np.float32)
         added = np.zeros(0 if sums is None else len(own))
@@ -277,20 +290,29 @@ class PairSearch:
             *(*self.gaps, problem.weights, cover, added, pairs.view(np.uint8)),
         )
         sizes = (
-            *(problem.pool.shape[1], space.n_matrix, len(problem.weights), len(own), len(points), *points.sizes),
+            *(problem.pool.shape[1], space.n_matrix, len(problem.weights), len(own), len(points), *points.widths),
             *(len(leaves), len(centers), len(added)),
         )
-        flags, n_pairs = (len(points.full) > 0, space.itemsize, *space.flags), 0
+        directions = self.directions
+        flags = directions.step, 2.0 * directions.slack, len(points.full) > 0, space.itemsize, *space.flags
+        n_pairs = 0
         steps.search_pairs(arrays, *sizes, 0, 0, 0, len(pairs), *flags, True, n_threads())
-        per_leaf = PANEL * points.head.shape[1] * len(points) / 2
         # The last leaves are compared with all before them: those with the most work first.
-        for span in reversed(list(blocks(len(leaves), max(n_threads(), int(CALL_PRODUCTS / per_leaf))))):
+        stop, n_leaves = (
+            len(leaves),
+            max(n_threads(), int(CALL_PRODUCTS / (PANEL * points.head.shape[1] * len(points)))),
+        )
+        while stop > 0:
+            start, started = max(0, stop - n_leaves), time.perf_counter()
             is_full, n_pairs = steps.search_pairs(
-                *(arrays, *sizes, span.start, span.stop - span.start, n_pairs, len(pairs), *flags, False, n_threads())
+                *(arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, n_threads())
             )
             if is_full:
                 raise TooManyPairs
             look()
+            # Bounds between cells may have left nothing to do.
+            n_leaves = 2 * n_leaves if time.perf_counter() - started < CALL_SECONDS else n_leaves
+            stop = start
         if sums is not None:
             sums[own] += added
         return self._grouped(pairs[:n_pairs], own, n_candidates)
@@ -305,10 +327,11 @@ class PairSearch:
         return Pairs(starts, stops, rows[: bounds[-1]], kernels[: bounds[-1]])
 
 
-def _leaves(key: IntArray, limit: Float32Array, own: Int32Array, length: Float32Array) -> tuple[IntArray, AnyArray]:
+def _leaves(key: IntArray, limit: Float32Array, own: Int32Array, points: Points) -> tuple[IntArray, AnyArray]:
     """(leaves + 1,) where leaves start, `PANEL` points of equal key at most, and what C needs to know of them."""
     starts = _cut(key, PANEL)
     leaves = np.empty(len(starts) - 1, dtype=LEAF)
-    for name, values in (("farthest", limit), ("longest", length), ("has_candidates", own >= 0)):
+    leaves["error"] = np.maximum.reduceat(points.errors, starts[:-1]) if len(points.errors) else 0.0
+    for name, values in (("farthest", limit), ("longest", points.length), ("has_candidates", own >= 0)):
         leaves[name] = np.maximum.reduceat(values, starts[:-1])
     return starts, leaves

@@ -17,6 +17,7 @@ SMALL_PROBLEM = 2e10
 """Products of features below which finding directions costs more than it saves."""
 LARGE_PROBLEM = 1e11
 """Products below which a second part of tails costs more than it saves."""
+USES_CODES = compiled.steps is not None and compiled.steps.has_fast_codes()
 FIRST_WIDTH = 64
 """Of the heads that find the reach: then it is known what width is best."""
 
@@ -64,7 +65,8 @@ class FirstCover:
         if self.reach == 0.0:
             return
         squared, unit, sample = nearest.known.squared, self.space.unit, problem.sample
-        self.directions = choose_width(self.space, widest, sample, np.minimum(squared[sample], self.reach) * unit)
+        limits = np.minimum(squared[sample], self.reach) * unit
+        self.directions = choose_width(self.space, widest, sample, limits, uses_codes=USES_CODES)
         self.cloud: Cloud | None = None
         if compiled.steps is not None:
             is_used = problem.weights > 0.0
