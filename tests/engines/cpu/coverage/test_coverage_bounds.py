@@ -99,7 +99,7 @@ def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
     pool = np.asarray(rng.integers(-4, 5, (n, d)) * 1.1, dtype=np.float64)
     references = np.asarray(rng.integers(-4, 5, (int(rng.integers(1, 200)), d)) * 1.1, dtype=np.float64)
     space = Space(problem_of(pool, references))
-    found = Nearest(space, lambda: None).of(np.arange(n), Directions(fit_directions(space).matrix, min(d, 16)))
+    found = Nearest(space, lambda *_: None).of(np.arange(n), Directions(fit_directions(space).matrix, min(d, 16)))
     assert found.tobytes() == squared_radii(pool, references).tobytes()
 
 
@@ -110,7 +110,7 @@ def test_what_is_known_is_not_computed_again_and_new_labels_are_compared() -> No
     for n_labeled, rows in ((12, np.arange(0, 50, 2)), (20, np.arange(50))):
         problem = problem_of(pool, references[:n_labeled])
         object.__setattr__(problem, "known", known)
-        found = Nearest(Space(problem), lambda: None).of(rows, Directions(None, 4))
+        found = Nearest(Space(problem), lambda *_: None).of(rows, Directions(None, 4))
         assert found.tobytes() == squared_radii(pool[rows], references[:n_labeled]).tobytes()
         assert set(known.seen[rows].tolist()) == {n_labeled}
     assert known.seen.tolist() == [20] * 50
@@ -138,7 +138,7 @@ def test_cells_do_not_change_distances_to_what_is_labeled(seed: int) -> None:
     space, used = Space(problem_of(pool, references)), np.arange(0, 3300, int(rng.integers(1, 3)))
     chosen = Directions(fit_directions(space).matrix, min(d, 16))
     cloud = Cloud(steps, space, chosen, np.arange(3300))
-    found = Nearest(space, lambda: None).of(used, chosen, cloud)
+    found = Nearest(space, lambda *_: None).of(used, chosen, cloud)
     assert len(cloud.cells.centers) >= 5
     assert found.tobytes() == squared_radii(pool[used], references).tobytes()
 

@@ -6,28 +6,34 @@ import time
 import numpy as np
 
 import dubito
-from dubito.core.problem import Interrupted
+from dubito.core.problem import Interrupted, Selection
 from levels import examples
 
 
 def test_ctrl_c_at_any_moment_gives_the_first_picks_or_none() -> None:
     rng = np.random.default_rng(0)
     features, doubt = rng.standard_normal((2500, 24)), rng.random(2500)
-    options = {"doubt": doubt, "strategy": "doubt-coverage", "engine": "cpu"}
-    whole = dubito.select(features, 400, labeled=np.arange(100), **options)
+
+    def fresh_pool() -> dubito.Pool:
+        pool = dubito.Pool(features)
+        pool.label(rows=np.arange(100))
+        return pool
+
+    def pick(pool: dubito.Pool, budget: int) -> Selection:
+        return pool.select(budget, doubt=doubt, strategy="doubt-coverage", engine="cpu")
+
+    whole = pick(fresh_pool(), 400)
     started = time.perf_counter()
-    dubito.select(features, 400, labeled=np.arange(100), **options)
+    pick(fresh_pool(), 400)
     longest = 1.2 * (time.perf_counter() - started)
     n_picks = list[int]()
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         for moment in rng.uniform(0.0, longest, examples(200)).tolist():
-            pool = dubito.Pool(features)
-            pool.label(rows=np.arange(100))
-            found = None
+            pool, found = fresh_pool(), None
             try:
                 signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6))
-                found = pool.select(400, **options)
+                found = pick(pool, 400)
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
             except Interrupted as stopped:
                 found = stopped.selection
@@ -41,7 +47,7 @@ def test_ctrl_c_at_any_moment_gives_the_first_picks_or_none() -> None:
                 assert found.priorities.tobytes() == whole.priorities[:n].tobytes()
                 assert n == 400 or not found.complete
             # What the pool keeps is still right.
-            assert pool.select(30, **options).indices.tolist() == whole.indices[:30].tolist()
+            assert pick(pool, 30).indices.tolist() == whole.indices[:30].tolist()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

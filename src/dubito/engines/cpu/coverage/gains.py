@@ -7,7 +7,7 @@ import numpy as np
 from dubito import native as compiled
 from dubito.core.coverage_reference import add_rows, kernel
 from dubito.core.distances import QUANTUM, UNIT64, settle
-from dubito.engines.cpu.coverage.pairs import Look, Pairs, PairSearch, TooManyPairs
+from dubito.engines.cpu.coverage.pairs import NEAR_PAIRS, Look, Pairs, PairSearch, TooManyPairs
 from dubito.engines.cpu.coverage.space import Space
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, first_in_order
 from dubito.matrix import FloatArray, IntArray, blocks, rows_per_read
@@ -214,7 +214,7 @@ class PlainGains:
         for span in blocks(n, max(1, rows_per_read(problem.pool))):
             for rows in blocks(len(self.rows), 1024):
                 self.bound[span] += self._upper(self.rows[rows], problem.candidates[span])
-            look()
+            look(NEAR_PAIRS, span.stop / n)
         self.bound = problem.priorities(slice(None), self.bound * ROUND_UP)
 
     def _upper(self, rows: IntArray, others: IntArray) -> FloatArray:

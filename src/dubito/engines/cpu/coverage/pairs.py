@@ -21,8 +21,9 @@ from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, UNIT, Float32Arra
 from dubito.matrix import AnyArray, FloatArray, IntArray, Rows, blocks, len_of
 from dubito.threads import n_threads
 
-Look = Callable[[], None]
-"""Called between calls of C, so that progress is reported and Ctrl-C is noticed."""
+Look = Callable[[str, float], None]
+"""Called between calls of C with a phase and the share of it that is done; reports progress. Ctrl-C is noticed here."""
+DISTANCES, NEAR_PAIRS = "measuring distances", "finding near pairs"
 
 PAIR = np.dtype([("row", np.int32), ("candidate", np.int32), ("kernel", np.float32)])
 LEAF = np.dtype([(name, np.float32) for name in ("farthest", "longest", "error", "has_candidates")])
@@ -126,7 +127,7 @@ class Nearest:
                 *(space.itemsize, others.array.itemsize, *space.flags, n_threads()),
             )
             known.squared[rows[span]] = squared
-            self.look()
+            self.look(DISTANCES, span.stop / len(rows))
 
 
 def choose_width(
@@ -309,7 +310,7 @@ class PairSearch:
             )
             if is_full:
                 raise TooManyPairs
-            look()
+            look(NEAR_PAIRS, 1.0 - (start / len(leaves)) ** 2)
             # Bounds between cells may have left nothing to do.
             n_leaves = 2 * n_leaves if time.perf_counter() - started < CALL_SECONDS else n_leaves
             stop = start

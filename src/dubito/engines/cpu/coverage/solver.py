@@ -13,6 +13,8 @@ from dubito.engines.lazy.frontier import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import len_of
 
+PREPARING = "preparing"
+"""A phase; see `Look`."""
 SMALL_PROBLEM = 2e10
 """Products of features below which finding directions costs more than it saves."""
 LARGE_PROBLEM = 1e11
@@ -26,7 +28,7 @@ def solve(problem: CoverageProblem) -> Solution:
     """The reference's picks; after Ctrl-C those so far."""
     reporter, first, made, complete = Reporter(problem), list[FirstCover](), list[Gains](), True
     try:
-        first.append(FirstCover(problem, lambda: reporter.report(0, None)))
+        first.append(FirstCover(problem, reporter.report_phase))
         if first[0].reach == 0.0:
             return _by_weight(problem)
         made.append(first[0].gains(problem.budget))
@@ -54,6 +56,7 @@ class FirstCover:
     def __init__(self, problem: CoverageProblem, look: Look) -> None:
         self.problem, self.look = problem, look
         (n_pool, d), m = problem.pool.shape, len_of(problem.references)
+        look(PREPARING, 0.0)
         self.n_pairs = most_pairs(n_pool, d, problem.memory_limit)
         self.space, self.before = Space(problem), 0.0
         nearest, widest = Nearest(self.space, look), Directions(None, d)
@@ -61,6 +64,7 @@ class FirstCover:
         products = d * len(wanted) * (len(problem.candidates) + m)
         if compiled.steps is not None and products > SMALL_PROBLEM:
             widest = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
+            look(PREPARING, 0.5)
         self.reach = self._reach(nearest, Directions(widest.matrix, min(FIRST_WIDTH, widest.width)))
         if self.reach == 0.0:
             return
@@ -72,6 +76,7 @@ class FirstCover:
             is_used = problem.weights > 0.0
             is_used[problem.candidates] = True
             self.cloud = Cloud(compiled.steps, self.space, self.directions, np.flatnonzero(is_used))
+            look(PREPARING, 1.0)
         distances = nearest.of(wanted, self.directions, self.cloud)
         self.cover, self.limits = np.zeros(n_pool), np.full(n_pool, -1.0)
         self.cover[wanted] = kernel(distances, self.reach)
