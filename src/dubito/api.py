@@ -128,7 +128,9 @@ def select(
     seed : int
         Random seed, for strategies that draw at random.
     progress : callable, optional
-        Called with the number of picks done, the number of picks requested, the radius and the seconds elapsed.
+        Called with the number of picks done, the number of picks requested, the radius and the seconds elapsed. If it
+        has a method ``phase``, coverage calls that before the first pick, with the name of what it does, the share of
+        it that is done and the seconds elapsed.
 
     Returns
     -------

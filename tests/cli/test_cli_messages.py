@@ -13,14 +13,18 @@ from dubito.cli.output import Bar
 from .conftest import read_terminal
 
 
-def test_a_bar_appears_after_a_second_and_then_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_appears_after_half_a_second_and_then_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         with Bar("picking") as bar:
-            bar(1, 10, 2.5, 0.5)
+            bar(1, 10, 2.5, 0.4)
             early = bar.drawn
+            bar.phase("finding near pairs", 0.25, 0.6)
+            assert bar.drawn is not None
+            (task,) = bar.drawn[0].tasks
+            assert (task.description, task.completed, task.total) == ("finding near pairs", 25.0, 100)
             bar(2, 10, 2.5, 2.0)
             bar(4, 10, None, 4.0)
             late = bar.drawn

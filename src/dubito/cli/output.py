@@ -77,7 +77,7 @@ def plain_cells(*texts: str) -> "list[Text]":
     return [Text(plain(text)) for text in texts]
 
 
-PATIENCE = 1.0
+PATIENCE = 0.5
 """Seconds before a progress bar appears."""
 OFF_TERMINAL = 400
 """Table width in characters if stdout is not a terminal."""
@@ -97,7 +97,7 @@ def show(table: "Table") -> None:
 
 
 class Bar:
-    """A progress bar with rate and time left; shown after a second, and only on a terminal.
+    """A progress bar with rate and time left; shown after half a second, and only on a terminal.
 
     Call it like the ``progress`` argument of `dubito.select`: done, total, radius or None, seconds.
     """
@@ -108,6 +108,7 @@ class Bar:
         self.before = 0
         """Items done by an earlier run, excluded from the rate."""
         self.drawn: tuple[Progress, TaskID] | None = None
+        self.name = verb
 
     def __enter__(self) -> Self:
         return self
@@ -118,14 +119,27 @@ class Bar:
         if self.drawn is not None:
             self.drawn[0].stop()
 
+    def phase(self, name: str, share: float, seconds: float, /) -> None:
+        """What happens before the first item, and the share of it that is done; see `dubito.select`."""
+        if self.wanted and seconds >= PATIENCE:
+            progress, task = self._draw(name, 100)
+            progress.update(task, completed=100.0 * share, rate="%")
+
+    def _draw(self, name: str, total: int) -> "tuple[Progress, TaskID]":
+        """The bar, which starts again with each name."""
+        if self.drawn is None:
+            progress = new_progress()
+            self.drawn = progress, progress.add_task(name, total=total, rate="", note="")
+            progress.start()
+        elif self.name != name:
+            self.drawn[0].reset(self.drawn[1], total=total, description=name)
+        self.name = name
+        return self.drawn
+
     def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
         if not self.wanted or seconds < PATIENCE:
             return
-        if self.drawn is None:
-            progress = new_progress()
-            self.drawn = progress, progress.add_task(self.verb, total=total, rate="", note="")
-            progress.start()
-        progress, task = self.drawn
+        progress, task = self._draw(self.verb, total)
         note = "" if radius is None else f"radius {radius:.4g}"
         progress.update(task, completed=done, rate=f"{(done - self.before) / seconds:,.3g}/s", note=note)
 
@@ -159,7 +173,7 @@ def program_name() -> str:
 
 
 class Board:
-    """Progress display of an experiment; shown after a second, and only on a terminal."""
+    """Progress display of an experiment; shown after half a second, and only on a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.wanted = sys.stderr.isatty() and not quiet

@@ -8,7 +8,7 @@ Shape letters: ``n`` pool rows, ``m`` labeled points, ``d`` features, ``c`` clas
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +30,15 @@ class Progress(Protocol):
 
     def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
         """Picks made, picks requested, the current radius (None without distances), seconds since the start."""
+        ...
+
+
+@runtime_checkable
+class PhasedProgress(Protocol):
+    """A ``progress=`` that is also told what happens before the first pick."""
+
+    def phase(self, name: str, share: float, seconds: float, /) -> None:
+        """The name of the phase, the share of it that is done, seconds since the start."""
         ...
 
 

@@ -222,7 +222,11 @@ class CompiledSteps(Protocol):
         """Lower squared distances of points to the nearest of others, exactly."""
         ...
 
-    def search_pairs(self, arrays: Arrays, /, *numbers: int) -> tuple[bool, int]:
+    def has_fast_codes(self) -> bool:
+        """Whether the processor multiplies int8 faster than float32."""
+        ...
+
+    def search_pairs(self, arrays: Arrays, /, *numbers: float) -> tuple[bool, int]:
         """Pairs of rows and candidates within the rows' limits, or, if it ``fills`` them, bounds between leaves.
 
         Returns whether there were too many, and the number of entries used so far.

@@ -21,6 +21,7 @@ typedef struct {
    the remainder; ``tail`` two parts of further coordinates, each followed by the length of what then remains and by 0 to
    the next multiple of LANES. */
 #define LANES 16
+#define MOST_CODES 512 /* products of more might overflow */
 
 typedef struct {
     int64_t n, k, t, middle, end; /* the first part of a tail ends at ``middle``, its last coordinate before ``end`` */
@@ -31,16 +32,31 @@ typedef struct {
     const float *half; /* (n,) half of a squared length, less the error of a product */
     const float *length; /* (n,) */
     const int64_t *rows; /* (n,) of the matrix */
+    int64_t n_codes;     /* 0: there are none */
+    double step, slack;  /* of codes; see dubito.engines.cpu.coverage.space */
+    const int8_t *codes; /* (n, n_codes), readable for TILE rows more: heads are codes times step, but for an error */
+    const int32_t *sizes; /* (n, 2) the squared length of the codes, and the same plus 256 times their sum */
+    const float *errors; /* (n,) */
     Numbers matrix;    /* data is NULL if C cannot read it */
 } Points;
 
-/* Exact squared distances of points to the nearest of others. */
+/* Exact squared distances of points to the nearest of others. Both are in the order of their cells, and cut into leaves of
+   one cell each: up to MOST_ROWS points, and up to PANEL others. */
+#define MOST_ROWS (MAX_TILES * TILE)
+
 typedef struct {
     Space space;
     CoverageConstants constants;
     Points points, others;
     double *squared; /* (n,) in the order of the points, lowered */
-    int64_t first, n_rows; /* the points of this call */
+    int64_t n_leaves, n_other_leaves, n_cells;
+    const int64_t *starts, *other_starts; /* (leaves + 1,) */
+    const int64_t *cells, *other_cells;   /* (leaves,) */
+    const float *edges;        /* (other leaves, cells) see fill_edges */
+    const float *longest;      /* (other leaves,) the length of the longest of a leaf */
+    const float *centers;      /* (panels, k, PANEL) of the cells */
+    const float *gaps, *slack; /* (cells, cells) see dubito.engines.cpu.coverage.pairs */
+    int64_t first, n_pieces;   /* the leaves of this call */
     ParallelFor loop;
 } Nearest;
 
@@ -54,7 +70,7 @@ typedef struct {
 
 /* Consecutive points, PANEL at most, of one cell. */
 typedef struct {
-    float farthest, longest; /* the largest limit, -1 if there is none, and length */
+    float farthest, longest, error; /* the largest limit, -1 if there is none, length, and error of codes */
     float has_candidates;
 } Leaf;
 
@@ -65,7 +81,7 @@ typedef struct {
     Points points;
     const int64_t *numbers;    /* (n,) rows of the pool */
     const float *limits;       /* (n,) squared distances, rounded up; -1 if no candidate matters to the row */
-    const int32_t *candidates; /* (n,) candidate's number, or -1 */
+    const int32_t *candidates; /* (n,) number of a candidate in the order of the points, or -1 */
     int64_t n_leaves, n_cells;
     const int64_t *starts;     /* (leaves + 1,) */
     const int64_t *cells;      /* (leaves,) */
@@ -105,8 +121,8 @@ typedef struct {
     const int64_t *classes;    /* (candidates,) NULL without quotas */
     int64_t *remaining;        /* (classes,) */
     double *cover;             /* (n,) */
-    const int64_t *starts;     /* (candidates + 1,) of the pairs */
-    int64_t *stops;            /* (candidates,) */
+    const int64_t *starts;     /* (candidates,) where the pairs of each begin */
+    int64_t *stops;            /* (candidates,) and end */
     int32_t *rows;             /* (pairs,) */
     float *upper;              /* (pairs,) bounds on kernels */
     double *exact;             /* (pairs,) kernels of settled candidates */

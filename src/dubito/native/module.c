@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define MAX_ARRAYS 28
+#define MAX_ARRAYS 36
 
 _Static_assert(sizeof(long long) == sizeof(int64_t), "PyArg_ParseTuple writes int64_t by the format L");
 
@@ -512,6 +512,10 @@ static void take_points(Call *call, Points *into, int64_t n_matrix, int64_t d)
     into->half = READ(float, into->n);
     into->length = READ(float, into->n);
     into->rows = READ(int64_t, into->n);
+    expect(call, into->n_codes >= 0 && into->n_codes <= MOST_CODES && into->n_codes % 4 == 0, "codes of a wrong width");
+    into->codes = READ(int8_t, (into->n + TILE) * into->n_codes);
+    into->sizes = READ(int32_t, into->n_codes ? 2 * into->n : 0);
+    into->errors = READ(float, into->n_codes ? into->n : 0);
     expect_rows(call, into->rows, into->n, n_matrix);
 }
 
@@ -523,20 +527,37 @@ static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
     Points *points = &task.points, *others = &task.others;
     int64_t n_pool, n_others;
     int has_center, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end, &task.first,
-               &task.n_rows, &points->has_full, &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
+    if (!PARSE("LLLLLLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end,
+               &points->n_codes,
+               &task.n_leaves, &task.n_other_leaves, &task.n_cells, &task.first, &task.n_pieces,
+               &points->has_full, &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
                &has_center, &n_threads))
         return NULL;
+    int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
     others->k = points->k;
     others->t = points->t;
     others->end = points->end;
-    expect(call, task.first >= 0 && task.n_rows >= 0 && task.first + task.n_rows <= points->n && points->matrix.itemsize > 0 &&
-           others->matrix.itemsize > 0, "points out of range");
+    others->n_codes = points->n_codes;
+    expect(call, task.first >= 0 && task.n_pieces >= 0 && task.first + task.n_pieces <= task.n_leaves && points->matrix.itemsize > 0 &&
+           others->matrix.itemsize > 0, "leaves out of range");
     take_space(call, space, &task.constants, &points->matrix, n_pool, has_center);
     others->matrix.data = READ_BYTES(n_others * space->d, others->matrix.itemsize);
     take_points(call, points, n_pool, space->d);
     take_points(call, others, n_others, space->d);
     task.squared = WRITE(double, points->n);
+    task.starts = READ(int64_t, task.n_leaves + 1);
+    task.cells = READ(int64_t, task.n_leaves);
+    task.other_starts = READ(int64_t, task.n_other_leaves + 1);
+    task.other_cells = READ(int64_t, task.n_other_leaves);
+    task.edges = READ(float, task.n_other_leaves * task.n_cells);
+    task.longest = READ(float, task.n_other_leaves);
+    task.centers = READ(float, n_panels * points->k * PANEL);
+    task.gaps = READ(float, task.n_cells * task.n_cells);
+    task.slack = READ(float, task.n_cells * task.n_cells);
+    expect_starts(call, task.starts, task.n_leaves, points->n, MOST_ROWS);
+    expect_starts(call, task.other_starts, task.n_other_leaves, others->n, PANEL);
+    expect_rows(call, task.cells, task.n_leaves, task.n_cells);
+    expect_rows(call, task.other_cells, task.n_other_leaves, task.n_cells);
     RUN(is_done = find_nearest(&task, n_threads));
     return finish_call(call, is_done);
 }
@@ -549,9 +570,10 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     Points *points = &task.points;
     int64_t n_matrix, n_pool, n_candidates, n_sums;
     int has_center, fills, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLLLLLLpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k, &points->t, &points->end, &task.n_leaves,
+    if (!PARSE("LLLLLLLLLLLLLLLLddpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k, &points->t, &points->end,
+               &points->n_codes, &task.n_leaves,
                &task.n_cells, &n_sums, &task.first, &task.n_pieces, &task.n_pairs, &task.capacity,
-               &points->has_full, &points->matrix.itemsize,
+               &points->step, &points->slack, &points->has_full, &points->matrix.itemsize,
                &space->is_cosine, &space->in_single, &has_center, &fills, &n_threads))
         return NULL;
     int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
@@ -617,7 +639,7 @@ static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs
     run->classes = READ_IF(run->n_classes > 0, int64_t, run->n_candidates);
     run->remaining = WRITE(int64_t, run->n_classes);
     run->cover = WRITE(double, run->n);
-    run->starts = READ(int64_t, run->n_candidates + 1);
+    run->starts = READ(int64_t, run->n_candidates);
     run->stops = WRITE(int64_t, run->n_candidates);
     run->rows = WRITE(int32_t, n_pairs);
     run->upper = WRITE(float, n_pairs);
@@ -632,7 +654,9 @@ static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs
     expect_rows(call, run->candidates, run->n_candidates, run->n);
     if (run->classes)
         expect_rows(call, run->classes, run->n_candidates, run->n_classes);
-    expect_starts(call, run->starts, run->n_candidates, n_pairs, n_pairs);
+    for (int64_t i = 0; !call->failed && i < run->n_candidates; i++)
+        expect(call, 0 <= run->starts[i] && run->starts[i] <= run->stops[i] && run->stops[i] <= n_pairs,
+               "pairs out of range");
 }
 
 static PyObject *py_pick_covering(PyObject *Py_UNUSED(self), PyObject *args)
@@ -670,6 +694,11 @@ static PyObject *py_update_gains(PyObject *Py_UNUSED(self), PyObject *args)
     return finish_call(call, is_done);
 }
 
+static PyObject *py_has_fast_codes(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args))
+{
+    return PyBool_FromLong(has_fast_codes());
+}
+
 /* dubito.native.CompiledSteps documents these functions. */
 static PyMethodDef methods[] = {
     {"pick_greedily", py_pick_greedily, METH_VARARGS, NULL},
@@ -689,6 +718,7 @@ static PyMethodDef methods[] = {
     {"pairwise_sq_distances", py_pairwise_sq_distances, METH_VARARGS, NULL},
     {"magnitude", py_magnitude, METH_VARARGS, NULL},
     {"find_nearest", py_find_nearest, METH_VARARGS, NULL},
+    {"has_fast_codes", py_has_fast_codes, METH_NOARGS, NULL},
     {"search_pairs", py_search_pairs, METH_VARARGS, NULL},
     {"group_pairs", py_group_pairs, METH_VARARGS, NULL},
     {"pick_covering", py_pick_covering, METH_VARARGS, NULL},

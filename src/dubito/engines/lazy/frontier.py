@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dubito.core.problem import Configuration, Progress
+from dubito.core.problem import Configuration, PhasedProgress, Progress
 from dubito.engines.lazy.front import Front, Threshold
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -145,3 +145,13 @@ class Reporter:
             self.reported = now
             radius = None if squared_radius is None else float(np.sqrt(max(squared_radius(), 0.0)))
             progress(done, total, radius, now - self.started)
+
+    def report_phase(self, name: str, share: float) -> None:
+        """Report a phase before the first pick, and the share of it that is done, if it is time to."""
+        now, progress = time.perf_counter(), self.problem.progress
+        if progress is not None and now - self.reported > REPORT_SECONDS:
+            self.reported = now
+            if isinstance(progress, PhasedProgress):
+                progress.phase(name, share, now - self.started)
+            else:
+                progress(0, self.problem.budget, None, now - self.started)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.core.distances import settle, squared_radii
 from dubito.core.problem import Known
-from dubito.engines.cpu.coverage.pairs import Nearest, choose_width, find_cells
+from dubito.engines.cpu.coverage.pairs import Cloud, Nearest, choose_width, find_cells
 from dubito.engines.cpu.coverage.space import Directions, Points, Space, evenly, fit_directions
 from dubito.engines.lazy.bounds import squared_lengths
 from dubito.matrix import FloatArray
@@ -99,7 +99,7 @@ def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
     pool = np.asarray(rng.integers(-4, 5, (n, d)) * 1.1, dtype=np.float64)
     references = np.asarray(rng.integers(-4, 5, (int(rng.integers(1, 200)), d)) * 1.1, dtype=np.float64)
     space = Space(problem_of(pool, references))
-    found = Nearest(space, lambda: None).of(np.arange(n), Directions(fit_directions(space).matrix, min(d, 16)))
+    found = Nearest(space, lambda *_: None).of(np.arange(n), Directions(fit_directions(space).matrix, min(d, 16)))
     assert found.tobytes() == squared_radii(pool, references).tobytes()
 
 
@@ -110,7 +110,7 @@ def test_what_is_known_is_not_computed_again_and_new_labels_are_compared() -> No
     for n_labeled, rows in ((12, np.arange(0, 50, 2)), (20, np.arange(50))):
         problem = problem_of(pool, references[:n_labeled])
         object.__setattr__(problem, "known", known)
-        found = Nearest(Space(problem), lambda: None).of(rows, Directions(None, 4))
+        found = Nearest(Space(problem), lambda *_: None).of(rows, Directions(None, 4))
         assert found.tobytes() == squared_radii(pool[rows], references[:n_labeled]).tobytes()
         assert set(known.seen[rows].tolist()) == {n_labeled}
     assert known.seen.tolist() == [20] * 50
@@ -128,6 +128,22 @@ def test_the_width_that_costs_least_is_taken() -> None:
 
 
 @pytest.mark.skipif(steps is None, reason="cells are used only by the compiled module")
+@given(st.integers(0, 10_000))
+def test_cells_do_not_change_distances_to_what_is_labeled(seed: int) -> None:
+    assert steps is not None
+    rng = np.random.default_rng(seed)
+    d, centers = int(rng.choice([2, 20, 130])), 5.0 * rng.standard_normal((10, 130))
+    pool = rng.standard_normal((3300, d)) + centers[rng.integers(10, size=3300), :d]
+    references = np.concatenate([pool[:200], 2.0 * pool[:100], 40.0 + pool[:3]])
+    space, used = Space(problem_of(pool, references)), np.arange(0, 3300, int(rng.integers(1, 3)))
+    chosen = Directions(fit_directions(space).matrix, min(d, 16))
+    cloud = Cloud(steps, space, chosen, np.arange(3300))
+    found = Nearest(space, lambda *_: None).of(used, chosen, cloud)
+    assert len(cloud.cells.centers) >= 5
+    assert found.tobytes() == squared_radii(pool[used], references).tobytes()
+
+
+@pytest.mark.skipif(steps is None, reason="cells are used only by the compiled module")
 def test_projections_between_centers_bound_distances() -> None:
     assert steps is not None
     rng = np.random.default_rng(0)
@@ -135,11 +151,12 @@ def test_projections_between_centers_bound_distances() -> None:
     space, whole = Space(problem_of(pool, pool[:1])), Directions(None, 20)
     points = whole.points(space, pool, np.arange(4000))
     cells = find_cells(steps, points)
+    of_point = cells.nearest(steps, points)
     gaps, slack = cells.gaps(whole)
     assert 5 <= len(cells.centers) <= 10
     products = points.head[:4000] @ cells.centers.T
     for x, y in rng.integers(4000, size=(500, 2)).tolist():
-        a, c = cells.of_point[[x, y]].tolist()
+        a, c = of_point[[x, y]].tolist()
         if a != c:
             between = (products[y, c] - products[y, a]) - (products[x, c] - products[x, a])
             low = (between - slack[c, a] * (points.length[x] + points.length[y])) * gaps[c, a]

@@ -226,6 +226,27 @@ def test_an_error_in_one_piece_of_work_is_the_error_of_all() -> None:
         threads.parallel_map(fail, [(number,) for number in range(8)])
 
 
+@pytest.mark.skipif(native.steps is None, reason="the phases of the compiled module")
+def test_phases_are_reported_before_the_first_pick(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[tuple[str, float]]()
+
+    class Reports:
+        def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
+            seen.append(("picking", done / total))
+
+        def phase(self, name: str, share: float, seconds: float, /) -> None:
+            seen.append((name, share))
+
+    monkeypatch.setattr("dubito.engines.lazy.frontier.REPORT_SECONDS", 0.0)
+    rows = np.random.default_rng(0).random((3000, 12))
+    dubito.select(rows, 5, labeled=np.arange(300), strategy="coverage", engine="cpu", progress=Reports())
+    names = list(dict.fromkeys(name for name, _ in seen))
+    assert sorted(names) == ["finding near pairs", "measuring distances", "picking", "preparing"]
+    assert names[0] == "preparing"
+    assert seen[-1] == ("picking", 1.0)
+    assert all(0.0 <= share <= 1.0 for _, share in seen)
+
+
 def test_progress_is_reported_without_a_radius() -> None:
     described = list[tuple[int, float | None]]()
     rng = np.random.default_rng(0)

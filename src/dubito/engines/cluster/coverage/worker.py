@@ -121,7 +121,7 @@ class CoverBounds:
 
     def __init__(self, problem: CoverageProblem, cover: FloatArray) -> None:
         """``cover`` (k,) is that of the first rows of the pool, the targets. The other rows have weight 0."""
-        first = FirstCover(problem, lambda: None)
+        first = FirstCover(problem, lambda *_: None)
         first.cover[: len(cover)] = cover
         self.gains = first.gains(budget=0)
         self.costs = None if problem.costs is None else problem.costs[problem.candidates]
@@ -246,7 +246,7 @@ class CoverageShard:
 
             return nearest(self.problem.pool[local], references, self.problem.metric, largest, self.hardware)
         space = Space(replace(self.problem, references=references, largest=largest, known=None))
-        return Nearest(space, lambda: None).of(local, Directions(None, references.shape[1]))
+        return Nearest(space, lambda *_: None).of(local, Directions(None, references.shape[1]))
 
     def start(self, start: CoverageStart, update: CoverUpdate) -> None:
         """Compute the first bounds of all candidates."""

@@ -23,7 +23,7 @@ FEATURE_BYTES = 8
 """A feature of a point, twice: as it was read, and in the order of the search."""
 WORKING_BYTES = 2 << 30
 """For pairs and points without a memory limit."""
-PAIR_BYTES = 28
+PAIR_BYTES = 20
 """A pair as it is found, and as it is kept."""
 PAIRS_PER_ROW = 4
 """Memory for this many pairs of each row is always needed."""

@@ -7,7 +7,7 @@ import numpy as np
 from dubito import native as compiled
 from dubito.core.coverage_reference import add_rows, kernel
 from dubito.core.distances import QUANTUM, UNIT64, settle
-from dubito.engines.cpu.coverage.pairs import Look, Pairs, PairSearch, TooManyPairs
+from dubito.engines.cpu.coverage.pairs import NEAR_PAIRS, Look, Pairs, PairSearch, TooManyPairs
 from dubito.engines.cpu.coverage.space import Space
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, first_in_order
 from dubito.matrix import FloatArray, IntArray, blocks, rows_per_read
@@ -98,12 +98,13 @@ class CompiledGains:
         except TooManyPairs:
             sums = np.zeros(n)
             search.run(limits, cover, np.arange(n), reach, 0, look, sums)
-            self._hold(Pairs(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)), none)
+            nowhere = np.zeros(n, dtype=np.int64)
+            self._hold(Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
             self.bound = sums * ROUND_UP if self.costs is None else sums * ROUND_UP / self.costs
             self.n_together = max(1, n // 8)
 
     def _hold(self, pairs: Pairs, candidates: IntArray) -> None:
-        self.held, self.stops = pairs, pairs.starts[1:].copy()
+        self.held, self.stops = pairs, pairs.stops
         self.exact = np.empty(len(pairs.rows))
         self.level[:] = CLOSED
         self.level[candidates] = OPEN
@@ -213,7 +214,7 @@ class PlainGains:
         for span in blocks(n, max(1, rows_per_read(problem.pool))):
             for rows in blocks(len(self.rows), 1024):
                 self.bound[span] += self._upper(self.rows[rows], problem.candidates[span])
-            look()
+            look(NEAR_PAIRS, span.stop / n)
         self.bound = problem.priorities(slice(None), self.bound * ROUND_UP)
 
     def _upper(self, rows: IntArray, others: IntArray) -> FloatArray:

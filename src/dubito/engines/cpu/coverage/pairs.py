@@ -5,49 +5,57 @@ Rows are grouped into cells of near points, and cells are cut into leaves of up 
 cells a and c are skipped if even their projections on the line between the centers are farther apart than any limit.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dubito import native as compiled
 from dubito.core.distances import squared_radii
 from dubito.core.problem import Known
-from dubito.engines.cpu.coverage.space import Directions, Points, Space, evenly
+from dubito.engines.cpu.coverage.space import Directions, Int32Array, Points, Space, evenly, with_codes
 from dubito.engines.cpu.products import PANEL, closest, pack, product
 from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, UNIT, Float32Array, gamma, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, Rows, blocks, len_of
 from dubito.threads import n_threads
 
-Int32Array = npt.NDArray[np.int32]
-Look = Callable[[], None]
-"""Called between calls of C, so that progress is reported and Ctrl-C is noticed."""
+Look = Callable[[str, float], None]
+"""Called between calls of C with a phase and the share of it that is done; reports progress. Ctrl-C is noticed here."""
+DISTANCES, NEAR_PAIRS = "measuring distances", "finding near pairs"
 
 PAIR = np.dtype([("row", np.int32), ("candidate", np.int32), ("kernel", np.float32)])
-LEAF = np.dtype([("farthest", np.float32), ("longest", np.float32), ("has_candidates", np.float32)])
+LEAF = np.dtype([(name, np.float32) for name in ("farthest", "longest", "error", "has_candidates")])
+MOST_ROWS = 48
+"""Rows that are compared with what is labeled together."""
 CHUNK = 64
 """Pairs that a thread of C reserves at a time."""
 NEAR = 1.0 + 1e-6
 """More than the rounding of a limit to float32."""
 CALL_PRODUCTS = 4e9
 """Products of features in a call of C, at most, some tenths of a second."""
+CALL_SECONDS = 0.1
+"""If a call takes less, the next one is larger."""
 CELL_ROWS = 400
 FEWEST_CELLS, MOST_CELLS = 8, 512
 CELL_SAMPLE = 48
 """Rows of the sample for each cell."""
 CELL_STEPS = 3
 WIDTHS = (16, 24, 32, 48, 64, 96, 128)
+CODE_WIDTHS = (32, 64, 96, 128, 192)
+CODE_COST = 0.3
+"""Of a code, over that of a feature."""
 TRIAL_ROWS = 512
 CLOSER_LOOK = 3000.0
 """Looking at a pair costs as much as so many features of a product."""
 
 
 class Pairs(NamedTuple):
-    """Pairs sorted by candidate: those of the c-th are from ``starts[c]`` to ``starts[c + 1]``."""
+    """Pairs of each candidate, from ``starts[c]`` to ``stops[c]``."""
 
     starts: IntArray
+    stops: IntArray
     rows: Int32Array
     kernels: Float32Array
     """Upper bounds."""
@@ -65,17 +73,20 @@ class Nearest:
         n_pool = len_of(problem.pool)
         self.known = problem.known or Known(np.full(n_pool, np.inf), np.zeros(n_pool, np.int32), np.empty(0, np.int64))
 
-    def of(self, rows: IntArray, directions: Directions) -> FloatArray:
-        """(r,) exact; infinite if nothing is labeled. What is known from earlier rounds is not computed again."""
+    def of(self, rows: IntArray, directions: Directions, cloud: "Cloud | None" = None) -> FloatArray:
+        """(r,) exact; infinite if nothing is labeled. What is known from earlier rounds is not computed again.
+
+        ``cloud`` holds the points of these rows, if there is one.
+        """
         known, n_references = self.known, len_of(self.space.problem.references)
         missing = rows[known.seen[rows] < n_references]
         for first in np.unique(known.seen[missing]).tolist():
             group = missing[known.seen[missing] == first]
-            self._lower(group, np.arange(first, n_references), directions)
+            self._lower(group, np.arange(first, n_references), directions, cloud)
             known.seen[group] = n_references
         return known.squared[rows]
 
-    def _lower(self, rows: IntArray, references: IntArray, directions: Directions) -> None:
+    def _lower(self, rows: IntArray, references: IntArray, directions: Directions, cloud: "Cloud | None") -> None:
         space, problem, known = self.space, self.space.problem, self.known
         if compiled.steps is None or space.pool is None or space.references is None:
             found = squared_radii(Rows(problem.pool, rows), Rows(problem.references, references), problem.metric)
@@ -83,52 +94,99 @@ class Nearest:
             return
         pool, others = space.pool, space.references
         targets = directions.points(space, others.array, others.rows[references])
+        if cloud is None:
+            cells, owner = Cells.one(targets.head.shape[1]), np.zeros(len(rows), dtype=np.int64)
+        else:
+            positions = np.searchsorted(cloud.rows, rows)
+            cells, owner = cloud.cells, cloud.of_point[positions]
+        order, of_target = np.argsort(owner, kind="stable"), cells.nearest(compiled.steps, targets)
+        rows, owner, by_cell = rows[order], owner[order], np.argsort(of_target, kind="stable")
+        targets, of_target = targets.take(by_cell), of_target[by_cell]
+        target_starts = _cut(of_target, PANEL)
+        target_cells = of_target[target_starts[:-1]]
+        arrays = (
+            *(target_starts, target_cells, cells.edges(targets, target_starts, target_cells)),
+            *(np.maximum.reduceat(targets.length, target_starts[:-1]), pack(cells.centers), *cells.gaps(directions)),
+        )
         per_row = len(references) * targets.head.shape[1]
-        for span in blocks(len(rows), max(48, int(CALL_PRODUCTS / max(per_row, 1)))):
-            points = directions.points(space, pool.array, pool.rows[rows[span]])
-            squared = known.squared[rows[span]]
-            sizes = (*others.array.shape[::-1], len(points), len(targets), *points.sizes)
+        for span in blocks(len(rows), max(MOST_ROWS, int(CALL_PRODUCTS / max(per_row, 1)))):
+            if cloud is None:
+                points = directions.points(space, pool.array, pool.rows[rows[span]])
+            else:
+                points = cloud.points.take(positions[order[span]])
+            squared, starts = known.squared[rows[span]], _cut(owner[span], MOST_ROWS)
+            n_leaves = len(starts) - 1
+            sizes = (*others.array.shape[::-1], len(points), len(targets), *points.widths)
             compiled.steps.find_nearest(
-                (*space.arrays(1.0), others.array, *points.arrays, *targets.arrays, squared),
-                *(sizes[0], len(pool.array), *sizes[1:], 0, len(points), len(points.full) > 0, len(targets.full) > 0),
+                (
+                    *(*space.arrays(1.0), others.array, *points.arrays, *targets.arrays, squared),
+                    *(starts, owner[span][starts[:-1]], *arrays),
+                ),
+                *(sizes[0], len(pool.array), *sizes[1:], n_leaves, len(target_cells), len(cells.centers), 0, n_leaves),
+                *(len(points.full) > 0, len(targets.full) > 0),
                 *(space.itemsize, others.array.itemsize, *space.flags, n_threads()),
             )
             known.squared[rows[span]] = squared
-            self.look()
+            self.look(DISTANCES, span.stop / len(rows))
 
 
-def choose_width(space: Space, widest: Directions, rows: IntArray, limits: FloatArray) -> Directions:
+def choose_width(
+    space: Space, widest: Directions, rows: IntArray, limits: FloatArray, uses_codes: bool = False
+) -> Directions:
     """The width of heads that should cost least; tried on a few pairs.
 
     ``limits`` (r,) are those of some ``rows`` of the pool, squared, of shifted points.
     """
     # A head without a tail would leave all pairs that pass to be computed exactly.
-    widths = [width for width in WIDTHS if width < widest.width]
+    widths = [width for width in (CODE_WIDTHS if uses_codes else WIDTHS) if width < widest.width]
     if widest.matrix is None or not widths:
-        return Directions(None, space.problem.pool.shape[1])
+        whole = Directions(None, space.problem.pool.shape[1])
+        return with_codes(space, whole) if uses_codes else whole
     few, candidates = evenly(len(rows), TRIAL_ROWS), space.problem.candidates
     others = candidates[evenly(len(candidates), TRIAL_ROWS)]
     # Few rows are paired with themselves, but most would be here.
-    floor = np.where(rows[few][:, None] == others, np.inf, -0.5 * limits[few][:, None])
+    is_same = rows[few][:, None] == others
     tried = list[tuple[float, Directions]]()
     for width in widths:
         chosen = Directions(widest.matrix, width)
+        chosen = with_codes(space, chosen) if uses_codes else chosen
         left, right = (chosen.points(space, space.problem.pool, part) for part in (rows[few], others))
-        products = product(left.head[: len(left)], right.head[: len(right)])
-        products -= left.half[:, None]
-        products -= right.half
-        share = float(np.mean(products > floor)) if products.size else 0.0
-        tried.append((chosen.width + CLOSER_LOOK * share, chosen))
+        if chosen.step:
+            codes, others_codes = (part.codes[: len(part)].astype(np.float32) for part in (left, right))
+            squared = left.sizes[:, :1] + right.sizes[:, 0] - 2.0 * product(codes, others_codes)
+            reach = (np.sqrt(limits[few])[:, None] + left.errors[:, None] + right.errors) / chosen.step
+            is_near = squared <= reach**2
+        else:
+            products = product(left.head[: len(left)], right.head[: len(right)])
+            is_near = products - left.half[:, None] - right.half > -0.5 * limits[few][:, None]
+        share = float(np.mean(is_near & ~is_same)) if is_near.size else 0.0
+        tried.append((chosen.width * (CODE_COST if chosen.step else 1.0) + CLOSER_LOOK * share, chosen))
     return min(tried, key=lambda each: each[0])[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Centers near which the points lie, and the nearest one of each point."""
+    """Centers; a point belongs to the nearest one."""
 
     centers: Float32Array
     """(c, k) in the coordinates of heads."""
-    of_point: IntArray
+
+    @classmethod
+    def one(cls, width: int) -> "Cells":
+        """All points are in one cell."""
+        return cls(np.zeros((1, width), dtype=np.float32))
+
+    def nearest(self, steps: compiled.CompiledSteps, points: Points) -> IntArray:
+        """(n,) the cell of each point."""
+        if len(self.centers) == 1:
+            return np.zeros(len(points), dtype=np.int64)
+        return _nearest_center(steps, points.head[: len(points)], self.centers)
+
+    def edges(self, points: Points, starts: IntArray, cells: IntArray) -> Float32Array:
+        """(leaves, c) the largest of g(cell) - g(own cell) over each leaf, with g a point's product with a center."""
+        products = product(points.head[: len(points)], self.centers)
+        products -= np.take_along_axis(products, np.repeat(cells, np.diff(starts))[:, None], axis=1)
+        return np.maximum.reduceat(products, starts[:-1], axis=0)
 
     def gaps(self, directions: Directions) -> tuple[Float32Array, Float32Array]:
         """(c, c) reciprocals of the distances between centers, and (c, c) errors of a projection between them.
@@ -137,8 +195,9 @@ class Cells:
         relative to the sum of the points' lengths.
         """
         centers = self.centers.astype(np.float64)
-        apart = np.sqrt(np.maximum(((centers[:, None] - centers) ** 2).sum(axis=2), 0.0))
-        lengths = np.sqrt((centers**2).sum(axis=1))
+        squared = (centers**2).sum(axis=1)
+        apart = np.sqrt(np.maximum(squared[:, None] + squared - 2.0 * (centers @ centers.T), 0.0))
+        lengths = np.sqrt(squared)
         products = 4.0 * gamma(centers.shape[1] + 8) * (lengths[:, None] + lengths)
         error = products + apart * (8.0 * UNIT + 2.0 * directions.error) + 1e-15
         with np.errstate(divide="ignore"):
@@ -149,7 +208,7 @@ def find_cells(steps: compiled.CompiledSteps, points: Points) -> Cells:
     """A few steps of k-means on a sample; heads whose last coordinate is a remainder have 0 there in a center."""
     n, n_cells = len(points), min(MOST_CELLS, len(points) // CELL_ROWS)
     if n_cells < FEWEST_CELLS:
-        return Cells(np.zeros((1, points.head.shape[1]), np.float32), np.zeros(n, np.int64))
+        return Cells.one(points.head.shape[1])
     sample = points.head[evenly(n, CELL_SAMPLE * n_cells)]
     if points.tail.shape[1]:
         sample[:, -1] = 0.0
@@ -160,7 +219,7 @@ def find_cells(steps: compiled.CompiledSteps, points: Points) -> Cells:
         _, first, counts = np.unique(owner[order], return_index=True, return_counts=True)
         centers = np.add.reduceat(sample[order], first, axis=0)
         centers /= counts[:, None].astype(np.float32)
-    return Cells(centers, _nearest_center(steps, points.head[:n], centers))
+    return Cells(centers)
 
 
 def _nearest_center(steps: compiled.CompiledSteps, heads: Float32Array, centers: Float32Array) -> IntArray:
@@ -168,16 +227,30 @@ def _nearest_center(steps: compiled.CompiledSteps, heads: Float32Array, centers:
     return closest(steps, heads, pack(centers), halves)[0][:, 0].astype(np.int64)
 
 
+def _cut(key: IntArray, most: int) -> IntArray:
+    """(leaves + 1,) where leaves start: at most so many points, of equal key."""
+    runs = np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]])
+    counts = -(-np.diff(runs) // most)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.append(np.repeat(runs[:-1], counts) + most * within, len(key))
+
+
+class Cloud:
+    """The points of all rows that have a weight or may be picked, and their cells."""
+
+    def __init__(self, steps: compiled.CompiledSteps, space: Space, directions: Directions, rows: IntArray) -> None:
+        matrix, where = (space.problem.pool, rows) if space.pool is None else (space.pool.array, space.pool.rows[rows])
+        self.rows, self.points = rows, directions.points(space, matrix, where)
+        self.cells = find_cells(steps, self.points)
+        self.of_point = self.cells.nearest(steps, self.points)
+
+
 class PairSearch:
     """Finds the pairs of some points with each other."""
 
-    def __init__(self, steps: compiled.CompiledSteps, space: Space, directions: Directions, used: IntArray) -> None:
-        """``used``: all rows that have a limit or may be picked."""
-        self.steps, self.space, self.directions = steps, space, directions
-        matrix, rows = (space.problem.pool, used) if space.pool is None else (space.pool.array, space.pool.rows[used])
-        self.points = directions.points(space, matrix, rows)
-        self.cells, self.used = find_cells(steps, self.points), used
-        self.gaps = self.cells.gaps(directions)
+    def __init__(self, steps: compiled.CompiledSteps, space: Space, directions: Directions, cloud: Cloud) -> None:
+        self.steps, self.space, self.directions, self.cloud = steps, space, directions, cloud
+        self.gaps = cloud.cells.gaps(directions)
 
     def run(
         self, limits: FloatArray, cover: FloatArray, candidates: IntArray, reach: float, capacity: int, look: Look,
@@ -188,60 +261,78 @@ class PairSearch:
         ``limits`` (n,) are squared distances of shifted points, -1 for rows without one. With ``sums`` (candidates,)
         pairs are not kept: upper bounds on the gains, but for ROUND_UP, are added to it.
         """
-        problem, steps, space = self.space.problem, self.steps, self.space
+        problem, steps, space, cloud = self.space.problem, self.steps, self.space, self.cloud
         n_candidates, of_row = len(problem.candidates), np.full(len(limits), -1, dtype=np.int32)
         of_row[problem.candidates[candidates]] = candidates
-        squared, own = limits[self.used], of_row[self.used]
+        squared, own = limits[cloud.rows], of_row[cloud.rows]
         squared = np.where(squared > 0.0, np.clip(squared * NEAR, FLOOR, FLOAT32_LARGEST), -1.0)
         limit = squared.astype(np.float32)
         is_used = (limit > 0.0) | (own >= 0)
         kind = np.where(limit > 0.0, (own >= 0).astype(np.int64), 2)
-        key = 3 * self.cells.of_point + kind
+        key = 3 * cloud.of_point + kind
         order = np.lexsort((-limit, key))
         order = order[is_used[order]]
-        points, limit, own, key = self.points.take(order), limit[order], own[order], key[order]
         if len(order) == 0:
-            return Pairs(np.zeros(n_candidates + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-        starts, leaves = _leaves(key, limit, own, points.length)
-        cells, centers = key[starts[:-1]] // 3, self.cells.centers
+            nowhere = np.zeros(n_candidates, dtype=np.int64)
+            return Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32))
+        points, limit, own, key = cloud.points.take(order), limit[order], own[order], key[order]
+        # Candidates are numbered in the order of the points, so that near ones have near numbers.
+        is_own = own >= 0
+        numbers = np.where(is_own, np.cumsum(is_own) - 1, -1).astype(np.int32)
+        own = own[is_own]
+        starts, leaves = _leaves(key, limit, numbers, points)
+        cells, centers = key[starts[:-1]] // 3, cloud.cells.centers
         edges = np.empty((2, len(leaves), len(centers)), dtype=np.float32)
+        added = np.zeros(0 if sums is None else len(own))
         pairs = np.empty(0 if sums is not None else capacity, dtype=PAIR)
         arrays = (
-            *(*space.arrays(reach), *points.arrays, self.used[order], limit, own),
+            *(*space.arrays(reach), *points.arrays, cloud.rows[order], limit, numbers),
             *(starts, cells, leaves, pack(centers), *edges),
-            *(*self.gaps, problem.weights, cover, np.empty(0) if sums is None else sums, pairs.view(np.uint8)),
+            *(*self.gaps, problem.weights, cover, added, pairs.view(np.uint8)),
         )
         sizes = (
-            *(problem.pool.shape[1], space.n_matrix, len(problem.weights), n_candidates, len(points), *points.sizes),
-            *(len(leaves), len(centers), 0 if sums is None else n_candidates),
+            *(problem.pool.shape[1], space.n_matrix, len(problem.weights), len(own), len(points), *points.widths),
+            *(len(leaves), len(centers), len(added)),
         )
-        flags, n_pairs = (len(points.full) > 0, space.itemsize, *space.flags), 0
+        directions = self.directions
+        flags = directions.step, 2.0 * directions.slack, len(points.full) > 0, space.itemsize, *space.flags
+        n_pairs = 0
         steps.search_pairs(arrays, *sizes, 0, 0, 0, len(pairs), *flags, True, n_threads())
-        per_leaf = PANEL * points.head.shape[1] * len(points) / 2
         # The last leaves are compared with all before them: those with the most work first.
-        for span in reversed(list(blocks(len(leaves), max(n_threads(), int(CALL_PRODUCTS / per_leaf))))):
+        stop, n_leaves = (
+            len(leaves),
+            max(n_threads(), int(CALL_PRODUCTS / (PANEL * points.head.shape[1] * len(points)))),
+        )
+        while stop > 0:
+            start, started = max(0, stop - n_leaves), time.perf_counter()
             is_full, n_pairs = steps.search_pairs(
-                *(arrays, *sizes, span.start, span.stop - span.start, n_pairs, len(pairs), *flags, False, n_threads())
+                *(arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, n_threads())
             )
             if is_full:
                 raise TooManyPairs
-            look()
-        return self._grouped(pairs[:n_pairs], n_candidates)
+            look(NEAR_PAIRS, 1.0 - (start / len(leaves)) ** 2)
+            # Bounds between cells may have left nothing to do.
+            n_leaves = 2 * n_leaves if time.perf_counter() - started < CALL_SECONDS else n_leaves
+            stop = start
+        if sums is not None:
+            sums[own] += added
+        return self._grouped(pairs[:n_pairs], own, n_candidates)
 
-    def _grouped(self, pairs: AnyArray, n_candidates: int) -> Pairs:
-        starts = np.empty(n_candidates + 1, dtype=np.int64)
+    def _grouped(self, pairs: AnyArray, own: Int32Array, n_candidates: int) -> Pairs:
+        """``own``: the candidates in the order of the points."""
+        bounds = np.empty(len(own) + 1, dtype=np.int64)
         rows, kernels = np.empty(len(pairs), dtype=np.int32), np.empty(len(pairs), dtype=np.float32)
-        self.steps.group_pairs((pairs.view(np.uint8), starts, rows, kernels), len(pairs), n_candidates, n_threads())
-        return Pairs(starts, rows[: starts[-1]], kernels[: starts[-1]])
+        self.steps.group_pairs((pairs.view(np.uint8), bounds, rows, kernels), len(pairs), len(own), n_threads())
+        starts, stops = np.zeros((2, n_candidates), dtype=np.int64)
+        starts[own], stops[own] = bounds[:-1], bounds[1:]
+        return Pairs(starts, stops, rows[: bounds[-1]], kernels[: bounds[-1]])
 
 
-def _leaves(key: IntArray, limit: Float32Array, own: Int32Array, length: Float32Array) -> tuple[IntArray, AnyArray]:
+def _leaves(key: IntArray, limit: Float32Array, own: Int32Array, points: Points) -> tuple[IntArray, AnyArray]:
     """(leaves + 1,) where leaves start, `PANEL` points of equal key at most, and what C needs to know of them."""
-    runs = np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]])
-    counts = -(-np.diff(runs) // PANEL)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    starts = np.append(np.repeat(runs[:-1], counts) + PANEL * within, len(key))
+    starts = _cut(key, PANEL)
     leaves = np.empty(len(starts) - 1, dtype=LEAF)
-    for name, values in (("farthest", limit), ("longest", length), ("has_candidates", own >= 0)):
+    leaves["error"] = np.maximum.reduceat(points.errors, starts[:-1]) if len(points.errors) else 0.0
+    for name, values in (("farthest", limit), ("longest", points.length), ("has_candidates", own >= 0)):
         leaves[name] = np.maximum.reduceat(values, starts[:-1])
     return starts, leaves

@@ -7,16 +7,19 @@ from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach
 from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.engine import most_pairs
 from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
-from dubito.engines.cpu.coverage.pairs import CHUNK, Look, Nearest, PairSearch, choose_width
+from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, PairSearch, choose_width
 from dubito.engines.cpu.coverage.space import MIDDLE, WIDEST, Directions, Space, fit_directions
 from dubito.engines.lazy.frontier import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import len_of
 
+PREPARING = "preparing"
+"""A phase; see `Look`."""
 SMALL_PROBLEM = 2e10
 """Products of features below which finding directions costs more than it saves."""
 LARGE_PROBLEM = 1e11
 """Products below which a second part of tails costs more than it saves."""
+USES_CODES = compiled.steps is not None and compiled.steps.has_fast_codes()
 FIRST_WIDTH = 64
 """Of the heads that find the reach: then it is known what width is best."""
 
@@ -25,7 +28,7 @@ def solve(problem: CoverageProblem) -> Solution:
     """The reference's picks; after Ctrl-C those so far."""
     reporter, first, made, complete = Reporter(problem), list[FirstCover](), list[Gains](), True
     try:
-        first.append(FirstCover(problem, lambda: reporter.report(0, None)))
+        first.append(FirstCover(problem, reporter.report_phase))
         if first[0].reach == 0.0:
             return _by_weight(problem)
         made.append(first[0].gains(problem.budget))
@@ -53,6 +56,7 @@ class FirstCover:
     def __init__(self, problem: CoverageProblem, look: Look) -> None:
         self.problem, self.look = problem, look
         (n_pool, d), m = problem.pool.shape, len_of(problem.references)
+        look(PREPARING, 0.0)
         self.n_pairs = most_pairs(n_pool, d, problem.memory_limit)
         self.space, self.before = Space(problem), 0.0
         nearest, widest = Nearest(self.space, look), Directions(None, d)
@@ -60,12 +64,20 @@ class FirstCover:
         products = d * len(wanted) * (len(problem.candidates) + m)
         if compiled.steps is not None and products > SMALL_PROBLEM:
             widest = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
+            look(PREPARING, 0.5)
         self.reach = self._reach(nearest, Directions(widest.matrix, min(FIRST_WIDTH, widest.width)))
         if self.reach == 0.0:
             return
         squared, unit, sample = nearest.known.squared, self.space.unit, problem.sample
-        self.directions = choose_width(self.space, widest, sample, np.minimum(squared[sample], self.reach) * unit)
-        distances = nearest.of(wanted, self.directions)
+        limits = np.minimum(squared[sample], self.reach) * unit
+        self.directions = choose_width(self.space, widest, sample, limits, uses_codes=USES_CODES)
+        self.cloud: Cloud | None = None
+        if compiled.steps is not None:
+            is_used = problem.weights > 0.0
+            is_used[problem.candidates] = True
+            self.cloud = Cloud(compiled.steps, self.space, self.directions, np.flatnonzero(is_used))
+            look(PREPARING, 1.0)
+        distances = nearest.of(wanted, self.directions, self.cloud)
         self.cover, self.limits = np.zeros(n_pool), np.full(n_pool, -1.0)
         self.cover[wanted] = kernel(distances, self.reach)
         self.limits[wanted] = np.where(self.cover[wanted] < 1.0, np.minimum(distances, self.reach) * unit, -1.0)
@@ -81,13 +93,11 @@ class FirstCover:
 
     def gains(self, budget: int) -> Gains:
         """What each candidate adds."""
-        if compiled.steps is None:
+        if compiled.steps is None or self.cloud is None:
             return PlainGains(self.space, self.cover, self.limits, self.reach, self.look, budget)
-        is_used = self.limits > 0.0
-        n_limits = int(np.count_nonzero(is_used))
-        is_used[self.problem.candidates] = True
-        search = PairSearch(compiled.steps, self.space, self.directions, np.flatnonzero(is_used))
-        all_pairs = n_limits * len(self.problem.candidates) + CHUNK * len(is_used)
+        n_limits = int(np.count_nonzero(self.limits > 0.0))
+        search = PairSearch(compiled.steps, self.space, self.directions, self.cloud)
+        all_pairs = n_limits * len(self.problem.candidates) + CHUNK * len(self.cloud.rows)
         capacity = min(self.n_pairs, all_pairs)
         return CompiledGains(search, self.cover, self.limits, self.reach, capacity, self.look, budget)
 

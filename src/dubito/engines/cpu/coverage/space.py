@@ -5,11 +5,12 @@ coordinates and the length of what then remains) and half of its squared length.
 ``x·y <= s·t + r·q``, so ``|x|² + |y|² - 2·(s·t + r·q)`` never exceeds the squared distance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dubito import native as compiled
 from dubito.core.coverage_reference import CoverageProblem
@@ -43,10 +44,23 @@ READ_ROWS = 4096
 LANES = 16
 FULL_BYTES = 1 << 30
 """Shifted points are kept if they need at most this much memory."""
+MOST_CODES = 512
+"""Products of more of them might overflow."""
+STEP_SHARES = np.array([1.0, 0.7, 0.5, 0.35])
+"""Of the step by which no code is cut off, tried."""
+STEP_BITS = 12
+SMALLEST_STEP = 1e-10
+"""Heads whose largest number is below this, or above its reciprocal, have no codes."""
+ERROR_UP = 1.0 + 1e-4
+"""More than the rounding of a length in float32."""
 TILE = 6
 """C may read this many rows beyond the last head."""
 COPIED_BYTES = 1 << 30
 """A matrix that C cannot read in place is copied if it is no larger."""
+
+
+Int8Array = npt.NDArray[np.int8]
+Int32Array = npt.NDArray[np.int32]
 
 
 class Located(NamedTuple):
@@ -71,6 +85,12 @@ class Points(NamedTuple):
     """(r,)."""
     rows: IntArray
     """(r,) of the matrix."""
+    codes: Int8Array
+    """(r + TILE, c) heads over the step, rounded, and 0 to the next multiple of 4; c is 0 without a step."""
+    sizes: Int32Array
+    """(r, 2) squared lengths of codes, and the same plus 256 times their sum."""
+    errors: Float32Array
+    """(r,) how far heads are from their codes times the step, at most."""
 
     end: int
     """The place of the remainder's length in the first part of a tail."""
@@ -84,16 +104,30 @@ class Points(NamedTuple):
         return self[:-1]
 
     @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Numbers in a head, in a tail, and the end of its first part."""
-        return self.head.shape[1], self.tail.shape[1], self.end
+    def widths(self) -> tuple[int, int, int, int]:
+        """Numbers in a head, in a tail, the end of its first part, and codes."""
+        return self.head.shape[1], self.tail.shape[1], self.end, self.codes.shape[1]
 
     def take(self, order: IntArray) -> "Points":
         """The same points in another order, or some of them."""
         head = np.zeros((len(order) + TILE, self.head.shape[1]), dtype=np.float32)
         np.take(self.head, order, axis=0, out=head[: len(order)])
         full = self.full[order] if len(self.full) else self.full
-        return Points(head, self.tail[order], full, self.half[order], self.length[order], self.rows[order], self.end)
+        codes = np.zeros((len(order) + TILE, self.codes.shape[1]), dtype=np.int8)
+        np.take(self.codes, order, axis=0, out=codes[: len(order)])
+        has_codes = codes.shape[1] > 0
+        return Points(
+            head,
+            self.tail[order],
+            full,
+            self.half[order],
+            self.length[order],
+            self.rows[order],
+            codes,
+            self.sizes[order] if has_codes else self.sizes,
+            self.errors[order] if has_codes else self.errors,
+            self.end,
+        )
 
 
 class Space:
@@ -168,6 +202,8 @@ class Directions:
     """(d, widest)."""
     width: int
     """Coordinates in a head."""
+    step: float = 0.0
+    """Of codes, with few digits, so that their products with it are exact; 0: none."""
 
     @property
     def error(self) -> float:
@@ -194,7 +230,7 @@ class Directions:
         cuts += [stop for stop in (MIDDLE, widest) if self.width < stop <= widest]
         cuts = sorted(set(cuts))
         widths = [-(-(stop - start + 1) // LANES) * LANES for start, stop in pairwise(cuts)]
-        is_kept = self.matrix is not None and 8 * n * d <= space.full_bytes
+        is_kept, n_codes = self.matrix is not None and 8 * n * d <= space.full_bytes, -(-k // 4) * 4 if self.step else 0
         found = Points(
             head=np.zeros((n + TILE, k), dtype=np.float32),
             tail=np.zeros((n, sum(widths)), dtype=np.float32),
@@ -202,6 +238,9 @@ class Directions:
             half=np.empty(n, dtype=np.float32),
             length=np.empty(n, dtype=np.float32),
             rows=rows,
+            codes=np.zeros((n + TILE, n_codes), dtype=np.int8),
+            sizes=np.empty((n if n_codes else 0, 2), dtype=np.int32),
+            errors=np.empty(n if n_codes else 0, dtype=np.float32),
             end=cuts[1] - cuts[0] if len(cuts) > 1 else 0,
         )
         for span in blocks(n, READ_ROWS):
@@ -211,6 +250,7 @@ class Directions:
             found.length[span] = np.sqrt(sizes)
             if self.matrix is None:
                 found.head[span] = shifted
+                self._encode(found, span)
                 continue
             coordinates = product(shifted, self.matrix.T)
             left, start = sizes + 4.0 * self.error * sizes, 0
@@ -220,9 +260,43 @@ class Directions:
                 left = np.maximum(left - squared_lengths(part), 0.0)
                 to[span, : stop - start], to[span, stop - start] = part, np.sqrt(left)
                 start = stop
+            self._encode(found, span)
             if is_kept:
                 found.full[span] = shifted
         return found
+
+    def _encode(self, points: Points, span: slice) -> None:
+        if self.step:
+            head = points.head[:-TILE][span]
+            codes, errors = encode(head, self.step)
+            lengths = squared_lengths(codes)  # exact: below 2²⁴
+            points.codes[:-TILE][span, : codes.shape[1]], points.errors[span] = codes, errors
+            points.sizes[span, 0] = lengths
+            points.sizes[span, 1] = lengths + 256.0 * codes.sum(axis=1)
+
+
+def encode(heads: Float32Array, step: float) -> tuple[Float32Array, Float32Array]:
+    """(r, k) whole numbers from -127 to 127, and (r,) bounds on the error of these times the step."""
+    codes = np.rint(heads * np.float32(1.0 / step))
+    np.clip(codes, -127.0, 127.0, out=codes)
+    left = codes * np.float32(-step)
+    left += heads
+    return codes, (np.sqrt(squared_lengths(left)) * ERROR_UP + FLOOR_LENGTH).astype(np.float32)
+
+
+def with_codes(space: Space, directions: Directions) -> Directions:
+    """The same with the step of codes that is off least, on a sample; without codes where they cannot be used."""
+    width = directions.width + (directions.matrix is not None)
+    if width > MOST_CODES:
+        return directions
+    problem = space.problem
+    heads = directions.points(space, problem.pool, evenly(len_of(problem.pool), FIT_ROWS)).head[:-TILE]
+    largest = float(np.abs(heads).max(initial=0.0))
+    if not SMALLEST_STEP < largest < 1.0 / SMALLEST_STEP:
+        return directions
+    mantissas, exponents = np.frexp(largest * STEP_SHARES / 127.0)
+    steps = np.ldexp(np.ceil(mantissas * 2.0**STEP_BITS), exponents - STEP_BITS).tolist()
+    return replace(directions, step=min(steps, key=lambda step: float(encode(heads, step)[1].mean())))
 
 
 def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
