@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dubito.cli.jobs import select as job
+from dubito.cli.commands import select as job
 from dubito.core.problem import Selection
 from dubito.io import read_picks
 from dubito.io.durable import file_lock

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cli.conftest import Program
+from dubito.cli.commands.label_studio import DisplayOptions, LabelFiles, read_picker, read_plan, read_suggestions
+from dubito.cli.commands.select import read_options
 from dubito.cli.inputs.pool import read_columns
-from dubito.cli.jobs.label_studio import DisplayOptions, LabelFiles, read_picker, read_plan, read_suggestions
-from dubito.cli.jobs.select import read_options
 from dubito.errors import DubitoError
 from dubito.integrations.exchange.items import Gathered
 

@@ -19,9 +19,9 @@ import pytest
 
 import dubito
 from dubito.cli import main
+from dubito.cli.commands import select as job
+from dubito.cli.commands.select import check_target, finish
 from dubito.cli.inputs.pool import read_inputs
-from dubito.cli.jobs import select as job
-from dubito.cli.jobs.select import check_target, finish
 from dubito.cli.output import Stopped
 from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
@@ -261,7 +261,7 @@ TELLS_WHEN_IT_PICKS = """
 import sys
 from pathlib import Path
 from dubito.cli import main
-from dubito.cli.jobs import select as job
+from dubito.cli.commands import select as job
 
 call_select = job.call_select
 

@@ -13,8 +13,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from dubito.cli.commands.simulate import Sizes, read_workers
 from dubito.cli.inputs import features
-from dubito.cli.jobs.simulate import Sizes, read_workers
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Arm, Data, Experiment
 

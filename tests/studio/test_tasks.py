@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dubito.cli.jobs import label_studio as job
+from dubito.cli.commands import label_studio as job
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.integrations.exchange.items import Answer
 from dubito.integrations.label_studio import Server, StudioProject, Suggestion, find_project

@@ -355,6 +355,15 @@ Plot = Annotated[
     str | None,
     typer.Option("--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Also plot the result, as a .png or .svg."),
 ]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="X",
+        rich_help_panel=OUTPUT,
+        help="Report the number of labels needed for this accuracy, such as 0.9. May be repeated.",
+    ),
+]
 
 # Costs, quotas, temperature and model.
 
@@ -485,6 +494,7 @@ __all__ = [
     "Standardize",
     "Strategy",
     "Strength",
+    "Targets",
     "Temperature",
     "Workers",
     "WorkersPerGpu",

@@ -14,8 +14,7 @@ import numpy as np
 import typer
 
 from dubito.cli import options
-from dubito.cli.commands import report
-from dubito.cli.jobs import simulate as job
+from dubito.cli.commands import report, simulate
 from dubito.cli.output import program_name, put
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
@@ -95,8 +94,8 @@ def demo(
         folder=folder,
     )
     prepare_folder(experiment, folder)
-    source = job.read_data(experiment, str(folder / DIGITS))
-    job.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
+    source = simulate.read_data(experiment, str(folder / DIGITS))
+    simulate.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
     written = report.make_report(folder, folder, (), force=True)
     draw_picks(experiment, folder, source)
     also = (folder / DIGITS, folder / PICKED)
@@ -108,7 +107,7 @@ def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> Experime
     schedule = Schedule(INITIAL, BUDGET, rounds)
     schedule.check_size(1797 - round(1797 * TEST_SHARE))
     data = Data(path=os.path.abspath(folder / DIGITS), test_share=TEST_SHARE)
-    return Experiment("digits", job.read_arms(names), data, schedule, seeds=tuple(range(seeds)))
+    return Experiment("digits", simulate.read_arms(names), data, schedule, seeds=tuple(range(seeds)))
 
 
 def prepare_folder(experiment: Experiment, folder: Path) -> None:
@@ -118,7 +117,7 @@ def prepare_folder(experiment: Experiment, folder: Path) -> None:
     try:
         check_folder(experiment, folder)
     except InvalidArgument:
-        job.clear_run(folder)
+        simulate.clear_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(str(folder / DIGITS), digits_bytes())
 

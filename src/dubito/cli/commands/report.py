@@ -12,7 +12,6 @@ import typer
 
 from dubito.cli import options
 from dubito.cli.commands.run import latest, warn_of_old_lines
-from dubito.cli.commands.simulate import Targets
 from dubito.cli.output import plain_cells, put, say, show
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, read_dataset
@@ -37,7 +36,7 @@ def report(
             help="The folder of a run, finished or not. Default: the most recent one in ./dubito-runs.",
         ),
     ] = None,
-    target: Targets = None,
+    target: options.Targets = None,
     output: Annotated[
         str | None,
         typer.Option(

@@ -1,6 +1,66 @@
 """``dubito select``: files in, picks out."""
 
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from dubito import api
+from dubito.api import forecast
+from dubito.arguments import build_request, check_points
 from dubito.cli import options
+from dubito.cli.inputs import pool as files
+from dubito.cli.inputs import row_columns
+from dubito.cli.inputs.features import read_when, with_scale
+from dubito.cli.inputs.labeled import LabeledInputs
+from dubito.cli.inputs.pool import DoubtSpecs, Inputs, handle_missing, note, opened, read_missing, reading_files
+from dubito.cli.inputs.row_columns import labels_argument, with_labels
+from dubito.cli.inputs.rows import (
+    own_candidates,
+    picture_folders,
+    read_candidate_rows,
+    read_carried,
+    read_earlier,
+    with_carried,
+)
+from dubito.cli.output import Bar, Stopped, name_files_in_errors, put, say, write_data
+from dubito.core.problem import Interrupted, Metric, Progress, Request, Selection
+from dubito.doubt.reading import two_sources
+from dubito.errors import InvalidArgument, MissingFile, OutputExists, named
+from dubito.io import (
+    FORMATS,
+    Columns,
+    Format,
+    add_round,
+    open_source,
+    output_format,
+    read_array,
+    read_picks,
+    render_selection,
+    save_selection,
+    split_spec,
+    write_atomically,
+)
+from dubito.io.cells import is_formula
+from dubito.io.durable import file_lock
+from dubito.io.source import suffix_of
+from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.models.estimators import find_model
+from dubito.models.fit import NO_MODEL
+from dubito.request.arrays import check_choice, check_integer, check_memory_limit, check_real, read_number
+from dubito.request.labels import EMPTY
+from dubito.request.rows import check_candidates
+from dubito.strategies import Strategy, build_strategy, configure_strategy
+
+if TYPE_CHECKING:
+    from dubito.sharding.shards import Shards
 
 
 def select(
@@ -63,21 +123,11 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labeled picks.csv -o next.csv[/bold]
     """
-    from dubito.cli.inputs import pool as files
-    from dubito.cli.inputs import row_columns
-    from dubito.cli.inputs.features import read_when, with_scale
-    from dubito.cli.inputs.pool import handle_missing, opened, read_missing, reading_files
-    from dubito.cli.inputs.row_columns import with_labels
-    from dubito.cli.inputs.rows import read_carried, with_carried
-    from dubito.cli.jobs import cluster
-    from dubito.cli.jobs import select as job
-    from dubito.cli.jobs.select import check_overwrites, check_sheet, check_target, finish, show_dry_run
-
     pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force, safe_csv)
     chosen = {"features": features, "strength": strength, "beam_width": beam_width, "scaling": scaling}
     numbers = {"spend": spend, "temperature": temperature}
-    given = job.read_options(budget, strategy, metric, engine, memory_limit, seed, model, **numbers, **chosen)
+    given = read_options(budget, strategy, metric, engine, memory_limit, seed, model, **numbers, **chosen)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     check_overwrites(target, sheet, [pool, *sources.values(), *(labeled or []), candidates, costs, classes])
@@ -93,22 +143,22 @@ def select(
         no_label,
         row_columns.claimed(rows),
     )
-    where = cluster.Where(address, journal, workers, workers_per_gpu)
-    if not dry_run and where.is_asked(engine):
+    cluster = Cluster(address, journal, workers, workers_per_gpu)
+    if not dry_run and cluster.is_asked(engine):
         others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
         others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
-        cluster.refuse(target, {**others, "standardize": None if standardize == "auto" else standardize})
-        picked = cluster.pick(pool, labeled or [], sources, columns, given, where, quiet=quiet)
+        refuse_with_cluster(target, {**others, "standardize": None if standardize == "auto" else standardize})
+        picked = pick_on_cluster(pool, labeled or [], sources, columns, given, cluster, quiet=quiet)
         finish(picked, target, quiet, labeled or [])
         return
-    with job.lock_output(target, dry_run, quiet):
+    with lock_output(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labeled, sources, columns, how)
-            found = row_columns.with_row_columns(job.without_earlier_picks(found, target, columns), rows, columns)
+            found = row_columns.with_row_columns(without_earlier_picks(found, target, columns), rows, columns)
             given["quotas"] = row_columns.quotas_by_index(quotas, found, columns)
             if temperature == "fit" or (model != "none" and not found.doubt):
                 found = with_labels(found, labeled or [], columns)
-            allowed = job.read_candidates(candidates, found, columns)
+            allowed = read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
             found, kept = handle_missing(found, how)
             allowed = None if allowed is None else kept.positions_of(allowed)
@@ -116,7 +166,405 @@ def select(
         if dry_run:
             show_dry_run(found, allowed, given, as_json, quiet)
         else:
-            picked = with_carried(kept.restored(job.pick(found, allowed, given, quiet)), texts)
+            picked = with_carried(kept.restored(pick(found, allowed, given, quiet)), texts)
             if page is not None and len(picked):
                 page.write(picked, quiet=quiet)
             finish(picked, target, quiet, labeled or [])
+
+
+# The output of ``dubito select``: checked before anything is computed, written at the end.
+
+BINARY = ("parquet", "npy")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    path: str | None
+    """None for stdout."""
+    format: Format
+    append: bool
+    force: bool
+    safe_csv: bool = False
+    """Whether to put an apostrophe before text that a spreadsheet would read as a formula."""
+
+
+def check_target(
+    output: str | None, format: str | None, as_json: bool, append: bool, force: bool, safe_csv: bool | None = None
+) -> Target:
+    """Raise if the output could not be written, before anything is computed.
+
+    Formulas are escaped as asked, or in CSV files by default: people open them in spreadsheets.
+    """
+    if as_json and format not in (None, "json"):
+        raise InvalidArgument(f"--json and --format {format} disagree", hint="pass one of them.")
+    path = None if output == "-" else output
+    wanted = "json" if as_json else format
+    if path is None:
+        if append:
+            raise InvalidArgument("--append has no file to add to", hint="pass -o FILE.")
+        chosen = output_format("stdout", wanted or "csv")
+        if chosen in BINARY and sys.stdout.isatty():
+            raise InvalidArgument("is not for a terminal", argument="format", value=chosen, hint="pass -o FILE.")
+        return Target(None, chosen, append, force, bool(safe_csv))
+    chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
+    if suffix in FORMATS and suffix != chosen:
+        asked = "--json" if as_json else f"--format {chosen}"
+        raise InvalidArgument(
+            f"{asked} and -o {path} disagree", hint=f"leave {asked} out, or give the file another suffix."
+        )
+    if append and force:
+        raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
+    if append and chosen == "json":
+        raise InvalidArgument(
+            f"{path}: json describes one run and cannot be added to", hint="use csv, jsonl, parquet or npy."
+        )
+    if os.path.isfile(path) and not (append or force):
+        raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
+    return Target(path, chosen, append, force, chosen == "csv" if safe_csv is None else safe_csv)
+
+
+def check_overwrites(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
+    """Raise if an output would overwrite an input file, or a shard of an input folder."""
+    read = [os.path.realpath(split_spec(spec)[0]) for spec in inputs if spec is not None]
+    for output in (None if target.append else target.path, sheet):
+        path = None if output is None or not os.path.isfile(output) else os.path.realpath(output)
+        if path is not None and (path in read or (os.path.dirname(path) in read and _is_shard(path))):
+            raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
+
+
+def _is_shard(path: str) -> bool:
+    """Whether the file's folder holds other files with the same suffix."""
+    return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
+
+
+def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[str] = ()) -> None:
+    """Write the picks and print a summary; raise `Stopped` if the run was interrupted."""
+    where = "to stdout" if target.path is None else f"to {target.path}"
+    if len(selection):
+        write(selection, target)
+    if not selection.complete:
+        kept = f"they went {where}" if len(selection) else "nothing was written"
+        raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
+    engine = "" if selection.engine is None else f" on the {selection.engine} engine"
+    radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
+    covered = "" if selection.covered is None else "".join(f", covering {x:.1%}" for x in selection.covered[-1:])
+    spent = "" if selection.spent is None else f", costing {selection.spent:.6g}"
+    say(
+        f"{len(selection)} of {selection.n_pool} rows picked by {selection.strategy}{engine} "
+        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
+        quiet=quiet,
+    )
+    for text in selection.notes:
+        say(text, quiet=quiet)
+    if target.safe_csv and target.format == "csv":
+        note_escaped_text(selection, where.removeprefix("to "), quiet)
+    if target.path is not None:
+        files = dict.fromkeys([*labeled, target.path])
+        options = " ".join(f"--labeled {shlex.quote(path)}" for path in files)
+        say(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
+
+
+def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
+    """Tell the user which columns contain escaped text, because joins on them would fail."""
+    columns = selection.columns()
+    n_marked = {name: sum(map(is_formula, values)) for name, values in columns.items()}
+    text = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
+    if text:
+        say(
+            f"text that begins like a formula has an apostrophe before it in {where} ({text}), for spreadsheets; "
+            "dubito takes it off again. --no-safe-csv writes it as it is.",
+            quiet=quiet,
+        )
+
+
+def write(selection: Selection, target: Target) -> None:
+    if target.path is None:
+        write_data(render_selection(selection, target.format, safe_csv=target.safe_csv))
+    elif target.append:
+        add_round(selection, target.path, format=target.format, safe_csv=target.safe_csv)
+    else:
+        more = {"force": target.force, "safe_csv": target.safe_csv}
+        save_selection(selection, target.path, format=target.format, **more)
+
+
+def read_options(
+    budget: str | None,
+    strategy: str,
+    metric: str,
+    engine: str,
+    memory_limit: str | None,
+    seed: str,
+    model: str,
+    *,
+    spend: str | None = None,
+    temperature: str | None = None,
+    **own: str | None,
+) -> dict[str, Any]:
+    """The arguments of `dubito.select` that need no file, checked before any file is read.
+
+    ``own`` are options of the strategy. What was not given is left out, except for the strategy and the model.
+    """
+    numbers = {name: own[name] for name in ("strength", "beam_width") if name in own}
+    given: dict[str, object] = {
+        **own,
+        **{name: None if text is None else read_number(text) for name, text in numbers.items()},
+    }
+    if model != NO_MODEL:
+        find_model(model)
+    options: dict[str, Any] = {
+        "budget": None if budget is None else check_integer("budget", read_number(budget), least=1),
+        "strategy": build_strategy(strategy, {name: value for name, value in given.items() if value is not None}),
+        "metric": check_choice("metric", metric, get_args(Metric)),
+        "engine": engine,
+        "memory_limit": check_memory_limit(memory_limit),
+        "seed": check_integer("seed", read_number(seed), least=0),
+        "model": model,
+        "spend": None if spend is None else check_real("spend", read_number(spend), least=0.0),
+        "temperature": None if temperature is None else read_number(temperature),
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@contextmanager
+def lock_output(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
+    """With ``--append``, lock the file from reading its picks until the new ones are added."""
+    if dry_run or not target.append or target.path is None:
+        yield
+        return
+    with file_lock(target.path, waiting=lambda: say(f"waiting for another who adds to {target.path}", quiet=quiet)):
+        yield
+
+
+def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> Inputs:
+    """With ``--append``, count the picks that are already in the file as labeled."""
+    if not target.append or target.path is None or not os.path.exists(target.path):
+        return found
+    earlier = read_earlier(target.path, read_picks(target.path), found.pool, columns)
+    return replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
+
+
+def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
+    """Rows that may be picked, or None for all unlabeled rows."""
+    with name_files_in_errors({"candidates": spec or found.files["pool"]}):
+        if spec is None:
+            wanted = own_candidates(found.pool, columns, note)
+        else:
+            wanted = read_candidate_rows(spec, found.pool, columns, note)
+    if found.labeled.foreign and len(found.labeled.rows):
+        # select() excludes labeled rows that are given as row numbers, but not those given as features.
+        return check_candidates(wanted, len_of(found.pool.features), found.labeled.rows)
+    return wanted
+
+
+def pick(found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], quiet: bool) -> Selection:
+    """Select with a progress bar; return the picks so far after Ctrl-C."""
+    with Bar("picking", quiet=quiet) as bar:
+        try:
+            selection = call_select(found, allowed, options, bar)
+        except Interrupted as stopped:
+            selection = stopped.selection
+    ids = found.pool.ids
+    return selection if ids is None else replace(selection, ids=ids[selection.indices])
+
+
+def call_select(
+    found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], progress: Progress | None = None
+) -> Selection:
+    """Call `dubito.select` with the contents of the files; errors name the file."""
+    with name_files_in_errors(found.files, found.describe_row):
+        return api.select(found.pool.features, **options, **arguments_of(found, allowed), progress=progress)
+
+
+def arguments_of(found: Inputs, allowed: IntArray | None) -> dict[str, Any]:
+    """The arguments of `dubito.select` that come from files, besides the features."""
+    features = found.pool.features
+    return {
+        "labeled": found.labeled.argument(features),
+        "labels": labels_argument(found),
+        "no_label": EMPTY,
+        # A mask, because row numbers could be mistaken for ids.
+        "candidates": None if allowed is None else np.isin(np.arange(len_of(features)), allowed),
+        **found.doubt,
+        **found.row_values,
+    }
+
+
+# ``dubito select --dry-run``: everything except picking.
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunFacts:
+    n: int
+    d: int
+    dtype: str
+    labeled: int
+    candidates: int
+    budget: int
+    strategy: str
+    engine: str | None
+    """The engine that would run; None for a strategy without one."""
+    megabytes: float | None
+    """Upper bound on memory beyond the inputs; None if unknown."""
+    seconds: float | None
+    notes: tuple[str, ...] = ()
+    """Shown on stderr and in the JSON output."""
+
+
+def show_dry_run(
+    found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], as_json: bool, quiet: bool
+) -> None:
+    with name_files_in_errors(found.files, found.describe_row):
+        given = {**options, **arguments_of(found, allowed)}
+        strategy = configure_strategy(given.pop("strategy"), given["engine"])
+        metric, standardize = given.pop("metric"), given.pop("standardize", None)
+        points = check_points(found.pool.features, given["labeled"], metric, None, standardize)
+        facts = asdict(estimate_run(strategy, build_request(points, strategy, **given)))
+    for text in facts["notes"]:
+        say(text, quiet=quiet)
+    if as_json:
+        print(json.dumps({"schema": 1, **facts}, indent=2))
+    else:
+        del facts["notes"]
+        for name, value in facts.items():
+            put([f"{name:<12}{'none' if value is None else value}"])
+
+
+def estimate_run(strategy: Strategy, request: Request) -> DryRunFacts:
+    engine, cost, taken, note = forecast(strategy, request)
+    (n, d), dtype = request.pool.shape, str(request.pool.dtype)
+    megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
+    sizes = (n, d, dtype, len_of(request.references), len(request.candidates), request.budget)
+    notes = (*request.notes, *([] if note is None else [note]))
+    return DryRunFacts(*sizes, taken, engine, megabytes, seconds, notes)
+
+
+# ``dubito select --sheet``: a contact sheet of the picks.
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where to write the contact sheet, and the folders to search for its pictures."""
+
+    path: str
+    folders: tuple[Path, ...]
+    force: bool
+
+    def write(self, selection: Selection, *, quiet: bool) -> None:
+        from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
+
+        names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
+        texts = {name: [str(value) for value in values] for name, values in selection.carried.items()}
+        shown = picture_column({**texts, "": names})
+        pictures = None if shown is None else picture_paths({**texts, "": names}[shown], self.folders)
+        lost = pictures is not None and None in pictures
+        shown_texts = {name: values for name, values in texts.items() if name != shown or lost}
+        title = f"{len(selection)} picks by {selection.strategy}"
+        page = render_sheet(Sheet(title, names, selection.priorities.tolist(), shown_texts, pictures))
+        write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
+        kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
+        say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+
+
+def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page:
+    """Raise if the page could not be written, before anything is computed."""
+    if not path.lower().endswith((".html", ".htm")):
+        raise InvalidArgument(f"--sheet {path} is no page", hint="give it the suffix .html.")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
+    if os.path.exists(path) and not force:
+        raise OutputExists(f"{path} exists", hint="pass --force to replace it, or another path.")
+    return Page(path, tuple(picture_folders(pool, pictures)), force)
+
+
+# ``dubito select --engine cluster``: shards that a Ray cluster reads, and this process does not.
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The options of a cluster, as they were given."""
+
+    address: str | None
+    journal: str | None
+    workers: str | None
+    workers_per_gpu: str | None
+
+    def is_asked(self, engine: str) -> bool:
+        """Whether a cluster is to select; options of a cluster without one are refused."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and engine != "cluster":
+                raise InvalidArgument(
+                    "is for --engine cluster", argument=each.name, value=value, hint="pass that, too."
+                )
+        return engine == "cluster"
+
+    def shards(self, pool: str, columns: Columns, given: Mapping[str, Any]) -> "Shards":
+        """The pool as this cluster is to read it."""
+        from dubito.sharding.shards import Shards
+
+        named_workers: dict[str, Any] = {} if self.workers is None else {"workers": self.workers}
+        if self.workers_per_gpu is not None:
+            named_workers["workers_per_gpu"] = read_number(self.workers_per_gpu)
+        return Shards(pool, columns=columns, journal=self.journal, **given, **named_workers)
+
+
+def refuse_with_cluster(target: Target, others: Mapping[str, object]) -> None:
+    """Refuse what one machine alone can do."""
+    given = next((name for name, value in others.items() if value), "append" if target.append else None)
+    if given is not None:
+        hint = "leave it out, or --engine cluster."
+        raise InvalidArgument(f"{named(given)} does not go with --engine cluster", hint=hint)
+
+
+def pick_on_cluster(
+    pool: str,
+    labeled: Sequence[str],
+    sources: DoubtSpecs,
+    columns: Columns,
+    options: Mapping[str, Any],
+    cluster: Cluster,
+    *,
+    quiet: bool,
+) -> Selection:
+    """Select from a file or a folder of shards; doubt beside it lies in as many."""
+    from dubito.engines.cluster.workers import connect
+    from dubito.sharding.shards import list_shards
+
+    given: dict[str, Any] = {role: list_shards(spec) for role, spec in sources.items() if spec is not None}
+    if len(given) > 1:
+        raise two_sources(given)
+    shards = cluster.shards(pool, columns, given)
+    rows = _read_labeled_rows(labeled, columns)
+    say("connecting to Ray" + ("" if cluster.address is None else f" at {cluster.address}"), quiet=quiet)
+    connect(cluster.address)
+    with Bar("picking", quiet=quiet) as bar:
+        try:
+            return api.select(
+                shards,
+                options["budget"],
+                labeled=rows,
+                strategy=options["strategy"],
+                metric=options["metric"],
+                engine="cluster",
+                seed=options["seed"],
+                progress=bar,
+            )
+        except Interrupted as stopped:
+            return stopped.selection
+
+
+def _read_labeled_rows(specs: Sequence[str], columns: Columns) -> AnyArray | None:
+    """Rows of the whole pool, from files of picks, or features; not both."""
+    if not specs:
+        return None
+    parts = [
+        read_picks(spec)
+        if "index" in open_source(split_spec(spec)[0]).names
+        else np.asarray(read_array(spec, "labeled", columns=columns)[:])
+        for spec in specs
+    ]
+    if len({part.ndim for part in parts}) > 1:
+        raise InvalidArgument("names both rows and features", argument="labeled", hint="pass files of one kind.")
+    return np.concatenate(parts)
