@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dubito.cli.inputs.features import predict_perfectly, probability_groups
+from dubito.io.column_notes import predict_perfectly, probability_groups
 
 from .conftest import Program
 

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from dubito.cli.output import one_of
+from dubito.io.picks import FORMATS
+
 # Input files and their columns.
 
 FILES = "Files"
@@ -290,7 +293,7 @@ Format = Annotated[
         "--format",
         metavar="NAME",
         rich_help_panel=OUTPUT,
-        help="csv, json, jsonl, parquet or npy. Default: by the file's suffix; csv for stdout.",
+        help=f"{one_of(FORMATS)}. Default: by the file's suffix; csv for stdout.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", rich_help_panel=OUTPUT, help="The result as JSON.")]

@@ -11,10 +11,7 @@ import typer
 
 from dubito.cli import options
 from dubito.cli.commands.select import read_options
-from dubito.cli.inputs.features import is_wanted, read_when
-from dubito.cli.inputs.pool import Inputs, read_columns, read_inputs, reading_files
-from dubito.cli.inputs.row_columns import note_similar_classes, read_labels
-from dubito.cli.inputs.rows import read_carried
+from dubito.cli.inputs import read_columns, read_when, reading_files, split_names
 from dubito.cli.options import FILES, METHOD
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
@@ -28,12 +25,17 @@ from dubito.integrations.label_studio.pushing import push as push_items
 from dubito.integrations.label_studio.watching import WatchPlan, wait_for_server
 from dubito.integrations.label_studio.watching import watch as watch_rounds
 from dubito.io import Columns, open_source, output_format, write_atomically
+from dubito.io.column_notes import is_wanted
 from dubito.io.durable import file_lock
+from dubito.io.inputs import Inputs, read_inputs
+from dubito.io.labeled import note_similar_classes, read_labels
+from dubito.io.name_tables import read_carried
 from dubito.io.picks import render_columns
 from dubito.matrix import AnyArray, len_of
 from dubito.request.arrays import check_integer, read_number
 from dubito.request.columns import ROW
 from dubito.request.labels import label_keys
+from dubito.strategies import build_strategy
 
 # Options of ``dubito label-studio``.
 
@@ -302,7 +304,8 @@ def watch(
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
     server = connect(url, token_file, timeout, quiet=quiet)
     display = DisplayOptions(show, prefix, local_files, document_root)
-    settings = read_options(None, strategy, metric, engine, memory_limit, seed, model)
+    settings = read_options({"memory_limit": memory_limit, "seed": seed}, metric=metric, model=model)
+    settings |= {"strategy": build_strategy(strategy, {}), "engine": engine}
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, memory_limit, quiet=quiet):
         picker = read_picker(pool, display, labeled or [], columns, settings, standardize, guesses=guesses)
@@ -383,11 +386,6 @@ def _check_same_project(path: str, found: Gathered) -> None:
     if before and now and not before & now:
         problem = f"{path} has labels of other items, such as {min(before)!r}, probably of another project"
         raise OutputExists(problem, hint="pass another file with -o, or --force to replace it.")
-
-
-def split_names(text: str | None) -> list[str]:
-    """The names in a comma-separated list."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> Server:

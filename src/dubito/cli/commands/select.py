@@ -4,36 +4,24 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dubito import api
-from dubito.api import forecast
-from dubito.arguments import build_request, check_points
+from dubito.api import answer, forecast
+from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
-from dubito.cli.inputs import pool as files
-from dubito.cli.inputs import row_columns
-from dubito.cli.inputs.features import read_when, with_scale
-from dubito.cli.inputs.labeled import LabeledInputs
-from dubito.cli.inputs.pool import DoubtSpecs, Inputs, handle_missing, note, opened, read_missing, reading_files
-from dubito.cli.inputs.row_columns import labels_argument, with_labels
-from dubito.cli.inputs.rows import (
-    own_candidates,
-    picture_folders,
-    read_candidate_rows,
-    read_carried,
-    read_earlier,
-    with_carried,
-)
-from dubito.cli.output import Bar, Stopped, name_files_in_errors, put, say, write_data
-from dubito.core.problem import Interrupted, Metric, Progress, Request, Selection
-from dubito.doubt.reading import two_sources
-from dubito.errors import InvalidArgument, MissingFile, OutputExists, named
+from dubito.cli.inputs import opened, read_columns, read_missing, read_when, reading_files
+from dubito.cli.output import Bar, Stopped, put, say, write_data
+from dubito.core.problem import Interrupted, Request, Selection
+from dubito.covering_radius import Given
+from dubito.errors import InvalidArgument, MissingFile, OutputExists, name_files_in_errors, named, option_of
 from dubito.io import (
     FORMATS,
     Columns,
@@ -49,15 +37,16 @@ from dubito.io import (
     write_atomically,
 )
 from dubito.io.cells import is_formula
+from dubito.io.column_notes import describe_scale, is_wanted
 from dubito.io.durable import file_lock
-from dubito.io.source import suffix_of
+from dubito.io.inputs import handle_missing, read_inputs, with_candidates, with_labels
+from dubito.io.labeled import LabeledInputs
+from dubito.io.name_tables import as_text, read_carried, read_earlier
+from dubito.io.source import note, suffix_of
 from dubito.matrix import AnyArray, IntArray, len_of
-from dubito.models.estimators import find_model
-from dubito.models.fit import NO_MODEL
-from dubito.request.arrays import check_choice, check_integer, check_memory_limit, check_real, read_number
-from dubito.request.labels import EMPTY
-from dubito.request.rows import check_candidates
-from dubito.strategies import Strategy, build_strategy, configure_strategy
+from dubito.request.arrays import read_number
+from dubito.request.columns import refuse_two_sources
+from dubito.strategies import Strategy, configure_strategy
 
 if TYPE_CHECKING:
     from dubito.sharding.shards import Shards
@@ -125,51 +114,60 @@ def select(
     """
     pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force, safe_csv)
-    chosen = {"features": features, "strength": strength, "beam_width": beam_width, "scaling": scaling}
-    numbers = {"spend": spend, "temperature": temperature}
-    given = read_options(budget, strategy, metric, engine, memory_limit, seed, model, **numbers, **chosen)
-    sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    numbers = {"budget": budget, "spend": spend, "temperature": temperature, "memory_limit": memory_limit, "seed": seed}
+    given = read_options(numbers, metric=metric, model=model)
+    own = read_numbers({"strength": strength, "beam_width": beam_width})
+    picker = configure_strategy(strategy, engine, **own, scaling=scaling, features=features)
+    given["quotas"] = read_quotas(quota)
+    specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
-    check_overwrites(target, sheet, [pool, *sources.values(), *(labeled or []), candidates, costs, classes])
+    check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes])
     when, how = read_when(standardize), read_missing(missing)
-    rows: row_columns.Specs = {"costs": costs, "classes": classes}
-    quotas = row_columns.read_quotas(quota)
-    columns = files.read_columns(
-        id_column,
-        label_column,
-        feature_columns,
-        ignore_columns,
-        probability_columns,
-        no_label,
-        row_columns.claimed(rows),
-    )
+    columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     cluster = Cluster(address, journal, workers, workers_per_gpu)
     if not dry_run and cluster.is_asked(engine):
         others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
         others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
         refuse_with_cluster(target, {**others, "standardize": None if standardize == "auto" else standardize})
-        picked = pick_on_cluster(pool, labeled or [], sources, columns, given, cluster, quiet=quiet)
+        picked = pick_on_cluster(
+            pool, labeled or [], specs, columns, {**given, "strategy": picker}, cluster, quiet=quiet
+        )
         finish(picked, target, quiet, labeled or [])
         return
-    with lock_output(target, dry_run, quiet):
+    del given["metric"]  # `check_points` takes it.
+    with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            found = files.read_inputs(pool, labeled, sources, columns, how)
-            found = row_columns.with_row_columns(without_earlier_picks(found, target, columns), rows, columns)
-            given["quotas"] = row_columns.quotas_by_index(quotas, found, columns)
-            if temperature == "fit" or (model != "none" and not found.doubt):
-                found = with_labels(found, labeled or [], columns)
-            allowed = read_candidates(candidates, found, columns)
-            texts = read_carried(pool, keep, found.pool, columns)
-            found, kept = handle_missing(found, how)
-            allowed = None if allowed is None else kept.positions_of(allowed)
-            given["standardize"] = with_scale(when, found.pool.feature_names, found.pool.features)
-        if dry_run:
-            show_dry_run(found, allowed, given, as_json, quiet)
-        else:
-            picked = with_carried(kept.restored(pick(found, allowed, given, quiet)), texts)
-            if page is not None and len(picked):
-                page.write(picked, quiet=quiet)
-            finish(picked, target, quiet, labeled or [])
+            found = read_inputs(pool, labeled, {**specs, "costs": costs, "classes": classes}, columns)
+            if append and target.path is not None and os.path.exists(target.path):
+                earlier = read_earlier(target.path, read_picks(target.path), found.pool, found.columns)
+                found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
+            if temperature == "fit" or (model != "none" and not found.has_doubt):
+                found = with_labels(found, labeled or [])
+            found, n_rows = with_candidates(found, candidates), len_of(found.pool.features)
+            texts = read_carried(pool, keep, found.pool, found.columns)
+            found = handle_missing(found, how)
+            is_standardized = is_wanted(when, found.pool.feature_names)
+            if advice := describe_scale(when, found.pool.feature_names, found.pool.features):
+                note(advice)
+            with name_files_in_errors(found.files, found.describe_row):
+                arguments = found.arguments()
+                started = time.perf_counter()
+                points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized)
+                request = build_request(points, picker, **{**given, **arguments}, engine=engine, progress=bar)
+        with name_files_in_errors(found.files, found.describe_row):
+            if dry_run:
+                show_dry_run(estimate_run(picker, request), as_json, quiet)
+                return
+            try:
+                whole = answer(request, picker, points.ids, started, Given(found.pool, arguments["labeled"]))
+            except Interrupted as stopped:
+                whole = stopped.selection
+        picked = in_file_rows(whole, found.kept, n_rows)
+        carried = {name: list(map(as_text, values[picked.indices].tolist())) for name, values in texts.items()}
+        picked = replace(picked, carried=carried)
+        if page is not None and len(picked):
+            page.write(picked, quiet=quiet)
+        finish(picked, target, quiet, labeled or [])
 
 
 # The output of ``dubito select``: checked before anything is computed, written at the end.
@@ -289,42 +287,38 @@ def write(selection: Selection, target: Target) -> None:
         save_selection(selection, target.path, format=target.format, **more)
 
 
-def read_options(
-    budget: str | None,
-    strategy: str,
-    metric: str,
-    engine: str,
-    memory_limit: str | None,
-    seed: str,
-    model: str,
-    *,
-    spend: str | None = None,
-    temperature: str | None = None,
-    **own: str | None,
-) -> dict[str, Any]:
+def read_options(numbers: Mapping[str, str | None], **others: object) -> dict[str, Any]:
     """The arguments of `dubito.select` that need no file, checked before any file is read.
 
-    ``own`` are options of the strategy. What was not given is left out, except for the strategy and the model.
+    ``numbers`` are the options that are numbers. What was not given is left out.
     """
-    numbers = {name: own[name] for name in ("strength", "beam_width") if name in own}
-    given: dict[str, object] = {
-        **own,
-        **{name: None if text is None else read_number(text) for name, text in numbers.items()},
-    }
-    if model != NO_MODEL:
-        find_model(model)
-    options: dict[str, Any] = {
-        "budget": None if budget is None else check_integer("budget", read_number(budget), least=1),
-        "strategy": build_strategy(strategy, {name: value for name, value in given.items() if value is not None}),
-        "metric": check_choice("metric", metric, get_args(Metric)),
-        "engine": engine,
-        "memory_limit": check_memory_limit(memory_limit),
-        "seed": check_integer("seed", read_number(seed), least=0),
-        "model": model,
-        "spend": None if spend is None else check_real("spend", read_number(spend), least=0.0),
-        "temperature": None if temperature is None else read_number(temperature),
-    }
-    return {name: value for name, value in options.items() if value is not None}
+    return check_settings({**read_numbers(numbers), **others})
+
+
+def read_numbers(options: Mapping[str, str | None]) -> dict[str, object]:
+    """The options that were given, as numbers; the library refuses other text."""
+    return {name: read_number(text) for name, text in options.items() if text is not None}
+
+
+def read_quotas(texts: Sequence[str] | None) -> object:
+    """Parse ``N`` (every class) and ``CLASS=N`` (one class) into the ``quotas`` argument of `dubito.select`.
+
+    Examples
+    --------
+    >>> read_quotas(["20"]), read_quotas(["20", "cat=3"]), read_quotas(None)
+    (20, {None: 20, 'cat': 3}, None)
+    """
+    quotas: dict[str | None, object] = {}
+    for text in texts or ():
+        name, equals, limit = (part.strip() for part in text.rpartition("="))
+        if not limit or (equals and not name):
+            raise InvalidArgument(f"{option_of('quota')} {text} is neither N nor CLASS=N", hint="write 20, or cat=5.")
+        key = name if equals else None
+        if key in quotas:
+            problem = "names a class twice" if equals else "is given twice for every class"
+            raise InvalidArgument(f"{option_of('quota')} {text} {problem}", hint="leave one out.")
+        quotas[key] = read_number(limit)
+    return quotas[None] if quotas.keys() == {None} else quotas or None
 
 
 @contextmanager
@@ -337,58 +331,12 @@ def lock_output(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
         yield
 
 
-def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> Inputs:
-    """With ``--append``, count the picks that are already in the file as labeled."""
-    if not target.append or target.path is None or not os.path.exists(target.path):
-        return found
-    earlier = read_earlier(target.path, read_picks(target.path), found.pool, columns)
-    return replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
-
-
-def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
-    """Rows that may be picked, or None for all unlabeled rows."""
-    with name_files_in_errors({"candidates": spec or found.files["pool"]}):
-        if spec is None:
-            wanted = own_candidates(found.pool, columns, note)
-        else:
-            wanted = read_candidate_rows(spec, found.pool, columns, note)
-    if found.labeled.foreign and len(found.labeled.rows):
-        # select() excludes labeled rows that are given as row numbers, but not those given as features.
-        return check_candidates(wanted, len_of(found.pool.features), found.labeled.rows)
-    return wanted
-
-
-def pick(found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], quiet: bool) -> Selection:
-    """Select with a progress bar; return the picks so far after Ctrl-C."""
-    with Bar("picking", quiet=quiet) as bar:
-        try:
-            selection = call_select(found, allowed, options, bar)
-        except Interrupted as stopped:
-            selection = stopped.selection
-    ids = found.pool.ids
-    return selection if ids is None else replace(selection, ids=ids[selection.indices])
-
-
-def call_select(
-    found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], progress: Progress | None = None
-) -> Selection:
-    """Call `dubito.select` with the contents of the files; errors name the file."""
-    with name_files_in_errors(found.files, found.describe_row):
-        return api.select(found.pool.features, **options, **arguments_of(found, allowed), progress=progress)
-
-
-def arguments_of(found: Inputs, allowed: IntArray | None) -> dict[str, Any]:
-    """The arguments of `dubito.select` that come from files, besides the features."""
-    features = found.pool.features
-    return {
-        "labeled": found.labeled.argument(features),
-        "labels": labels_argument(found),
-        "no_label": EMPTY,
-        # A mask, because row numbers could be mistaken for ids.
-        "candidates": None if allowed is None else np.isin(np.arange(len_of(features)), allowed),
-        **found.doubt,
-        **found.row_values,
-    }
+def in_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Selection:
+    """Convert picks to row numbers of the file, of whose ``n_rows`` only some were in the pool."""
+    if kept is None:
+        return selection
+    ranked = tuple(replace(each, indices=kept[each.indices]) for each in selection.configurations)
+    return replace(selection, indices=kept[selection.indices], configurations=ranked, n_pool=n_rows)
 
 
 # ``dubito select --dry-run``: everything except picking.
@@ -412,15 +360,8 @@ class DryRunFacts:
     """Shown on stderr and in the JSON output."""
 
 
-def show_dry_run(
-    found: Inputs, allowed: IntArray | None, options: Mapping[str, Any], as_json: bool, quiet: bool
-) -> None:
-    with name_files_in_errors(found.files, found.describe_row):
-        given = {**options, **arguments_of(found, allowed)}
-        strategy = configure_strategy(given.pop("strategy"), given["engine"])
-        metric, standardize = given.pop("metric"), given.pop("standardize", None)
-        points = check_points(found.pool.features, given["labeled"], metric, None, standardize)
-        facts = asdict(estimate_run(strategy, build_request(points, strategy, **given)))
+def show_dry_run(found: DryRunFacts, as_json: bool, quiet: bool) -> None:
+    facts = asdict(found)
     for text in facts["notes"]:
         say(text, quiet=quiet)
     if as_json:
@@ -465,6 +406,18 @@ class Page:
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
         kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
         say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+
+
+def picture_folders(spec: str, given: str | None) -> list[Path]:
+    """Folders to search for pictures: the one given, else the pool's root, its folder and the working directory."""
+    if given is not None:
+        if not Path(given).is_dir():
+            raise InvalidArgument(f"--pictures {given} is no folder", hint="name the folder that pictures are in.")
+        return [Path(given)]
+    path = split_spec(spec)[0]
+    is_pool = os.path.isdir(path) or (path.lower().endswith(".parquet") and os.path.exists(path))
+    root = open_source(path).root if is_pool else ""
+    return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]
 
 
 def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page:
@@ -521,7 +474,7 @@ def refuse_with_cluster(target: Target, others: Mapping[str, object]) -> None:
 def pick_on_cluster(
     pool: str,
     labeled: Sequence[str],
-    sources: DoubtSpecs,
+    sources: Mapping[str, str | None],
     columns: Columns,
     options: Mapping[str, Any],
     cluster: Cluster,
@@ -533,8 +486,7 @@ def pick_on_cluster(
     from dubito.sharding.shards import list_shards
 
     given: dict[str, Any] = {role: list_shards(spec) for role, spec in sources.items() if spec is not None}
-    if len(given) > 1:
-        raise two_sources(given)
+    refuse_two_sources(given)
     shards = cluster.shards(pool, columns, given)
     rows = _read_labeled_rows(labeled, columns)
     say("connecting to Ray" + ("" if cluster.address is None else f" at {cluster.address}"), quiet=quiet)

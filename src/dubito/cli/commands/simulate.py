@@ -15,9 +15,8 @@ import typer
 from dubito.cli import options
 from dubito.cli.commands import report
 from dubito.cli.commands.report import ABOUT, save_about, schedule_described
-from dubito.cli.inputs import features
-from dubito.cli.inputs.features import columns_of, is_wanted, read_when
-from dubito.cli.inputs.pool import bounded_inputs, dataset, read_columns, read_missing, reading_files
+from dubito.cli.commands.run import describe_data
+from dubito.cli.inputs import bounded_inputs, dataset, read_columns, read_missing, read_when, reading_files
 from dubito.cli.output import Board, Stopped, say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
 from dubito.experiments.data import Dataset
@@ -28,6 +27,7 @@ from dubito.experiments.plan import Arm, Data, Experiment, Schedule, parse_strat
 from dubito.experiments.rounds import training_rows
 from dubito.experiments.runner import check_folder, run_experiment
 from dubito.io import Columns, open_source, split_spec
+from dubito.io.column_notes import columns_of, is_wanted
 from dubito.request.arrays import check_integer, check_real, read_number
 
 SCHEDULE = "Schedule"
@@ -188,7 +188,7 @@ def simulate(
         experiment = scheduled(draft, source.whole(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
         open_run(experiment, folder, force)
-        features.tell(draft.data, source, when, quiet=quiet)
+        describe_data(draft.data, source, when, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
         run(experiment, folder, source, command, workers, quiet=quiet)
         report.tell(report.make_report(folder, folder, targets, force=True), as_json, asked=targets)

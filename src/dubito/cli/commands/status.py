@@ -6,18 +6,13 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 
 from dubito.cli import options
-from dubito.cli.inputs.pool import (
-    Inputs,
-    handle_missing,
-    opened,
-    read_columns,
-    read_inputs,
-    read_missing,
-    reading_files,
-)
-from dubito.cli.inputs.row_columns import note_similar_classes, read_labels
-from dubito.cli.output import name_files_in_errors, put
+from dubito.cli.inputs import opened, read_columns, read_missing, reading_files
+from dubito.cli.output import put
+from dubito.errors import name_files_in_errors
 from dubito.io import Columns
+from dubito.io.inputs import Inputs, handle_missing, read_inputs
+from dubito.io.labeled import note_similar_classes, read_labels
+from dubito.matrix import len_of
 from dubito.models.held_out import Share
 from dubito.models.progress import LabelsSoFar, measure_progress
 
@@ -59,12 +54,12 @@ def read_labeled_pool(
     pool: str, specs: Sequence[str], columns: Columns, missing: str | None
 ) -> tuple[Inputs, dict[int, str]]:
     """The pool with its labels, and the labels without those of the last file."""
-    found = read_inputs(pool, specs, {}, columns, read_missing(missing))
-    found = replace(found, doubt={}, labels=read_labels(found.pool, specs, columns))
+    found = read_inputs(pool, specs, {}, columns)
+    found = replace(found, rows={}, labels=read_labels(found.pool, specs, columns))
     note_similar_classes(found.labels.values())
     earlier = read_labels(found.pool, specs[:-1], columns)
-    complete, kept = handle_missing(found, read_missing(missing))
-    numbers = range(kept.n_rows) if kept.rows is None else kept.rows.tolist()
+    complete = handle_missing(found, read_missing(missing))
+    numbers = range(len_of(found.pool.features)) if complete.kept is None else complete.kept.tolist()
     return complete, {row: label for row, label in complete.labels.items() if numbers[row] in earlier}
 
 
