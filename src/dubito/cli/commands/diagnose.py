@@ -13,9 +13,10 @@ from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_when, reading_files
 from dubito.cli.output import put, say
 from dubito.core.problem import Metric
-from dubito.errors import InvalidArgument, MissingFile, OutputExists, name_files_in_errors
+from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import find_array, read_array, split_spec
 from dubito.io.column_notes import describe_scale, is_wanted
+from dubito.io.durable import check_writable
 from dubito.io.inputs import Inputs, handle_missing, read_inputs
 from dubito.io.name_tables import read_outcomes
 from dubito.io.source import note
@@ -155,10 +156,7 @@ def check_plot(plot: str | None, force: bool) -> None:
     if not plot.endswith((".png", ".svg")):
         hint = "give it one of these suffixes."
         raise InvalidArgument("is neither a .png nor a .svg", argument="plot", value=plot, hint=hint)
-    if not os.path.isdir(os.path.dirname(plot) or "."):
-        raise MissingFile(f"{plot} cannot be written: its folder does not exist", hint="make it first.")
-    if os.path.exists(plot) and not force:
-        raise OutputExists(f"{plot} exists", hint="pass --force to replace it, or another path.")
+    check_writable(plot, force=force)
 
 
 def draw(diagnosis: Diagnosis, plot: str, force: bool, quiet: bool) -> None:

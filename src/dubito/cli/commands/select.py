@@ -7,9 +7,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from dubito.cli.inputs import opened, read_columns, read_missing, read_when, rea
 from dubito.cli.output import Bar, Stopped, put, say, write_data
 from dubito.core.problem import Interrupted, Request, Selection
 from dubito.covering_radius import Given
-from dubito.errors import InvalidArgument, MissingFile, OutputExists, name_files_in_errors, named, option_of
+from dubito.errors import InvalidArgument, OutputExists, name_files_in_errors, named, option_of
 from dubito.io import (
     FORMATS,
     Columns,
@@ -38,7 +38,7 @@ from dubito.io import (
 )
 from dubito.io.cells import is_formula
 from dubito.io.column_notes import describe_scale, is_wanted
-from dubito.io.durable import file_lock
+from dubito.io.durable import check_writable, file_lock
 from dubito.io.inputs import handle_missing, read_inputs, with_candidates, with_labels
 from dubito.io.labeled import LabeledInputs
 from dubito.io.name_tables import as_text, read_carried, read_earlier
@@ -47,9 +47,6 @@ from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import read_number
 from dubito.request.columns import refuse_two_sources
 from dubito.strategies import Strategy, configure_strategy
-
-if TYPE_CHECKING:
-    from dubito.sharding.shards import Shards
 
 
 def select(
@@ -124,14 +121,14 @@ def select(
     check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes])
     when, how = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
-    cluster = Cluster(address, journal, workers, workers_per_gpu)
-    if not dry_run and cluster.is_asked(engine):
-        others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
-        others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
-        refuse_with_cluster(target, {**others, "standardize": None if standardize == "auto" else standardize})
-        picked = pick_on_cluster(
-            pool, labeled or [], specs, columns, {**given, "strategy": picker}, cluster, quiet=quiet
-        )
+    cluster = {"address": address, "journal": journal, "workers": workers, "workers_per_gpu": workers_per_gpu}
+    alone: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
+    alone |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
+    alone |= {"append": append, "standardize": None if standardize == "auto" else standardize}
+    check_cluster_options(engine, cluster, alone)
+    if engine == "cluster" and not dry_run:
+        options_of_select = {**given, "strategy": picker}
+        picked = pick_on_cluster(pool, labeled or [], specs, columns, options_of_select, cluster, quiet=quiet)
         finish(picked, target, quiet, labeled or [])
         return
     del given["metric"]  # `check_points` takes it.
@@ -156,7 +153,7 @@ def select(
                 request = build_request(points, picker, **{**given, **arguments}, engine=engine, progress=bar)
         with name_files_in_errors(found.files, found.describe_row):
             if dry_run:
-                show_dry_run(estimate_run(picker, request), as_json, quiet)
+                show_dry_run(picker, request, as_json, quiet)
                 return
             try:
                 whole = answer(request, picker, points.ids, started, Given(found.pool, arguments["labeled"]))
@@ -218,8 +215,7 @@ def check_target(
         )
     if os.path.isfile(path) and not (append or force):
         raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
+    check_writable(path, force=True)
     return Target(path, chosen, append, force, chosen == "csv" if safe_csv is None else safe_csv)
 
 
@@ -342,43 +338,29 @@ def in_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Se
 # ``dubito select --dry-run``: everything except picking.
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunFacts:
-    n: int
-    d: int
-    dtype: str
-    labeled: int
-    candidates: int
-    budget: int
-    strategy: str
-    engine: str | None
-    """The engine that would run; None for a strategy without one."""
-    megabytes: float | None
-    """Upper bound on memory beyond the inputs; None if unknown."""
-    seconds: float | None
-    notes: tuple[str, ...] = ()
-    """Shown on stderr and in the JSON output."""
-
-
-def show_dry_run(found: DryRunFacts, as_json: bool, quiet: bool) -> None:
-    facts = asdict(found)
-    for text in facts["notes"]:
+def show_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: bool) -> None:
+    """Print the sizes, which strategy and engine would run, and their cost: None if unknown or without an engine."""
+    engine, cost, taken, remark = forecast(strategy, request)
+    (n, d), dtype = request.pool.shape, str(request.pool.dtype)
+    facts = {
+        "n": n,
+        "d": d,
+        "dtype": dtype,
+        "labeled": len_of(request.references),
+        "candidates": len(request.candidates),
+        "budget": request.budget,
+        "strategy": taken,
+        "engine": engine,
+        "megabytes": None if cost is None else round(cost.bytes / 1e6, 1),
+        "seconds": None if cost is None else round(cost.seconds, 2),
+    }
+    notes = [*request.notes, *([] if remark is None else [remark])]
+    for text in notes:
         say(text, quiet=quiet)
     if as_json:
-        print(json.dumps({"schema": 1, **facts}, indent=2))
+        print(json.dumps({"schema": 1, **facts, "notes": notes}, indent=2))
     else:
-        del facts["notes"]
-        for name, value in facts.items():
-            put([f"{name:<12}{'none' if value is None else value}"])
-
-
-def estimate_run(strategy: Strategy, request: Request) -> DryRunFacts:
-    engine, cost, taken, note = forecast(strategy, request)
-    (n, d), dtype = request.pool.shape, str(request.pool.dtype)
-    megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
-    sizes = (n, d, dtype, len_of(request.references), len(request.candidates), request.budget)
-    notes = (*request.notes, *([] if note is None else [note]))
-    return DryRunFacts(*sizes, taken, engine, megabytes, seconds, notes)
+        put(f"{name:<12}{'none' if value is None else value}" for name, value in facts.items())
 
 
 # ``dubito select --sheet``: a contact sheet of the picks.
@@ -424,48 +406,19 @@ def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page
     """Raise if the page could not be written, before anything is computed."""
     if not path.lower().endswith((".html", ".htm")):
         raise InvalidArgument(f"--sheet {path} is no page", hint="give it the suffix .html.")
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
-    if os.path.exists(path) and not force:
-        raise OutputExists(f"{path} exists", hint="pass --force to replace it, or another path.")
+    check_writable(path, force=force)
     return Page(path, tuple(picture_folders(pool, pictures)), force)
 
 
 # ``dubito select --engine cluster``: shards that a Ray cluster reads, and this process does not.
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """The options of a cluster, as they were given."""
-
-    address: str | None
-    journal: str | None
-    workers: str | None
-    workers_per_gpu: str | None
-
-    def is_asked(self, engine: str) -> bool:
-        """Whether a cluster is to select; options of a cluster without one are refused."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not None and engine != "cluster":
-                raise InvalidArgument(
-                    "is for --engine cluster", argument=each.name, value=value, hint="pass that, too."
-                )
-        return engine == "cluster"
-
-    def shards(self, pool: str, columns: Columns, given: Mapping[str, Any]) -> "Shards":
-        """The pool as this cluster is to read it."""
-        from dubito.sharding.shards import Shards
-
-        named_workers: dict[str, Any] = {} if self.workers is None else {"workers": self.workers}
-        if self.workers_per_gpu is not None:
-            named_workers["workers_per_gpu"] = read_number(self.workers_per_gpu)
-        return Shards(pool, columns=columns, journal=self.journal, **given, **named_workers)
-
-
-def refuse_with_cluster(target: Target, others: Mapping[str, object]) -> None:
-    """Refuse what one machine alone can do."""
-    given = next((name for name, value in others.items() if value), "append" if target.append else None)
+def check_cluster_options(engine: str, cluster: Mapping[str, object], alone: Mapping[str, object]) -> None:
+    """Refuse options of a cluster without one, and with one the options that only one machine supports."""
+    for name, value in cluster.items():
+        if value is not None and engine != "cluster":
+            raise InvalidArgument("is for --engine cluster", argument=name, value=value, hint="pass that, too.")
+    given = next((name for name, value in alone.items() if value and engine == "cluster"), None)
     if given is not None:
         hint = "leave it out, or --engine cluster."
         raise InvalidArgument(f"{named(given)} does not go with --engine cluster", hint=hint)
@@ -477,20 +430,24 @@ def pick_on_cluster(
     sources: Mapping[str, str | None],
     columns: Columns,
     options: Mapping[str, Any],
-    cluster: Cluster,
+    cluster: Mapping[str, str | None],
     *,
     quiet: bool,
 ) -> Selection:
-    """Select from a file or a folder of shards; doubt beside it lies in as many."""
+    """Select from a file or a folder of shards; separate files of doubt have as many shards."""
     from dubito.engines.cluster.workers import connect
-    from dubito.sharding.shards import list_shards
+    from dubito.sharding.shards import Shards, list_shards
 
     given: dict[str, Any] = {role: list_shards(spec) for role, spec in sources.items() if spec is not None}
     refuse_two_sources(given)
-    shards = cluster.shards(pool, columns, given)
+    given |= {name: cluster[name] for name in ("journal", "workers") if cluster[name] is not None}
+    if cluster["workers_per_gpu"] is not None:
+        given["workers_per_gpu"] = read_number(cluster["workers_per_gpu"])
+    shards = Shards(pool, columns=columns, **given)
     rows = _read_labeled_rows(labeled, columns)
-    say("connecting to Ray" + ("" if cluster.address is None else f" at {cluster.address}"), quiet=quiet)
-    connect(cluster.address)
+    address = cluster["address"]
+    say("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
+    connect(address)
     with Bar("picking", quiet=quiet) as bar:
         try:
             return api.select(
