@@ -13,13 +13,13 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, len
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.scaling import describe_dominant, measure_scale
 
-# Whether features are standardized: columns of a table have units of their own, an embedding's do not.
+# Whether features are standardized: the columns of a table have different units, those of an embedding do not.
 
 When = Literal["auto", "yes", "no"]
 
 
 def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
-    """Whether to standardize: as asked, or for columns that stand side by side in a table.
+    """Whether to standardize: as asked, or by default if the features are columns of a table.
 
     A single array and a column of lists are embeddings: their numbers share a unit, and their scale is the model's.
     """
@@ -27,7 +27,7 @@ def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
 
 
 def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
-    """The columns of a table that stand side by side as features; none for a single array. Only headers are read."""
+    """The columns of a table that are features; none for a single array. Only headers are read."""
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
     chosen = choose(source, "features", key, columns)
@@ -35,13 +35,13 @@ def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
 
 
 def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> str | None:
-    """The note for who did not ask: that columns are standardized, and what would have dominated."""
+    """A note that columns are standardized by default, and which of them would dominate the distances otherwise."""
     if when != "auto" or not is_wanted(when, feature_names) or not len_of(features):
         return None
     with np.errstate(invalid="ignore", over="ignore"):
         scale = measure_scale(features)
     if not (np.isfinite(scale.mean).all() and np.isfinite(scale.share).all()):
-        return None  # What is missing, infinite or too large is refused in a moment, in words of its own.
+        return None  # `check_points` raises for missing, infinite and very large values.
     because = describe_dominant(scale, feature_names)
     hint = "--standardize no takes them as they are"
     if because:
@@ -49,29 +49,29 @@ def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix)
     return f"columns are standardized (mean 0 and standard deviation 1 each); {hint}"
 
 
-# Columns that became features and perhaps should not: ids, probabilities, the label in disguise, and constants.
+# Columns that are features and perhaps should not be: ids, probabilities, columns made from the label, constants.
 
 MOST_NAMED = 5
-"""Features that a note names where nothing is the matter with them."""
+"""Maximum number of columns in a note that is no warning."""
 MOST_ROWS, MOST_CELLS, FEWEST_ROWS = 10_000, 4_000_000, 20
-"""What columns are judged on; among fewer rows, whole numbers may well differ by chance."""
+"""Limits of the sample that is inspected. In fewer rows, whole numbers are often different by chance."""
 SUM_TOLERANCE = 1e-3
 ID_NAME = re.compile(r"(?i:(^|[_\-. ])(id|ids|uid|uuid|guid)$)|[a-z](Id|ID)$")
 NUMBER_NAME = re.compile(r"(?i:(^|[_\-. ])(key|nr|no|num|number|code)$|nummer$)|[a-z](Nr|No|Key)$")
-"""Names of what tells things apart: the first say so by themselves, the others of numbers that all differ."""
+"""Names of ids. Columns with a name of the second kind are ids only if their numbers are all different."""
 STATUS_NAME = re.compile(
     r"(is|has|already|was)?[_\-. ]?(un)?(label|labell?ed|annotated|tagged|done|reviewed|gelabelt|annotiert)",
     re.IGNORECASE,
 )
 MISSING_CODES = (-999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0)
 FEWEST_CODES, CODED_SHARE = 3, 0.01
-"""How many rows, and what share of them, must hold such a number."""
+"""Minimum number and share of the rows that hold such a number."""
 STEM = re.compile(r"(.*[_\-. ]|.*?)(\d+|[^_\-. ]*)$")
-"""What columns of one kind begin with: p_ of p_cat, prob of prob12."""
+"""The shared beginning of the names of related columns: p_ of p_cat, prob of prob12."""
 
 
 def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
-    """Which columns of a table are features, and in full those that one should look at."""
+    """Notes on which columns of a table are features, and a warning about each that looks like something else."""
     names = pool.feature_names
     shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     yield f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
@@ -79,12 +79,12 @@ def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
         return
     strays = left_out(pool.source)
     if strays:
-        yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns takes them all the same"
+        yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns includes them"
     yield from _describe_suspects(pool, columns)
 
 
 def describe_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
-    """Which column of lists the features are, and the columns of numbers beside it that are none."""
+    """A note on which column of lists holds the features, if there are other columns of numbers."""
     chosen = choose(pool.source, "features", split_spec(spec)[1], columns)
     beside = unused_number_columns(pool.source, chosen, columns)
     if beside:
@@ -133,7 +133,7 @@ def _ignore(names: AnyArray) -> str:
 
 
 def looks_like_ids(names: Sequence[str], sample: FloatArray, n_rows: int) -> BoolArray:
-    """Columns that are called so, or that count the ``n_rows``: whole numbers one after another, none of them twice.
+    """Columns with the name of an id, or with different whole numbers that lie within a range of ``n_rows``.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def looks_like_ids(names: Sequence[str], sample: FloatArray, n_rows: int) -> Boo
 
 
 def looks_like_status(names: Sequence[str], sample: FloatArray) -> BoolArray:
-    """Columns of 0 and 1, both of them, with a name such as ``annotated``.
+    """Columns with a name such as ``annotated`` that hold 0 and 1, and nothing else.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def _describe_missing(names: Sequence[str], sample: FloatArray, which: str) -> I
 
 
 def codes_for_missing(values: FloatArray) -> list[float]:
-    """Numbers such as -999 that are there often and lie farther from the rest than the rest is wide.
+    """Numbers such as -999 that are frequent, and farther from the other values than the range of these.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def codes_for_missing(values: FloatArray) -> list[float]:
 
 
 def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[str]]:
-    """Columns of one beginning, or all that are from 0 to 1, that sum to 1 in every row.
+    """Columns that sum to 1 in every row: those with the same beginning, or else all with values from 0 to 1.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def _stem(names: Sequence[str]) -> str:
 
 
 def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:
-    """Columns by which the label is known: by a class for each of few values, or by thresholds between classes.
+    """Columns that determine the label: by one class for each of a few values, or by thresholds between classes.
 
     Examples
     --------

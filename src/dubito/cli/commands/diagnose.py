@@ -119,7 +119,7 @@ def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
 
 
 def report(diagnosis: Diagnosis) -> Iterator[str]:
-    """The lines a person reads: advice, numbers, then what to know before leaning on them."""
+    """The lines to print: advice, numbers, then notes on the numbers."""
     yield diagnosis.advice
     yield ""
     for name, text in numbers(diagnosis):
@@ -129,7 +129,7 @@ def report(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def numbers(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
-    """Each figure that is known, with its name."""
+    """The name and the text of each number that is known."""
     yield "unlabeled points", f"{diagnosis.n:,} of {diagnosis.d} features, with {diagnosis.m:,} labeled"
     if diagnosis.delta_over_delta_star is not None:
         yield "δ/δ*", f"{diagnosis.delta_over_delta_star:.3g} (from 1 on the theory is silent)"
@@ -150,7 +150,7 @@ def numbers(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def check_plot(plot: str | None, force: bool) -> None:
-    """Refuse a picture that could not be written, before anything is computed."""
+    """Raise if the plot could not be written, before anything is computed."""
     if plot is None:
         return
     if not plot.endswith((".png", ".svg")):
@@ -160,7 +160,7 @@ def check_plot(plot: str | None, force: bool) -> None:
 
 
 def draw(diagnosis: Diagnosis, plot: str, force: bool, quiet: bool) -> None:
-    """Write the picture and say where."""
+    """Write the plot."""
     from dubito.experiments.plots import diagnosis_figure, save_figure
 
     save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)

@@ -160,9 +160,9 @@ def embed(
 
 
 SOME_LEFT_OUT = 4
-"""The exit code where a pool was written and lacks some of its source."""
+"""The exit code if a pool was written, but some items were left out."""
 MOST_SHOWN = 10
-"""Problems that are reported one by one."""
+"""Maximum number of items left out that are printed."""
 
 
 def check_output(source: str, output: str) -> None:

@@ -109,7 +109,7 @@ def run(
     folder = Path(runs_dir) / experiment.folder_name
     source = DataSource(experiment, folder)
     count = read_workers(workers, experiment)
-    # What is wrong with the data the run itself says, if it needs it at all.
+    # The run itself raises errors in the data, if it needs the data at all.
     with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
         if not is_done(folder):
             describe_data(experiment.data, source, quiet=quiet)
@@ -199,7 +199,7 @@ def warn_of_old_lines(folder: Path, quiet: bool) -> None:
 
 
 def core_time(seconds: float) -> str:
-    """A long time in words: minutes below two hours, hours above.
+    """A duration as text: in minutes below two hours, else in hours.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def play(experiment: Experiment, folder: Path, workers: int, source: DataSource,
 
 
 def command(name: str, folder: Path) -> str:
-    """A command to copy."""
+    """A command that the user can copy."""
     return f"{program_name()} {name} {shlex.quote(str(folder))}"
 
 
@@ -316,7 +316,7 @@ def last_worked_on(folder: Path) -> float:
     return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime
 
 
-# Published data that an experiment names: where it is kept, and downloads with a bar.
+# Published data that an experiment needs: its folder, and downloads with a progress bar.
 
 
 @contextmanager
@@ -390,18 +390,18 @@ def _bars() -> Iterator[DownloadProgress]:
 # Notes on the file of an experiment.
 
 UNEQUAL = 100.0
-"""Spreads of columns that differ by more than this are reported: distances would see the widest columns alone."""
+"""Ratio of the spreads of columns above which a note says that the widest columns dominate the distances."""
 SAMPLED_ROWS = 10_000
 
 
 def describe_data(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
-    """Say on stderr which columns are features, which looks like an id, that scales differ or were made equal."""
+    """Print notes on the features of a file: which columns they are, and whether their scales differ."""
     for note in () if quiet else notes_on_data(settings, source, when):
         say(note, quiet=quiet)
 
 
 def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
-    """The sentences about a file, which is read now if it was not yet."""
+    """The notes on a file, which is read if it was not read before."""
     if source.file is None:
         return
     pool, features = source.file.pool, source.file.dataset.features
@@ -418,7 +418,9 @@ def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iter
 
 
 def are_unequal(features: AnyArray) -> bool:
-    """Whether the widest column hides a quarter of the others; constant ones and all but the first rows aside.
+    """Whether the widest column has over 100 times the spread of a quarter of the columns that are not constant.
+
+    Only the first rows are inspected.
 
     Examples
     --------
