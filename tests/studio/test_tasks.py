@@ -254,7 +254,7 @@ def watching(server: Server, folder: Path) -> None:
 def test_a_watch_waits_for_the_server_from_its_first_request_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "watch", lambda *given, **named: None)
+    monkeypatch.setattr(job, "watch_rounds", lambda *given, **named: None)
     away: list[tuple[int, Any]] = [(0, None), (503, None), (504, None)]
     inputs = [{"type": "Text", "value": "text"}]
     parsed = {"label": {"type": "Choices", "to_name": ["t"], "labels": ["a"], "inputs": inputs}}
