@@ -148,7 +148,8 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
             raise MissingFile(f"{spec} holds nothing that names rows", hint="give it a column id or index.")
         if table is not None:
             array = mask_of_column(spec, array, pool)
-            check_width(array, pool)
+            if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
+                raise unlike_features(array.shape[1], pool.features.shape[1])
         note_order(spec, array, pool)
         found = check_embedder(spec, as_labeled(array, pool), pool)
     except DubitoError as error:
@@ -163,12 +164,6 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
             f"{spec}: features without an id or index are points outside the pool; no model learns from their {label}."
         )
     return found
-
-
-def check_width(array: Matrix, pool: PoolFile) -> None:
-    """Raise if the number of columns differs from the pool's features."""
-    if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
-        raise unlike_features(array.shape[1], pool.features.shape[1])
 
 
 def mask_of_column(spec: str, array: Matrix, pool: PoolFile) -> Matrix:
@@ -212,7 +207,8 @@ def own_rows(pool: PoolFile) -> LabeledInputs:
         if found is not None and role == "labeled":
             return as_labeled(found, pool)
         if found is not None:
-            return all_rows_except(pool, check_rows(role, found, len_of(pool.features), pool.names))
+            n = len_of(pool.features)
+            return LabeledInputs(np.setdiff1d(np.arange(n), check_rows(role, found, n, pool.names)))
     return NO_ROWS
 
 
@@ -223,10 +219,6 @@ def own_mask(pool: PoolFile, role: str, name: str) -> LabeledInputs:
     rows = np.flatnonzero(said == (role == "labeled"))
     note(f"{source.path}: {len(rows)} of {n} rows are labeled, by {name}; --ignore-columns {name} for none.")
     return LabeledInputs(rows)
-
-
-def all_rows_except(pool: PoolFile, free: IntArray) -> LabeledInputs:
-    return LabeledInputs(np.setdiff1d(np.arange(len_of(pool.features)), free))
 
 
 def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns) -> LabeledInputs:

@@ -27,8 +27,7 @@ from dubito.integrations.label_studio.watching import watch as watch_rounds
 from dubito.io import Columns, open_source, output_format, write_atomically
 from dubito.io.column_notes import is_wanted
 from dubito.io.durable import file_lock
-from dubito.io.inputs import Inputs, read_inputs
-from dubito.io.labeled import note_similar_classes, read_labels
+from dubito.io.inputs import Inputs, read_inputs, with_labels
 from dubito.io.name_tables import read_carried
 from dubito.io.picks import render_columns
 from dubito.matrix import AnyArray, len_of
@@ -422,21 +421,17 @@ def read_suggestions(
         if labeled:
             raise InvalidArgument("--labeled needs --pool here", hint="pass --pool as well, to fit a model on both.")
         return [Suggestion(item) for item in items]
-    found, labels, table = _read_pool(pool, labeled, columns)
+    found, table = _read_pool(pool, labeled, columns)
     rows = [Item(name, items[0].key, items[0].kind, "", {}) for name in label_keys(next(iter(table.values())))]
-    known = {rows[row].name: label for row, label in labels.items()}
+    known = {rows[row].name: label for row, label in found.labels.items()}
     return PoolPicker(found.pool.features, rows, known, model=model).guessed({}, items)
 
 
-def _read_pool(
-    pool: str, labeled: Sequence[str], columns: Columns
-) -> tuple[Inputs, dict[int, str], dict[str, AnyArray]]:
-    """The pool, the labels of its rows, and a column with their ids or row numbers."""
-    found = read_inputs(pool, labeled, {}, columns)
-    labels = read_labels(found.pool, labeled, columns)
-    note_similar_classes(labels.values())
+def _read_pool(pool: str, labeled: Sequence[str], columns: Columns) -> tuple[Inputs, dict[str, AnyArray]]:
+    """The pool with the labels of its rows, and a column with their ids or row numbers."""
+    found = with_labels(read_inputs(pool, labeled, {}, columns), labeled)
     ids = found.pool.ids
-    return found, labels, {ROW: np.arange(len_of(found.pool.features))} if ids is None else {"id": ids}
+    return found, {ROW: np.arange(len_of(found.pool.features))} if ids is None else {"id": ids}
 
 
 def read_picker(
@@ -450,13 +445,13 @@ def read_picker(
     guesses: bool,
 ) -> PoolPicker:
     """The picker of ``watch``."""
-    found, labels, table = _read_pool(pool, labeled, columns)
+    found, table = _read_pool(pool, labeled, columns)
     table |= read_carried(pool, None, found.pool, columns)
     items = items_of(pool, table, display.column, display.address(), to_look_at=True)
     return PoolPicker(
         found.pool.features,
         items,
-        {items[row].name: label for row, label in labels.items()},
+        {items[row].name: label for row, label in found.labels.items()},
         found.labeled.rows.tolist(),
         guess=guesses,
         standardize=is_wanted(read_when(standardize), found.pool.feature_names),

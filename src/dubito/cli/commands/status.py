@@ -10,8 +10,8 @@ from dubito.cli.inputs import opened, read_columns, read_missing, reading_files
 from dubito.cli.output import put
 from dubito.errors import name_files_in_errors
 from dubito.io import Columns
-from dubito.io.inputs import Inputs, handle_missing, read_inputs
-from dubito.io.labeled import note_similar_classes, read_labels
+from dubito.io.inputs import Inputs, handle_missing, read_inputs, with_labels
+from dubito.io.labeled import read_labels
 from dubito.matrix import len_of
 from dubito.models.held_out import Share
 from dubito.models.progress import LabelsSoFar, measure_progress
@@ -54,9 +54,7 @@ def read_labeled_pool(
     pool: str, specs: Sequence[str], columns: Columns, missing: str | None
 ) -> tuple[Inputs, dict[int, str]]:
     """The pool with its labels, and the labels without those of the last file."""
-    found = read_inputs(pool, specs, {}, columns)
-    found = replace(found, rows={}, labels=read_labels(found.pool, specs, columns))
-    note_similar_classes(found.labels.values())
+    found = with_labels(replace(read_inputs(pool, specs, {}, columns), rows={}), specs)
     earlier = read_labels(found.pool, specs[:-1], columns)
     complete = handle_missing(found, read_missing(missing))
     numbers = range(len_of(found.pool.features)) if complete.kept is None else complete.kept.tolist()
