@@ -59,7 +59,8 @@ def select(
     pool : array (n, d)
         Features: a NumPy array, memory map, torch tensor, Arrow column, pandas or Polars frame. Never changed.
         float16 and float32 are kept; decisions are made in float64. The ids of a frame's rows are its column ``id`` or
-        ``ids``, or a pandas index that is not just row numbers. Or `dubito.Shards`, for a Ray cluster.
+        ``ids``, or a pandas index that is not just row numbers. Or what `dubito.io.read_pool` returns, or
+        `dubito.Shards`, for a Ray cluster.
     budget : int
         Number of rows to pick, from 1 to the number of candidates.
     labeled : array, optional

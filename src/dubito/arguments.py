@@ -1,6 +1,7 @@
 """The intake: what `dubito.select` and `Pool.select` are called with, checked, becomes a `Request`."""
 
-from typing import NamedTuple, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -9,8 +10,15 @@ from dubito.core.problem import Known, Metric, Progress, Request
 from dubito.doubt.reading import find_temperature, read_doubt
 from dubito.errors import InvalidArgument, keyword
 from dubito.matrix import AnyArray, Matrix, len_of
-from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit, refuse_zero_rows
-from dubito.request.ids import NO_NAMES, RowNames, check_pool, columns_of
+from dubito.request.arrays import (
+    check_budget,
+    check_choice,
+    check_integer,
+    check_memory_limit,
+    check_real,
+    refuse_zero_rows,
+)
+from dubito.request.ids import NO_NAMES, NamedRows, RowNames, check_pool, columns_of
 from dubito.request.rows import Labeled, check_candidates, check_labeled, describe_order
 from dubito.request.scaling import check_standardize, standardize_points, warn_of_scales
 from dubito.strategies.base import Strategy, uses_doubt
@@ -56,6 +64,23 @@ def check_points(
     return Points(matrix, seen, known_metric, top, names, bool(is_standardized), notes)
 
 
+def check_settings(given: Mapping[str, object]) -> dict[str, Any]:
+    """Check the arguments of `dubito.select` that need no data, so that errors in them come before files are read."""
+    from dubito.models.estimators import find_model
+    from dubito.models.fit import is_off
+
+    checks: dict[str, Callable[[object], object]] = {
+        "budget": lambda value: check_integer("budget", value, least=1),
+        "metric": lambda value: check_choice("metric", value, get_args(Metric)),
+        "memory_limit": check_memory_limit,
+        "seed": lambda value: check_integer("seed", value, least=0),
+        "spend": lambda value: check_real("spend", value, least=0.0),
+    }
+    if not is_off(given["model"]):
+        find_model(given["model"])
+    return {name: checks[name](value) if name in checks else value for name, value in given.items()}
+
+
 def build_request(
     points: Points,
     strategy: Strategy,
@@ -93,7 +118,7 @@ def build_request(
         )
     limit, start = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
     n_pool, names, seen, notes = len_of(points.pool), points.names, points.labeled, points.notes
-    own_probabilities = None  # Those of a model fitted here.
+    given_classes, own_probabilities = classes, None  # Those of a model fitted here.
     if labels is not None and temperature is None:
         has_predictions = not (probabilities is None and logits is None and doubt is None)
         needs_classes = quotas is not None and classes is None
@@ -120,14 +145,15 @@ def build_request(
         n_picks = min(n_picks, n_affordable(prices[allowed], most))
     by_class = None
     if quotas is not None:
-        by_class = check_quotas(quotas, classes, distributions, n_pool, names)
+        table = probabilities if logits is None else logits
+        columns = table if isinstance(table, NamedRows) else None
+        by_class = check_quotas(quotas, classes, distributions, n_pool, names, columns)
         refuse_small_quotas(by_class, allowed, n_picks)
     elif classes is not None:
         hint = f"pass {keyword('quotas')}, too."
         raise InvalidArgument("means nothing without quotas", argument="classes", hint=hint)
-    notes += describe_order(
-        names, n_pool, candidates=candidates, probabilities=probabilities, logits=logits, doubt=doubt, costs=costs
-    )
+    matched = {"candidates": candidates, "probabilities": probabilities, "logits": logits, "doubt": doubt}
+    notes += describe_order(names, n_pool, **matched, costs=costs, classes=given_classes)
     return Request(
         pool=points.pool,
         budget=n_picks,

@@ -6,7 +6,8 @@ the command line must change, 3 if the data must change.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
@@ -302,3 +303,39 @@ def american_keywords(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return checked
+
+
+PER_ROW_ARGUMENTS = ("pool", "probabilities", "logits", "doubt", "costs", "classes")
+"""Arguments with one row for each row of the pool."""
+
+RowDescriber = Callable[[int], str]
+"""Returns the name of a row of the pool for error messages."""
+
+
+@contextmanager
+def name_files_in_errors(files: Mapping[str, str], describe_row: RowDescriber | None = None) -> Iterator[None]:
+    """Add the file name and the name of the row to errors about an argument.
+
+    ``describe_row`` names a row of the pool; files are joined by id, so their own row numbers differ.
+
+    Examples
+    --------
+    >>> with name_files_in_errors({"pool": "a.npy"}):
+    ...     raise DubitoError("holds nan at row 3, column 0", argument="pool", hint="remove such rows.")
+    Traceback (most recent call last):
+    dubito.errors.DubitoError: pool (a.npy) holds nan at row 3, column 0; remove such rows.
+    """
+
+    def with_file(span: Span) -> str:
+        if describe_row is not None and span.argument == ROW:
+            return describe_row(int(span.library.removeprefix(f"{ROW} ")))
+        is_from_file = span.is_noun and span.argument in files
+        return f"{span.argument} ({files[span.argument]})" if is_from_file else span.marked()
+
+    try:
+        yield
+    except DubitoError as error:
+        if error.argument not in files:
+            raise
+        describe_row = describe_row if error.argument in PER_ROW_ARGUMENTS else None
+        raise error.reworded(with_file) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dubito.cli.jobs import select as job
+from dubito.api import answer
 from dubito.core.problem import Selection
 from dubito.io import read_picks
 from dubito.io.durable import file_lock
@@ -62,13 +62,12 @@ def test_a_file_that_appears_while_picking_is_not_replaced(
     pool: Pool, run: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two at once see no file; the one who writes last is refused."""
-    pick = job.pick
 
-    def slow_pick(*arguments: Any) -> Selection:
+    def slow_answer(*arguments: Any) -> Selection:
         Path("picks.csv").write_text("precious")
-        return pick(*arguments)
+        return answer(*arguments)
 
-    monkeypatch.setattr(job, "pick", slow_pick)
+    monkeypatch.setattr("dubito.cli.commands.select.answer", slow_answer)
     ran = run("select", "pool.npz", "--budget", "3", "-o", "picks.csv", "-q")
     assert (ran.code, ran.complaint) == (2, "picks.csv exists; pass --force to replace it, or another path.")
     assert Path("picks.csv").read_text() == "precious"

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from dubito.cli.jobs.embed import SOME_LEFT_OUT
+from dubito.cli.commands.embed import SOME_LEFT_OUT
 
 from .conftest import Program
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cli.conftest import Program
-from dubito.cli.inputs.pool import read_columns
-from dubito.cli.jobs.label_studio import DisplayOptions, LabelFiles, read_picker, read_plan, read_suggestions
-from dubito.cli.jobs.select import read_options
+from dubito.cli.commands.label_studio import DisplayOptions, LabelFiles, read_picker, read_plan, read_suggestions
+from dubito.cli.inputs import read_columns
 from dubito.errors import DubitoError
 from dubito.integrations.exchange.items import Gathered
+from dubito.strategies import build_strategy
 
 URL = ("--url", "http://127.0.0.1:9", "--project", "x")
 COLUMNS = read_columns(None, None, None, "text")
@@ -81,7 +81,7 @@ def test_picks_go_with_guesses_where_a_pool_and_labels_are_named() -> None:
 
 
 def test_watching_picks_as_select_does(run: Program) -> None:
-    options = read_options(None, "auto", "euclidean", "auto", None, "0", "linear")
+    options = {"strategy": build_strategy("auto", {}), "seed": 0}
     picker = read_picker("pool.csv", TEXTS, [], COLUMNS, options, "auto", guesses=True)
     first = [pick.item.name for pick in picker({}, set(), 4)]
     assert run("select", "pool.csv", "--ignore-columns", "text", "-b", "4", "-o", "first.csv", "-q").code == 0
@@ -112,7 +112,7 @@ def test_watching_picks_as_select_does(run: Program) -> None:
 
 
 def test_items_of_another_pool_are_refused_by_name() -> None:
-    options = read_options(None, "auto", "euclidean", "auto", None, "0", "linear")
+    options = {"strategy": build_strategy("auto", {}), "seed": 0}
     picker = read_picker("pool.csv", TEXTS, ["labels.csv"], COLUMNS, options, "auto", guesses=False)
     assert {pick.item.name for pick in picker({}, set(), 16)}.isdisjoint({"r0", "r1", "r2", "r3"})
     assert picker({}, {f"r{row}" for row in range(20)}, 3) == []

@@ -19,14 +19,12 @@ import pytest
 
 import dubito
 from dubito.cli import main
-from dubito.cli.inputs.pool import read_inputs
-from dubito.cli.jobs import select as job
-from dubito.cli.jobs.select import check_target, finish
+from dubito.cli.commands.select import check_target, finish
 from dubito.cli.output import Stopped
 from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.engine import CudaEngine
-from dubito.io import Columns
+from dubito.io import read_pool
 
 from .conftest import PATIENCE, Pool, Program, Wait, read_terminal
 
@@ -247,9 +245,7 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
 
 
 def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
-    found = read_inputs("pool.npz", None, {}, Columns())
-    options = job.read_options("3", "coreset", "euclidean", "auto", None, "0", "none")
-    whole = job.pick(found, None, options, quiet=True)
+    whole = dubito.select(read_pool("pool.npz"), 3, strategy="coreset")
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
     target = check_target("picks.csv", None, False, False, False)
     with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):
@@ -261,20 +257,17 @@ TELLS_WHEN_IT_PICKS = """
 import sys
 from pathlib import Path
 from dubito.cli import main
-from dubito.cli.jobs import select as job
+from dubito.cli.commands import select as job
 
-call_select = job.call_select
-
-
-def call_and_tell(found, allowed, method, progress):
-    def step(*done):
-        Path("begun").touch()
-        progress(*done)
-
-    return call_select(found, allowed, method, step)
+show = job.Bar.__call__
 
 
-job.call_select = call_and_tell
+def show_and_tell(bar, *done):
+    Path("begun").touch()
+    show(bar, *done)
+
+
+job.Bar.__call__ = show_and_tell
 sys.exit(main())
 """
 

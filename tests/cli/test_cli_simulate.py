@@ -13,8 +13,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from dubito.cli.inputs import features
-from dubito.cli.jobs.simulate import Sizes, read_workers
+from dubito.cli.commands import run as run_command
+from dubito.cli.commands.simulate import Sizes, read_workers
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Arm, Data, Experiment
 
@@ -87,10 +87,10 @@ def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp
     pyarrow.parquet.write_table(table, tmp_path / "data.parquet")
     settings = Data(path=str(tmp_path / "data.parquet"))
     source = DataSource(Experiment("vectors", (Arm("random"),), settings))
-    (said,) = features.notes(settings, source)
+    (said,) = run_command.notes_on_data(settings, source)
     assert said.startswith("the widest feature has over 100 times the spread of a quarter of the others")
-    assert list(features.notes(replace(settings, standardize=True), source)) == []
-    assert not features.are_unequal(rows.reshape(10, 3, 3))
+    assert list(run_command.notes_on_data(replace(settings, standardize=True), source)) == []
+    assert not run_command.are_unequal(rows.reshape(10, 3, 3))
 
 
 @pytest.mark.usefixtures("blobs")

@@ -1,11 +1,15 @@
 """Rows put in order by ids: joined as pandas would, or refused by name."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.errors import InvalidData
+import dubito
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.io import read_pool, read_rows
 from dubito.matrix import AnyArray
 from dubito.request.ids import Ids, RowNames, matching_ids, order_of, rows_of
 
@@ -118,3 +122,25 @@ def test_shuffled_row_numbers_on_one_side_are_asked_about(theirs: RowNames, pool
         InvalidData, match=r"row numbers 0 to 3 in another order for ids, .* give both sides ids, or neither"
     ):
         matching_ids(theirs, pool)
+
+
+def test_select_joins_what_the_readers_of_files_return(tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("id,x,y\na,0,0\nb,5,5\nc,9,9\n")
+    (tmp_path / "doubt.csv").write_text("id,doubt\nc,0.0\nb,0.5\na,0.25\n")
+    pool, doubt = read_pool(str(tmp_path / "pool.csv")), read_rows(str(tmp_path / "doubt.csv"), "doubt")
+    picked = dubito.select(pool, 3, doubt=doubt, strategy="least-confidence", standardize=False)
+    assert picked.ids is not None
+    assert picked.ids.tolist() == ["b", "a", "c"]
+    (tmp_path / "doubt.csv").write_text("id,doubt\nc,0.0\nb,0.5\nz,0.25\n")
+    with pytest.raises(InvalidData, match=r"doubt.csv holds an id that is none of the pool's 3 \('z'\)"):
+        dubito.select(pool, 3, doubt=read_rows(str(tmp_path / "doubt.csv"), "doubt"), strategy="least-confidence")
+
+
+def test_quotas_name_the_columns_of_a_file_of_probabilities(tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("x,y\n0,0\n5,5\n9,9\n")
+    (tmp_path / "p.csv").write_text("cat,dog\n0.9,0.1\n0.8,0.2\n0.3,0.7\n")
+    pool, given = read_pool(str(tmp_path / "pool.csv")), read_rows(str(tmp_path / "p.csv"), "probabilities")
+    picked = dubito.select(pool, 2, probabilities=given, quotas={"cat": 1}, strategy="coreset", standardize=False)
+    assert len({0, 1} & {*picked.indices.tolist()}) == 1
+    with pytest.raises(InvalidArgument, match="quotas='emu' is no class of a row; classes are cat, dog"):
+        dubito.select(pool, 2, probabilities=given, quotas={"emu": 1}, standardize=False)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dubito.cli import main
-from dubito.cli.jobs.label_studio import connect
+from dubito.cli.commands.label_studio import connect
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.integrations.label_studio import AccessToken, Patience, Server
 from dubito.integrations.label_studio import client as server_module

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dubito.cli.jobs import label_studio as job
+from dubito.cli.commands import label_studio as job
 from dubito.integrations.label_studio import AccessToken, PoolPicker, Server, StudioProject
 from dubito.integrations.label_studio.projects import Control
 from dubito.integrations.label_studio.watching import WatchPlan
@@ -102,7 +102,7 @@ def test_ctrl_c_stops_it_and_says_that_it_goes_on(
     def interrupted(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "watch", interrupted)
+    monkeypatch.setattr(job, "watch_rounds", interrupted)
     project = StudioProject(Server("http://a", AccessToken("t")), 1, "x", Control("a", "b", "text", "text", ()))
     monkeypatch.setattr(job, "find_project", lambda *given, **named: project)
     monkeypatch.setattr(job, "check_sampling", lambda *given, **named: "a note")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dubito.cli.jobs import label_studio as job
+from dubito.cli.commands import label_studio as job
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.integrations.exchange.items import Answer
 from dubito.integrations.label_studio import Server, StudioProject, Suggestion, find_project
@@ -254,7 +254,7 @@ def watching(server: Server, folder: Path) -> None:
 def test_a_watch_waits_for_the_server_from_its_first_request_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "watch", lambda *given, **named: None)
+    monkeypatch.setattr(job, "watch_rounds", lambda *given, **named: None)
     away: list[tuple[int, Any]] = [(0, None), (503, None), (504, None)]
     inputs = [{"type": "Text", "value": "text"}]
     parsed = {"label": {"type": "Choices", "to_name": ["t"], "labels": ["a"], "inputs": inputs}}

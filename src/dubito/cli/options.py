@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from dubito.cli.output import one_of
+from dubito.io.picks import FORMATS
+
 # Input files and their columns.
 
 FILES = "Files"
@@ -290,7 +293,7 @@ Format = Annotated[
         "--format",
         metavar="NAME",
         rich_help_panel=OUTPUT,
-        help="csv, json, jsonl, parquet or npy. Default: by the file's suffix; csv for stdout.",
+        help=f"{one_of(FORMATS)}. Default: by the file's suffix; csv for stdout.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", rich_help_panel=OUTPUT, help="The result as JSON.")]
@@ -354,6 +357,15 @@ Quiet = Annotated[
 Plot = Annotated[
     str | None,
     typer.Option("--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Also plot the result, as a .png or .svg."),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="X",
+        rich_help_panel=OUTPUT,
+        help="Report the number of labels needed for this accuracy, such as 0.9. May be repeated.",
+    ),
 ]
 
 # Costs, quotas, temperature and model.
@@ -433,62 +445,3 @@ def fill_in_values(arguments: Sequence[str]) -> list[str]:
         after = arguments[i + 1] if i + 1 < len(arguments) else "-"
         spelled += [each, OPTIONAL_VALUES[each]] if each in OPTIONAL_VALUES and after.startswith("-") else [each]
     return spelled
-
-
-__all__ = [
-    "FILES",
-    "METHOD",
-    "OUTPUT",
-    "Address",
-    "Append",
-    "AsJson",
-    "BeamWidth",
-    "Budget",
-    "Candidates",
-    "Checked",
-    "Classes",
-    "Costs",
-    "Doubt",
-    "DryRun",
-    "Engine",
-    "FeatureColumns",
-    "Features",
-    "Force",
-    "Format",
-    "Head",
-    "IdColumn",
-    "IgnoreColumns",
-    "InputLimit",
-    "Journal",
-    "Keep",
-    "LabelColumn",
-    "Labeled",
-    "Logits",
-    "MemoryLimit",
-    "Metric",
-    "Missing",
-    "Model",
-    "NoLabel",
-    "Output",
-    "Pictures",
-    "Plot",
-    "Pool",
-    "Probabilities",
-    "ProbabilityColumns",
-    "Quiet",
-    "Quota",
-    "SafeCsv",
-    "Scaling",
-    "Seed",
-    "Sheet",
-    "Spend",
-    "Standardize",
-    "Strategy",
-    "Strength",
-    "Temperature",
-    "Workers",
-    "WorkersPerGpu",
-    "engine_names",
-    "fill_in_values",
-    "strategy_names",
-]

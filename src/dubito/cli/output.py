@@ -7,14 +7,14 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 import typer
 
-from dubito.errors import ROW, DubitoError, Interface, Span, in_library, option_of
+from dubito.errors import DubitoError, Interface, Span, in_library, option_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -25,6 +25,19 @@ if TYPE_CHECKING:
     from dubito.experiments.runner import Standing
 
 HELP_NAMES = ["-h", "--help"]
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Names as a choice, for the help of an option.
+
+    Examples
+    --------
+    >>> one_of(["csv", "json", "npy"])
+    'csv, json or npy'
+    """
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
+
 
 # Escaping of untrusted text (column names, labels, ids, paths): control characters could drive the terminal,
 # direction marks reorder text, and rich reads brackets as markup.
@@ -323,11 +336,6 @@ def flush(stream: TextIO) -> bool:
 FAILED, INTERRUPTED = 1, 130
 TRACEBACK = "DUBITO_TRACEBACK"
 """Environment variable: if set, unexpected errors are shown with their traceback."""
-PER_ROW_ARGUMENTS = ("pool", "probabilities", "logits", "doubt", "costs", "classes")
-"""Arguments with one row for each row of the pool."""
-
-RowDescriber = Callable[[int], str]
-"""Returns the name of a row of the pool for error messages."""
 
 
 class Stopped(Exception):
@@ -410,32 +418,3 @@ def command_wording(options: Collection[str]) -> Interface:
         return span.command if is_known else span.library
 
     return in_command
-
-
-@contextmanager
-def name_files_in_errors(files: Mapping[str, str], describe_row: RowDescriber | None = None) -> Iterator[None]:
-    """Add the file name and the name of the row to errors about an argument.
-
-    ``describe_row`` names a row of the pool; files are joined by id, so their own row numbers differ.
-
-    Examples
-    --------
-    >>> with name_files_in_errors({"pool": "a.npy"}):
-    ...     raise DubitoError("holds nan at row 3, column 0", argument="pool", hint="remove such rows.")
-    Traceback (most recent call last):
-    dubito.errors.DubitoError: pool (a.npy) holds nan at row 3, column 0; remove such rows.
-    """
-
-    def with_file(span: Span) -> str:
-        if describe_row is not None and span.argument == ROW:
-            return describe_row(int(span.library.removeprefix(f"{ROW} ")))
-        is_from_file = span.is_noun and span.argument in files
-        return f"{span.argument} ({files[span.argument]})" if is_from_file else span.marked()
-
-    try:
-        yield
-    except DubitoError as error:
-        if error.argument not in files:
-            raise
-        describe_row = describe_row if error.argument in PER_ROW_ARGUMENTS else None
-        raise error.reworded(with_file) from error

@@ -10,7 +10,16 @@ from dubito.doubt import predicted_classes
 from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, keyword, named
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_integer, check_real
-from dubito.request.ids import NO_NAMES, RowNames, in_pool_order, matching_ids, order_of, take_names
+from dubito.request.ids import (
+    NO_NAMES,
+    NamedRows,
+    RowNames,
+    in_pool_order,
+    matching_ids,
+    order_of,
+    take_names,
+    text_key,
+)
 from dubito.request.labels import label_keys
 
 CHEAPEST, DEAREST = 1e-9, 1e9
@@ -65,28 +74,54 @@ def n_affordable(costs: FloatArray, spend: float) -> int:
 
 
 def check_quotas(
-    quotas: object, classes: object, probabilities: Matrix | None, n_pool: int, names: RowNames = NO_NAMES
+    quotas: object,
+    classes: object,
+    probabilities: Matrix | None,
+    n_pool: int,
+    names: RowNames = NO_NAMES,
+    columns: NamedRows | None = None,
 ) -> Quotas:
-    """Quotas with the class of each row, given or predicted, and the limit of each class."""
+    """Quotas with the class of each row, given or predicted, and the limit of each class.
+
+    ``columns`` are the probabilities or logits of a table, whose columns are names of the predicted classes.
+    """
     default, by_class = _read_quotas(quotas)
     if classes is not None:
-        known, numbers = _read_classes(classes, n_pool, names)
+        shown, numbers = _read_classes(classes, n_pool, names)
+        known = {name: number for number, name in enumerate(shown)}
     elif probabilities is not None:
         numbers = predicted_classes(probabilities)
-        known = [str(number) for number in range(probabilities.shape[-1])]
+        shown, known = _predicted_names(probabilities.shape[-1], columns)
     else:
         hint = (
             f"pass {keyword('probabilities')}, {keyword('logits')}, or the classes themselves as {keyword('classes')}."
         )
         raise InvalidArgument("need the class of each row", argument="quotas", hint=hint)
-    limits = np.full(len(known), n_pool if default is None else default, dtype=np.int64)
+    limits = np.full(len(shown), n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
-            raise InvalidArgument(
-                f"names the class {name!r}, which no row can have", argument="quotas", hint=some_classes(known)
-            )
-        limits[known.index(name)] = limit
+            raise InvalidArgument("is no class of a row", argument="quotas", value=name, hint=some_classes(shown))
+        limits[known[name]] = limit
+    if len({known[name] for name in by_class}) < len(by_class):
+        raise InvalidArgument(
+            "names a class twice", argument="quotas", value=", ".join(by_class), hint="leave one out."
+        )
     return Quotas(numbers, limits)
+
+
+def _predicted_names(n_classes: int, columns: NamedRows | None) -> tuple[list[str], dict[str, int]]:
+    """The names of predicted classes for a message, and their numbers by name.
+
+    A class of a table has the name of its column. Its number is a name, too, unless a column has a number as its name.
+    """
+    shown = [str(number) for number in range(n_classes)]
+    if columns is None or len(columns.columns) != n_classes:
+        return shown, {name: number for number, name in enumerate(shown)}
+    known: dict[str, int] = {}
+    for names in (columns.columns, columns.short_names):
+        known |= {text_key(name): number for number, name in enumerate(names)}
+    numbers = {} if any(name.isdecimal() for name in known) else {name: number for number, name in enumerate(shown)}
+    return list(columns.columns), known | numbers
 
 
 def some_classes(known: Sequence[str]) -> str:
@@ -119,7 +154,7 @@ def _read_classes(classes: Any, n_pool: int, names: RowNames) -> tuple[list[str]
     if array.shape != (n_pool,):
         hint = f"pass the class of each pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument="classes", hint=hint)
-    pair = matching_ids(own, names)
+    pair = None if own is names else matching_ids(own, names)
     keys = np.array(label_keys(array if pair is None else array[order_of(*pair)]), dtype=np.str_)
     if (keys == "").any():
         problem = f"holds nothing at {at_row(int(np.argmax(keys == '')))}"

@@ -1,6 +1,6 @@
 """Validation of the arguments ``probabilities``, ``logits``, ``doubt`` and ``temperature``."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,8 @@ from dubito.doubt.measures import Softmax, doubt_from_logits, doubt_from_probabi
 from dubito.errors import InvalidArgument, InvalidData, at_row, by_interface, keyword, named
 from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice
 from dubito.request.arrays import as_array, as_matrix, as_names, check_finite, check_real
-from dubito.request.ids import NO_NAMES, RowNames, columns_of, in_pool_order, take_names
+from dubito.request.columns import refuse_two_sources
+from dubito.request.ids import NO_NAMES, RowNames, feature_names, in_pool_order
 from dubito.request.labels import label_keys
 from dubito.request.rows import Labeled, labeled_in_order
 
@@ -57,14 +58,13 @@ def read_doubt(
     """
     sources = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     given = [name for name, value in sources.items() if value is not None]
-    if len(given) > 1:
-        raise two_sources(given)
+    refuse_two_sources(given)
     if not given:
         return None, None
     (source,) = given
     value = in_pool_order(source, sources[source], names, n_pool)
     if source == "probabilities":
-        checked = check_probabilities(value, n_pool, columns_of(take_names(source, sources[source])[0]))
+        checked = check_probabilities(value, n_pool, feature_names(sources[source]))
         return checked, doubt_from_probabilities(checked)
     if source == "logits":
         checked = _divided(check_logits(value, n_pool), temperature)
@@ -79,12 +79,6 @@ def _divided(logits: Matrix, temperature: float) -> Matrix:
         wide = logits.tensor.double()
         return OnDevice(wide / wide.new_full((1,), temperature))  # For a scalar, torch would multiply by the inverse.
     return np.asarray(logits[:], dtype=np.float64) / temperature
-
-
-def two_sources(given: Collection[str]) -> InvalidArgument:
-    """The error for more than one source of doubt."""
-    names = " and ".join(map(named, given))
-    return InvalidArgument(f"{names} are two sources of doubt", hint="pass only one of them.")
 
 
 def check_doubt(doubt: object, n_pool: int) -> FloatArray:

@@ -11,7 +11,7 @@ from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.io import Columns, PoolFile, Source, open_source, read_pool, split_spec
 from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
 from dubito.io.missing_values import Missing, keeping_gaps, settle_missing
-from dubito.io.source import gather
+from dubito.io.source import note
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.registry import Registry
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
@@ -191,7 +191,7 @@ def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray
         raise InvalidData(
             f"{source.path} has no label in any row ({name})", hint="name the labels with --label-column."
         )
-    gather([f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others take no part."])
+    note(f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others take no part.")
     return np.asarray(found.features[:])[kept], as_labels(values[kept])
 
 
@@ -210,7 +210,8 @@ def _whole_rows(
     """
     settled = settle_missing(found.source.path, features, found.feature_names, missing, like)
     whose = f", those of {LEARNED if has_test else EVERY}" if missing == "median" else ""
-    gather([] if settled.note is None else [settled.note + whose])
+    if settled.note is not None:
+        note(settled.note + whose)
     return np.asarray(settled.features[:]), labels if settled.rows is None else labels[settled.rows]
 
 

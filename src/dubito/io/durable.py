@@ -413,3 +413,11 @@ def checksum_of(arrays: Mapping[str, AnyArray]) -> str:
         digest.update(repr((name, array.dtype.str, arrays[name].shape)).encode())
         digest.update(array.data if array.dtype.kind in "biuf" else array.tobytes())
     return digest.hexdigest()
+
+
+def check_writable(path: str, *, force: bool) -> None:
+    """Raise if a file could not be written, or would replace another, before anything is computed for it."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
+    if os.path.exists(path) and not force:
+        raise OutputExists(f"{path} exists", hint=f"pass {FORCE} to replace it, or another path.")

@@ -100,7 +100,7 @@ def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
     names = [name for name in source.names if name]
     chosen = id_column if id_column in names else usual(names, IDS)
     column = None if chosen is None else _checked(source, chosen, n_rows)
-    return RowNames(column, _index(source, n_rows, needed=column is None))
+    return RowNames(column, _index(source, n_rows, needed=column is None), owner=source.path)
 
 
 def _index(source: Source, n_rows: int, *, needed: bool) -> Ids | None:

@@ -99,17 +99,6 @@ def settle_missing(
     return WithoutGaps(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
 
 
-def rows_with_gaps(features: Matrix) -> IntArray:
-    """The rows with missing values, ascending.
-
-    Examples
-    --------
-    >>> rows_with_gaps(np.array([[1.0, np.nan], [3.0, 5.0]])).tolist()
-    [0]
-    """
-    return _count(features)[1] if features.dtype.kind == "f" else np.empty(0, dtype=np.int64)
-
-
 def _count(features: Matrix) -> tuple[IntArray, IntArray]:
     """The number of missing values per column, and the rows that have any."""
     counts, rows = np.zeros(features.shape[1], dtype=np.int64), [np.empty(0, dtype=np.int64)]

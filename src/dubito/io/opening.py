@@ -15,7 +15,7 @@ from dubito.io.formats.json_rows import open_json, open_jsonl
 from dubito.io.formats.numpy_files import open_npy, open_npz, open_safetensors
 from dubito.io.formats.parquet import open_parquet
 from dubito.io.formats.torch_files import open_tensors
-from dubito.io.source import Content, Entry, Source, gather, natural_order, reading, stack_rows, suffix_of, whole
+from dubito.io.source import Content, Entry, Source, natural_order, note, reading, stack_rows, suffix_of, whole
 from dubito.matrix import Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
@@ -96,7 +96,7 @@ def open_source(path: str) -> Source:
     ('features', 'ids')
     """
     source = _open_any(path)
-    gather(source.notes)
+    note(*source.notes)
     return source
 
 

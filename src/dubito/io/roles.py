@@ -1,6 +1,6 @@
 """Read the arrays of a file by their role: features, labeled rows, probabilities, ids and labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import overload
 
 import numpy as np
@@ -19,26 +19,41 @@ from dubito.io.lookup import (
     check_numbers,
     check_role,
     choose,
+    excluded_by_name,
     find_names,
     given_name,
     usual_name,
 )
 from dubito.io.opening import open_source, split_spec
-from dubito.io.source import Source, whole
+from dubito.io.source import Source, note, whole
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.columns import IDS, LABELED, usual
-from dubito.request.ids import RowNames
+from dubito.request.ids import NamedRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PoolFile:
+class RowsFile(NamedRows):
+    """An array with one entry per row that was read from a file; `dubito.select` takes it in place of an array."""
+
+    values: AnyArray
+    source: Source = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolFile(NamedRows):
     """A pool read from a file: features, ids, and the source for other arrays in the file."""
 
-    features: Matrix
-    names: RowNames
-    source: Source
-    feature_names: tuple[str, ...] = ()
-    """The columns of a table that form the features; empty for a single array."""
+    source: Source = field(kw_only=True)
+
+    @property
+    def features(self) -> Matrix:
+        """(n, d) the features."""
+        return self.values
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns of a table that form the features; empty for a single array."""
+        return self.columns
 
     @property
     def ids(self) -> AnyArray | None:
@@ -53,15 +68,6 @@ class PoolFile:
         values = self.source.entry(name).values()
         # An archive may hold the names of the classes instead.
         return (name, values) if len(values) == len_of(self.features) else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowsFile:
-    """An array with one entry per row, and the ids of the rows."""
-
-    values: AnyArray
-    names: RowNames
-    source: Source
 
 
 def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool = False) -> PoolFile:
@@ -103,7 +109,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     names = find_names(source, columns.id, len_of(features))
     chosen = choose(source, "features", key, columns)
     has_columns = source.is_table and source.entry(chosen[0]).ndim == 1
-    return PoolFile(features, names, source, tuple(chosen) if has_columns else ())
+    return PoolFile(features, names, tuple(chosen) if has_columns else (), source=source)
 
 
 def _check_id_column(source: Source, name: str) -> None:
@@ -143,7 +149,37 @@ def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> 
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
     values = whole(_read(source, role, key, columns))
-    return RowsFile(values, find_names(source, columns.id, len(values)), source)
+    names = find_names(source, columns.id, len(values))
+    return RowsFile(values, names, *class_names(source, role, key, columns), source=source)
+
+
+MAX_SHOWN_CLASSES = 10
+"""Classes that a note lists."""
+
+
+def class_names(
+    source: Source, role: DoubtRole, key: str | None, columns: Columns
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of a table that count as classes, with and without the beginning of their pattern; notes name them.
+
+    Empty for one column, such as a column of lists.
+    """
+    names = choose(source, role, key, columns) if source.is_table and role != "doubt" else []
+    is_named = role == "probabilities" and len(columns.probabilities) > 0
+    if key is None and not is_named and names and source.entry(names[0]).ndim == 1:
+        omitted = [name for name in excluded_by_name(source, role, columns) if name not in names]
+    else:
+        omitted = []
+    if len(names) > 1:
+        shown = ", ".join(names[:MAX_SHOWN_CLASSES]) + (", ..." if len(names) > MAX_SHOWN_CLASSES else "")
+        note(f"{role} of {len(names)} classes: {shown}")
+    if omitted:
+        note(f"{source.path}: left out {', '.join(omitted)}, no class by name and values; rename it if it is one.")
+    if len(names) < 2:
+        return (), ()
+    stems = [pattern.removesuffix("*") for pattern in columns.probabilities if pattern.endswith("*")]
+    short = (next((name.removeprefix(stem) for stem in stems if name.startswith(stem)), name) for name in names)
+    return tuple(names), tuple(short)
 
 
 @overload

@@ -224,8 +224,8 @@ def gathering_notes() -> Iterator[dict[str, None]]:
         _gathered.reset(token)
 
 
-def gather(notes: Sequence[str]) -> None:
-    """Add notes to those collected by `gathering_notes`."""
+def note(*texts: str) -> None:
+    """Add notes for the user to those collected by `gathering_notes`."""
     gathered = _gathered.get()
     if gathered is not None:
-        gathered.update(dict.fromkeys(notes))
+        gathered.update(dict.fromkeys(texts))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dubito.integrations.exchange.formats import (
     Labels,
+    ProjectFormat,
     dump_json,
     write_doccano,
     write_label_studio,
@@ -24,7 +25,7 @@ class Export(NamedTuple):
     media: str
 
 
-def export_labels(state: State, format: str, *, safe: bool) -> Export:
+def export_labels(state: State, format: ProjectFormat, *, safe: bool) -> Export:
     """The current labels in one of `FORMATS`; ``safe`` escapes spreadsheet formulas in CSV."""
     write, suffix, media = FORMATS[format]
     with state.lock:
@@ -120,7 +121,7 @@ def _doccano(state: State, safe: bool) -> bytes:
     return write_doccano(_items(state, rows), (), [state.label_table.labels[row] for row in rows])
 
 
-FORMATS: Mapping[str, tuple[Callable[[State, bool], bytes], str, str]] = {
+FORMATS: Mapping[ProjectFormat, tuple[Callable[[State, bool], bytes], str, str]] = {
     "csv": (_csv, ".csv", "text/csv; charset=utf-8"),
     "jsonl": (_jsonl, ".jsonl", "application/jsonl"),
     "parquet": (_parquet, ".parquet", "application/vnd.apache.parquet"),

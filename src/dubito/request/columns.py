@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from dubito.errors import InvalidArgument, named
 from dubito.matrix import AnyArray
 
 IDS = ("ids", "id")
@@ -22,6 +23,13 @@ INDEX_LEVEL = re.compile(r"__index_level_\d+__")
 """An unnamed index in a Parquet file written by pandas."""
 ROW = "index"
 """The name that pandas gives to an index turned into a column; in dubito's own tables, the row number."""
+
+
+def refuse_two_sources(given: Collection[str]) -> None:
+    """Raise if more than one of the arguments in `DOUBTS` is given."""
+    if len(given) > 1:
+        names = " and ".join(map(named, given))
+        raise InvalidArgument(f"{names} are two sources of doubt", hint="pass only one of them.")
 
 
 def usual(names: Sequence[str], wanted: Collection[str]) -> str | None:

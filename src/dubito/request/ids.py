@@ -8,7 +8,7 @@ values, booleans, and floats too large to distinguish whole numbers are rejected
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, InvalidIds
-from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.matrix import AnyArray, IntArray, Matrix, len_of
 from dubito.request.arrays import Features, as_array, check_features
 from dubito.request.columns import IDS, could_be_index, index_names, no_features, usual
 
@@ -200,6 +200,8 @@ class RowNames:
     column: Ids | None = None
     index: Ids | None = None
     """The index of a frame, even if it holds only row numbers."""
+    owner: str = field(default="", kw_only=True)
+    """The file that the rows are from, for messages; empty for an argument."""
 
     @property
     def ids(self) -> Ids | None:
@@ -211,12 +213,22 @@ class RowNames:
     def at(self, rows: IntArray) -> "RowNames":
         """The ids of some of the rows; an index of row numbers is dropped."""
         index = self.index if self.index is None or not are_row_numbers(self.index.given) else None
-        return RowNames(
-            *(each and Ids(each.owner, each.given[rows], argument=each.argument) for each in (self.column, index))
-        )
+        return RowNames(self.column and self.column.at(rows), index and index.at(rows), owner=self.owner)
 
 
 NO_NAMES = RowNames()
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class NamedRows:
+    """An array with the ids of its rows, as files hold it: an argument that is matched with the pool like a frame."""
+
+    values: Matrix
+    names: RowNames
+    columns: tuple[str, ...] = ()
+    """The names of the columns of a table that form the array; empty for a single array."""
+    short_names: tuple[str, ...] = ()
+    """The columns without the beginning that they share, such as ``cat`` for ``p_cat``; empty if that is not known."""
 
 
 class Pair(NamedTuple):
@@ -333,9 +345,11 @@ FRAMES = ("pandas", "polars", "pyarrow")
 def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
     """Split an argument into its data, without id columns, and the ids of its rows.
 
-    Only frames have ids: in a column ``id`` or ``ids``, in a pandas index, or in a column ``index`` (as pandas names an
-    index turned into a column). Other values are returned unchanged.
+    Only `NamedRows` and frames have ids: frames in a column ``id`` or ``ids``, in a pandas index, or in a column
+    ``index`` (as pandas names an index turned into a column). Other values are returned unchanged.
     """
+    if isinstance(value, NamedRows):
+        return value.values, value.names
     package = type(value).__module__.partition(".")[0]
     if package not in FRAMES:
         return value, NO_NAMES
@@ -370,6 +384,8 @@ def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
 
 def feature_names(pool: Any) -> list[str]:
     """The names of a frame's feature columns; empty for other values and for columns without text names."""
+    if isinstance(pool, NamedRows):
+        return list(pool.columns)
     columns = columns_of(pool)
     ids = usual(columns, IDS)
     no_feature = {ids, *(name for name in index_names(columns) if could_be_index(name, column_of("pool", pool, name)))}
@@ -379,13 +395,13 @@ def feature_names(pool: Any) -> list[str]:
 def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
     """The rows of an argument in the order of the pool, if both have ids; otherwise unchanged."""
     value, own = take_names(name, value)
-    if own.ids is None and (own.index is None or pool.ids is None):
+    if own is pool or (own.ids is None and (own.index is None or pool.ids is None)):
         return value
     pair = matching_ids(own, pool)
     if pair is not None:
         order = order_of(*pair)
         return value if (order == np.arange(n_pool)).all() else as_array(name, value)[order]
-    if own.ids is not None and own.ids is own.index and pool.index is not None:
+    if own.ids is not None and own.ids is own.index and pool.index is not None and not own.owner:
         hint = f"give both one index, or pass {name}.to_numpy() if their rows are in one order."
         raise InvalidData("has an index of its own, and the pool's are row numbers", argument=name, hint=hint)
     return value

@@ -146,7 +146,9 @@ def _one_sided(name: str, value: Any, pool: RowNames, n_pool: int) -> str | None
         return None
     if name in ("labeled", "candidates") and not _is_mask(name, value, n_pool):
         return None  # Row numbers, ids or features.
-    return f"pool has ids and {name}" if own.ids is None else f"{name} has ids and the pool"
+    if own.ids is None:
+        return f"{pool.owner or 'pool'} has ids and {own.owner or name}"
+    return f"{own.owner or name} has ids and {pool.owner or 'the pool'}"
 
 
 def _is_mask(name: str, value: Any, n_pool: int) -> bool:
@@ -193,7 +195,7 @@ def _rows_by_id(name: str, value: Any, names: RowNames) -> IntArray:
 
 
 def _rows_of_mask(name: str, mask: AnyArray, n_pool: int, own: RowNames, names: RowNames) -> IntArray:
-    pair = matching_ids(own, names)
+    pair = None if own is names else matching_ids(own, names)
     if pair is not None:
         return rows_of(*pair)[mask]
     if len(mask) != n_pool:

@@ -14,8 +14,7 @@ import numpy as np
 import typer
 
 from dubito.cli import options
-from dubito.cli.commands import report
-from dubito.cli.jobs import simulate as job
+from dubito.cli.commands import report, simulate
 from dubito.cli.output import program_name, put
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
@@ -95,8 +94,8 @@ def demo(
         folder=folder,
     )
     prepare_folder(experiment, folder)
-    source = job.read_data(experiment, str(folder / DIGITS))
-    job.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
+    source = simulate.read_data(experiment, str(folder / DIGITS))
+    simulate.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
     written = report.make_report(folder, folder, (), force=True)
     draw_picks(experiment, folder, source)
     also = (folder / DIGITS, folder / PICKED)
@@ -104,21 +103,21 @@ def demo(
 
 
 def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> Experiment:
-    """The demo as an experiment; refused where the digits are too few for it."""
+    """The demo as an experiment; raises if there are too few digits for it."""
     schedule = Schedule(INITIAL, BUDGET, rounds)
     schedule.check_size(1797 - round(1797 * TEST_SHARE))
     data = Data(path=os.path.abspath(folder / DIGITS), test_share=TEST_SHARE)
-    return Experiment("digits", job.read_arms(names), data, schedule, seeds=tuple(range(seeds)))
+    return Experiment("digits", simulate.read_arms(names), data, schedule, seeds=tuple(range(seeds)))
 
 
 def prepare_folder(experiment: Experiment, folder: Path) -> None:
-    """Make the folder and the digits in it; a demo with other settings makes room for this one."""
+    """Create the folder with the digits; a demo with other settings in it is removed."""
     if folder.is_file():
         raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
     try:
         check_folder(experiment, folder)
     except InvalidArgument:
-        job.clear_run(folder)
+        simulate.clear_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(str(folder / DIGITS), digits_bytes())
 
@@ -150,7 +149,7 @@ def digits_bytes() -> bytes:
 
 
 def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None:
-    """The first questions of the first seed, as images."""
+    """Plot the first picks of the first seed."""
     from dubito.experiments.plots import save_figure
     from dubito.experiments.plots.picks import picks_figure
 
@@ -173,7 +172,7 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
 
 
 def what_was_asked(first: Round, wrong: BoolArray) -> "AskedPictures":
-    """One strategy's first questions, and which of them the model had wrong."""
+    """The first picks of one strategy, and which of them the model predicted wrongly."""
     from dubito.experiments.plots.picks import AskedPictures
 
     rows = np.array(first.picked, dtype=np.int64)
@@ -181,14 +180,14 @@ def what_was_asked(first: Round, wrong: BoolArray) -> "AskedPictures":
 
 
 def describe_of_picks(asked: "list[AskedPictures]") -> str:
-    """The picture's headline: how many of the first questions were misread, the method's against random's."""
+    """The title of the plot: how many of the first picks the model predicted wrongly."""
     misread = {each.name: int(each.misread.sum()) for each in asked}
     ours, random = misread["auto"], misread["random"]
     return f"of its first {BUDGET} digits auto picks {ours} that were misread, random {random}"
 
 
 def next_steps(folder: str) -> Iterator[str]:
-    """What to run next: commands to copy, which work as they are printed."""
+    """Commands to run next, which the user can copy."""
     program, pool, picks = (
         program_name(),
         *(shlex.quote(os.path.join(folder, name)) for name in (DIGITS, "picks.csv")),
@@ -207,16 +206,16 @@ def next_steps(folder: str) -> Iterator[str]:
     yield "With your own: numpy.savez('data.npz', features=..., labels=...), and name data.npz instead."
 
 
-# ``dubito demo --round-trip``: from a folder of pictures to labels and back, by the commands a user types.
+# ``dubito demo --round-trip``: the commands from a folder of pictures to labels and the next picks.
 
 TRIP_BUDGET = 50
 PICTURES = 1000
 SIDE = 64
-"""Pixels across of a picture: digits of eight, enlarged for people."""
+"""Width of a picture in pixels; the digits have 8."""
 
 
 def play_round_trip(folder: Path) -> None:
-    """Embed, select, have the labels filled in, select again, and say where it stands."""
+    """Run embed, select, select with labels, and status."""
     require("pyarrow", extra="files")
     answers = write_pictures(folder / "pictures")
     pool, first, second = (folder / name for name in ("pool.parquet", "batch-1.csv", "batch-2.csv"))
@@ -232,7 +231,7 @@ def play_round_trip(folder: Path) -> None:
 
 
 def write_pictures(folder: Path) -> dict[str, int]:
-    """Scikit-learn's digits as pictures that tell nothing by their names; what each of them shows."""
+    """Write scikit-learn's digits as pictures, and return the class of each."""
     from PIL import Image
     from sklearn.datasets import load_digits
 
@@ -248,7 +247,7 @@ def write_pictures(folder: Path) -> dict[str, int]:
 
 
 def type_in(*words: object) -> None:
-    """Show a command and run it, as this very program; what it says goes where ours does."""
+    """Print a command and run it with this installation."""
     given = [str(word) for word in words]
     put(["", f"$ {program_name()} {shlex.join(given)}"])
     sys.stdout.flush()
@@ -257,7 +256,7 @@ def type_in(*words: object) -> None:
 
 
 def fill_in(batch: Path, answers: dict[str, int]) -> None:
-    """Do what people do between two rounds: write a label beside every pick."""
+    """Write a label beside every pick, as an annotator would."""
     with batch.open(newline="", encoding="utf-8") as file:
         picks = list(csv.DictReader(file))
     with batch.open("w", newline="", encoding="utf-8") as file:

@@ -1,14 +1,29 @@
 """``dubito diagnose``: what the theory says about a pool, with advice."""
 
+import json
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import get_args
 
+import numpy as np
+
+from dubito import Diagnosis
+from dubito import diagnose as library_diagnose
 from dubito.cli import options
-
-if TYPE_CHECKING:
-    from dubito import Diagnosis
-    from dubito.cli.inputs.pool import Inputs
-    from dubito.matrix import BoolArray, IntArray
+from dubito.cli.inputs import read_columns, read_missing, read_when, reading_files
+from dubito.cli.output import put, say
+from dubito.core.problem import Metric
+from dubito.errors import InvalidArgument, name_files_in_errors
+from dubito.io import find_array, read_array, split_spec
+from dubito.io.column_notes import describe_scale, is_wanted
+from dubito.io.durable import check_writable
+from dubito.io.inputs import Inputs, handle_missing, read_inputs
+from dubito.io.name_tables import read_outcomes
+from dubito.io.source import note
+from dubito.matrix import AnyArray, BoolArray, IntArray, len_of
+from dubito.request.arrays import check_choice
+from dubito.request.ids import NamedRows
+from dubito.request.rows import describe_order
 
 
 def diagnose(
@@ -40,31 +55,20 @@ def diagnose(
     Print advice, how far the pool is from its labels, what scaling by the model's
     doubt would change, the guarantees of the theory, and what cannot be computed.
     """
-    import json
-
-    from dubito.cli.inputs import pool as files
-    from dubito.cli.inputs.features import describe_scale, is_wanted, read_when
-    from dubito.cli.inputs.pool import handle_missing, read_missing, reading_files
-    from dubito.cli.inputs.rows import read_outcomes
-    from dubito.cli.output import put, say
-    from dubito.errors import InvalidArgument
-
     check_plot(plot, force)
     when, how = read_when(standardize), read_missing(missing)
-    sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
-    columns = files.read_columns(
-        id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
-    )
+    specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     with reading_files(input_limit, quiet=quiet):
-        found = files.read_inputs(pool, labeled, sources, columns, how)
+        found = read_inputs(pool, labeled, specs, columns)
         if not len(found.labeled.rows) and not found.labeled.foreign:
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
-        found, kept = handle_missing(found, how)
-        outcomes = None if outcomes is None else kept.outcomes(*outcomes)
+        found = handle_missing(found, how)
+        note(*describe_order(found.pool.names, len_of(found.pool.features), **found.rows))
         diagnosis = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
-    if note := describe_scale(when, found.pool.feature_names, found.pool.features):
-        say(note, quiet=quiet)
+    if advice := describe_scale(when, found.pool.feature_names, found.pool.features):
+        say(advice, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **diagnosis.to_dict()}, indent=2, allow_nan=False))
     else:
@@ -74,36 +78,48 @@ def diagnose(
 
 
 def measure(
-    found: "Inputs", head: str | None, outcomes: "tuple[IntArray, BoolArray] | None", metric: str, standardize: bool
-) -> "Diagnosis":
-    """`dubito.diagnose` with what the files hold."""
-    from typing import get_args
-
-    from dubito import diagnose as library_diagnose
-    from dubito.cli.inputs.pool import read_head
-    from dubito.cli.output import name_files_in_errors
-    from dubito.core.problem import Metric
-    from dubito.request.arrays import check_choice
-
-    rows, wrong = (None, None) if outcomes is None else outcomes
+    found: Inputs, head: str | None, outcomes: tuple[IntArray, BoolArray] | None, metric: str, standardize: bool
+) -> Diagnosis:
+    """Call `dubito.diagnose`; ``outcomes`` are rows of the pool file, and whether each prediction was wrong."""
+    checked = wrong = None
+    if outcomes is not None:
+        rows, is_wrong = outcomes
+        order = np.argsort(rows)
+        inside = np.isin(rows[order], np.arange(len_of(found.pool.features)) if found.kept is None else found.kept)
+        # A mask, because row numbers could be mistaken for ids.
+        mask = np.isin(np.arange(len_of(found.pool.features)), found.positions_of(rows))
+        checked, wrong = NamedRows(mask, found.pool.names), is_wrong[order][inside]
     with name_files_in_errors({**found.files, "head": head or found.files["pool"]}, found.describe_row):
         known: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(
-            found.pool.features,
-            labeled=found.labeled.argument(found.pool.features),
-            probabilities=found.doubt.get("probabilities"),
-            logits=found.doubt.get("logits"),
-            doubt=found.doubt.get("doubt"),
+            found.pool,
+            labeled=found.labeled.argument(found.pool),
+            **found.rows,
             head=read_head(head, found, known),
-            checked=rows,
+            checked=checked,
             wrong=wrong,
             metric=known,
             standardize=standardize,
         )
 
 
-def report(diagnosis: "Diagnosis") -> Iterator[str]:
-    """The lines a person reads: advice, numbers, then what to know before leaning on them."""
+def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
+    """The last-layer weights named, or those in the pool file if the doubt comes from there too.
+
+    Doubt from another file may be from another model. Tables cannot hold a (c, d) array, and each shard of a folder
+    would repeat it.
+    """
+    if spec is not None:
+        return read_array(spec, "head")
+    own = found.pool.source
+    of_one_model = all(split_spec(found.files[role])[0] == own.path for role in found.rows)
+    if metric != "euclidean" or not of_one_model or own.is_table or os.path.isdir(own.path):
+        return None
+    return find_array(own, "head")
+
+
+def report(diagnosis: Diagnosis) -> Iterator[str]:
+    """The lines to print: advice, numbers, then notes on the numbers."""
     yield diagnosis.advice
     yield ""
     for name, text in numbers(diagnosis):
@@ -112,8 +128,8 @@ def report(diagnosis: "Diagnosis") -> Iterator[str]:
     yield from (f"- {note}" for note in diagnosis.notes)
 
 
-def numbers(diagnosis: "Diagnosis") -> Iterator[tuple[str, str]]:
-    """Each figure that is known, with its name."""
+def numbers(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """The name and the text of each number that is known."""
     yield "unlabeled points", f"{diagnosis.n:,} of {diagnosis.d} features, with {diagnosis.m:,} labeled"
     if diagnosis.delta_over_delta_star is not None:
         yield "δ/δ*", f"{diagnosis.delta_over_delta_star:.3g} (from 1 on the theory is silent)"
@@ -134,25 +150,17 @@ def numbers(diagnosis: "Diagnosis") -> Iterator[tuple[str, str]]:
 
 
 def check_plot(plot: str | None, force: bool) -> None:
-    """Refuse a picture that could not be written, before anything is computed."""
-    import os
-
-    from dubito.errors import InvalidArgument, MissingFile, OutputExists
-
+    """Raise if the plot could not be written, before anything is computed."""
     if plot is None:
         return
     if not plot.endswith((".png", ".svg")):
         hint = "give it one of these suffixes."
         raise InvalidArgument("is neither a .png nor a .svg", argument="plot", value=plot, hint=hint)
-    if not os.path.isdir(os.path.dirname(plot) or "."):
-        raise MissingFile(f"{plot} cannot be written: its folder does not exist", hint="make it first.")
-    if os.path.exists(plot) and not force:
-        raise OutputExists(f"{plot} exists", hint="pass --force to replace it, or another path.")
+    check_writable(plot, force=force)
 
 
-def draw(diagnosis: "Diagnosis", plot: str, force: bool, quiet: bool) -> None:
-    """Write the picture and say where."""
-    from dubito.cli.output import say
+def draw(diagnosis: Diagnosis, plot: str, force: bool, quiet: bool) -> None:
+    """Write the plot."""
     from dubito.experiments.plots import diagnosis_figure, save_figure
 
     save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)

@@ -55,7 +55,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """An engine, and why it would refuse an everyday problem."""
+    """An engine, and the reason why it cannot solve a typical problem, if there is one."""
 
     name: str
     refusals: list[str]
@@ -63,7 +63,7 @@ class EngineState:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An optional part: its packages with their versions, None where missing."""
+    """An optional part: its packages with their versions, None for those that are missing."""
 
     name: str
     packages: dict[str, str | None]
@@ -77,7 +77,7 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """All that doctor knows."""
+    """The results of all checks."""
 
     versions: dict[str, str | None]
     system: str
@@ -93,7 +93,7 @@ class Checkup:
 
 
 def examine() -> Checkup:
-    """Look at this machine and this environment."""
+    """Check this machine and this environment."""
     import sqlite3
 
     from dubito import __version__
@@ -125,7 +125,7 @@ def installed_version(package: str) -> str | None:
 
 
 def loaded_libraries() -> list[dict[str, object]]:
-    """What threadpoolctl, which scikit-learn brings, sees after NumPy and SciPy have loaded theirs."""
+    """The libraries that threadpoolctl finds once NumPy and SciPy have loaded theirs."""
     import_module("scipy.linalg")
     loaded: list[dict[str, object]] = import_module("threadpoolctl").threadpool_info()
     return loaded
@@ -148,13 +148,13 @@ def blas(loaded: Sequence[Mapping[str, object]]) -> list[Library]:
     ]
     if seen:
         return seen
-    # Apple's Accelerate, for one, is nothing that threadpoolctl can see.
+    # threadpoolctl does not find some libraries, such as Apple's Accelerate.
     built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return [Library(str(built["name"]), str(built["version"]), None)]
 
 
 def engines() -> list[EngineState]:
-    """Every engine, asked about an everyday problem: a few hundred rows, as some refuse fewer."""
+    """Every engine, tested on a typical problem of a few hundred rows, since some refuse fewer."""
     import numpy as np
 
     from dubito.core.problem import Problem
@@ -182,7 +182,7 @@ def extras(requirements: Sequence[str]) -> list[Extra]:
 
 
 def lines(found: Checkup) -> Iterator[tuple[str, str]]:
-    """Name and text of each line a person reads."""
+    """The name and the text of each line of the output."""
     for name, version in found.versions.items():
         yield name, version or "not installed"
     yield "system", f"{found.system}, {found.cpus} CPUs, {found.memory_bytes / 2**30:.1f} GiB of memory"

@@ -1,11 +1,24 @@
 """``dubito embed``: make a pool file from a folder of pictures or a table of texts."""
 
-from typing import Annotated
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
+from dubito import io as files
 from dubito.cli import options
 from dubito.cli.options import FILES, METHOD, OUTPUT
+from dubito.cli.output import Bar, Stopped, program_name, say
+from dubito.embedding import api
+from dubito.embedding.source import Embedded
+from dubito.errors import InvalidArgument
+from dubito.io.cells import safe_cell
+from dubito.io.durable import check_writable
+from dubito.io.picks import csv_text
+from dubito.request.arrays import check_integer, check_memory_limit, read_number
 
 # Options of ``dubito embed``.
 
@@ -132,9 +145,125 @@ def embed(
 
     [bold]dubito select pool.parquet --budget 50 -o batch.csv[/bold]
     """
-    from dubito.cli.jobs import embed as job
+    check_output(source, output)
+    settings: dict[str, Any] = {
+        "options": dict(map(read_option, option or ())),
+        "batch": None if batch is None else check_integer("batch", read_number(batch), least=1),
+        "processes": None if processes is None else check_integer("processes", read_number(processes), least=1),
+        "shard": check_integer("shard", read_number(shard), least=1),
+    }
+    check_errors_file(errors, force)
+    settings |= {"text": text, "image": image, "id_column": id_column, "labels": labels, "half": half, "force": force}
+    with files.input_limit(check_memory_limit(input_limit, "input_limit")):
+        embedded = embed_with_bar(source, embedder, output, settings, quiet)
+    finish(embedded, errors, as_json, quiet)
 
-    asked = job.read_asked(source, embedder, output, option, batch, processes, shard)
-    job.check_errors_file(errors, force)
-    embedded = job.run(asked, text, image, id_column, labels, half, input_limit, force, quiet)
-    job.finish(embedded, errors, as_json, quiet)
+
+SOME_LEFT_OUT = 4
+"""The exit code if a pool was written, but some items were left out."""
+MOST_SHOWN = 10
+"""Maximum number of items left out that are printed."""
+
+
+def check_output(source: str, output: str) -> None:
+    """Raise if the pool could not be written, before the source is read."""
+    check_writable(output, force=True)
+    if os.path.realpath(output) == os.path.realpath(source):
+        raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
+
+
+def read_option(text: str) -> tuple[str, object]:
+    """``KEY=VALUE``.
+
+    Examples
+    --------
+    >>> read_option("size=224"), read_option("tokenizer=a=b.json")
+    (('size', '224'), ('tokenizer', 'a=b.json'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidArgument(f"--option {text} is not KEY=VALUE", hint="write it like size=224.")
+    return name.strip(), value
+
+
+def check_errors_file(path: str | None, force: bool) -> None:
+    """Raise if the list of errors cannot be written. A list from an earlier run is replaced."""
+    if path is not None:
+        check_writable(path, force=force or _is_list(path))
+
+
+def _is_list(path: str) -> bool:
+    """Whether a file is a list of errors that this command wrote."""
+    try:
+        with open(path, "rb") as file:
+            return file.readline().strip() == b"id,problem"
+    except OSError:
+        return False
+
+
+def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[str, Any], quiet: bool) -> Embedded:
+    """Embed with a progress bar; after Ctrl-C, say how to continue."""
+    is_begun = False
+    with Bar("embedding", quiet=quiet) as bar:
+
+        def progress(done: int, total: int, radius: None, seconds: float) -> None:
+            nonlocal is_begun
+            bar.before, is_begun = bar.before if is_begun else done, True
+            bar(done, total, radius, seconds)
+
+        try:
+            return api.embed(source, embedder, output, **settings, progress=progress)
+        except KeyboardInterrupt:
+            raise Stopped(f"interrupted; run the same command again to continue from {output}.parts.") from None
+
+
+def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -> None:
+    """Print the result, the items left out and the next command; the exit code says whether items were left out."""
+    for note in embedded.notes:
+        say(note, quiet=quiet)
+    for each in embedded.left_out[:MOST_SHOWN]:
+        say(f"left out: {each}", quiet=quiet)
+    rest = len(embedded.left_out) - MOST_SHOWN
+    if rest > 0:
+        where = f"{errors} lists them all" if errors else "--errors FILE lists them all"
+        say(f"left out: {rest} more; {where}", quiet=quiet)
+    if errors is not None:
+        files.write_atomically(errors, problem_list(embedded))
+    if as_json:
+        print(json.dumps(summary(embedded)))
+    say(described(embedded), quiet=quiet)
+    say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50 -o batch.csv", quiet=quiet)
+    if embedded.left_out:
+        raise typer.Exit(SOME_LEFT_OUT)
+
+
+def described(embedded: Embedded) -> str:
+    """The summary in one line."""
+    made = f"{embedded.n_rows:,} {embedded.takes} embedded by {embedded.embedder}, {embedded.width:,} numbers each"
+    now = embedded.n_rows + len(embedded.left_out) - embedded.n_before
+    rate = f" in {embedded.seconds:.1f} s ({now / embedded.seconds:,.3g}/s)" if embedded.seconds and now > 0 else ""
+    before = f", {embedded.n_before:,} of them before" if embedded.n_before and now > 0 else ""
+    left = f"; {len(embedded.left_out):,} left out" if embedded.left_out else ""
+    place = f"written to {embedded.path}" if now > 0 else f"{embedded.path} was whole already"
+    return f"{made}{rate}{before}{left}; {place}."
+
+
+def problem_list(embedded: Embedded) -> bytes:
+    """The items left out, as CSV."""
+    rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
+    return csv_text([["id", "problem"], *rows]).encode("utf-8", "backslashreplace")
+
+
+def summary(embedded: Embedded) -> dict[str, object]:
+    """The output of ``--json``."""
+    return {
+        "schema": 1,
+        "path": embedded.path,
+        "rows": embedded.n_rows,
+        "width": embedded.width,
+        "takes": embedded.takes,
+        "embedder": embedded.embedder,
+        "version": embedded.version,
+        "left_out": [{"id": each.id, "problem": each.problem} for each in embedded.left_out],
+        "seconds": embedded.seconds,
+    }

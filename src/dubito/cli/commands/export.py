@@ -1,10 +1,12 @@
 """``dubito export``: picks for a labeling tool."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from dubito.cli import options
+from dubito.cli.output import one_of
+from dubito.integrations.exchange.formats import WRITERS, ProjectFormat
 
 Classes = Annotated[
     str | None,
@@ -27,8 +29,7 @@ def export(
             "--to",
             metavar="TOOL",
             show_default=False,
-            help="label-studio, prodigy, doccano, folders (one per class), csv or parquet; for a project also "
-            "json-min and jsonl.",
+            help=f"For picks: {one_of(WRITERS)}. For a project: {one_of(get_args(ProjectFormat))}.",
         ),
     ],
     output: Annotated[
@@ -53,7 +54,7 @@ def export(
     Write picks for a labeling tool. Each pick has its id, so that
     [bold]dubito import[/bold] can match the labels with the rows.
     """
-    from dubito.cli.inputs.pool import reading_files
+    from dubito.cli.inputs import reading_files, split_names
     from dubito.cli.jobs.label import export_project
     from dubito.cli.output import say
     from dubito.integrations.exchange import export_picks, read_items
@@ -63,7 +64,7 @@ def export(
     if is_project(picks):
         export_project(picks, to, output, force=force, quiet=quiet)
         return
-    known = [name.strip() for name in (classes or "").split(",") if name.strip()]
+    known = split_names(classes)
     with reading_files(input_limit, None, quiet=quiet):
         n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
         if to == "label-studio" and known and n:

@@ -6,6 +6,8 @@ import typer
 
 from dubito.cli import options
 from dubito.cli.commands.export import Classes
+from dubito.cli.output import one_of
+from dubito.integrations.exchange import TOOLS
 
 
 def import_(
@@ -18,7 +20,7 @@ def import_(
             "--from",
             metavar="TOOL",
             show_default=False,
-            help="label-studio, label-studio-min, label-studio-csv, prodigy, doccano, folders, csv or parquet.",
+            help=f"The tool or format: {one_of(TOOLS)}.",
         ),
     ],
     output: Annotated[
@@ -36,13 +38,13 @@ def import_(
     [bold]dubito select --labeled labels.csv[/bold]. With several annotators, the
     majority decides. Skipped items and ties have no label.
     """
-    from dubito.cli.inputs.pool import reading_files
+    from dubito.cli.inputs import reading_files, split_names
     from dubito.cli.output import say
     from dubito.integrations.exchange import import_labels
     from dubito.io import output_format, write_atomically
     from dubito.io.picks import render_columns
 
-    known = [name.strip() for name in (classes or "").split(",") if name.strip()]
+    known = split_names(classes)
     format = output_format(output)
     with reading_files(input_limit, None, quiet=quiet):
         found = import_labels(labels, source, classes=known)

@@ -1,4 +1,4 @@
-"""``dubito report``: from a run's folder to its report, and from the report to what a person reads on the terminal."""
+"""``dubito report``: make the report of a run again, and print its summary."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,6 @@ import typer
 
 from dubito.cli import options
 from dubito.cli.commands.run import latest, warn_of_old_lines
-from dubito.cli.commands.simulate import Targets
 from dubito.cli.output import plain_cells, put, say, show
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, read_dataset
@@ -37,7 +36,7 @@ def report(
             help="The folder of a run, finished or not. Default: the most recent one in ./dubito-runs.",
         ),
     ] = None,
-    target: Targets = None,
+    target: options.Targets = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -73,7 +72,7 @@ def report(
 
 
 def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
-    """Accuracies as shares, also where they are written in percent."""
+    """Accuracies as fractions, from text such as 0.9 or 90%."""
     found: list[float] = []
     for text in given or ():
         value = read_number(text.removesuffix("%"))
@@ -86,7 +85,7 @@ def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
 
 
 def about_run(experiment: Experiment, folder: Path) -> About:
-    """What a report says of a run, out of its folder."""
+    """The facts about a run that its report lists, read from the run's folder."""
     kept = read_about(folder)
     headers = read_headers(folder)
     latest = headers[-1] if headers else {}
@@ -129,7 +128,7 @@ def _data_described(data: Data, shape: object) -> str:
 
 
 def schedule_described(experiment: Experiment) -> str:
-    """The schedule in words."""
+    """The schedule as text."""
     schedule, goes_on = experiment.schedule, experiment.model.goes_on and not experiment.schedule.from_scratch
     again = "training goes on from round to round" if goes_on else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
@@ -140,7 +139,7 @@ def schedule_described(experiment: Experiment) -> str:
 
 
 def known_classes(data: Data) -> tuple[str, ...]:
-    """Names of the classes where the data is still at hand, else none: a report does without."""
+    """The names of the classes, or none if the data can no longer be read."""
     with suppress(DubitoError, OSError):
         if data.path is not None:
             return read_dataset(data.path, columns=data.columns).classes
@@ -150,7 +149,7 @@ def known_classes(data: Data) -> tuple[str, ...]:
 
 
 def make_report(folder: Path, output: Path, targets: Sequence[float], force: bool) -> Written:
-    """The report of a run's folder, finished or not."""
+    """Write the report of a run, finished or not."""
     experiment = read_folder(folder)
     rounds = read_rounds(folder)
     if not rounds:
@@ -173,7 +172,7 @@ def tell(
     also: Sequence[Path] = (),
     advice: Sequence[str] = (),
 ) -> None:
-    """A table, the finding, what to know, and where the files are; or all of it as JSON.
+    """Print a table, the result, notes and the paths of the files; or all of it as JSON.
 
     ``asked`` are the accuracies of ``--target``, ``also`` names files beside the report's own, and ``advice`` is what
     to do next.
@@ -188,7 +187,7 @@ def tell(
 
 
 def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]:
-    """For every accuracy asked about, the labels that each strategy needs."""
+    """The number of labels that each strategy needs for every given accuracy."""
     for target in asked:
         place = summary.targets.index(target)
         needed = {name: labels[place] for name, labels in zip(summary.names, summary.needed, strict=True)}
@@ -200,13 +199,13 @@ def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]
 
 
 def found(written: Written) -> Iterator[str]:
-    """What a person reads below the table."""
+    """The result in one sentence, and notes."""
     yield finding(written.summary)
     yield from (f"- {note}" for note in notes(written.summary))
 
 
 def paths(written: Written, also: Sequence[Path]) -> Iterator[str]:
-    """Where the files are; report and picture come last."""
+    """The paths of the files; report and plot come last."""
     yield "Written:"
     yield from (f"  {path}" for path in (*also, written.results, written.page, written.pictures[-1]))
 
@@ -245,14 +244,14 @@ def table_rows(summary: Summary) -> Iterator[tuple[str, list[str]]]:
         yield curve.name, cells
 
 
-# ``about.json`` in a run's folder: the command, and what was read from the data, for when the report is made again.
+# ``about.json`` in a run's folder: the command and a description of the data, which later reports need.
 
 ABOUT = "about.json"
 
 
 @dataclass(frozen=True, slots=True)
 class AboutRun:
-    """What a report says besides what the records hold; None where nothing was kept."""
+    """Facts for the report that are not in the records; None if they were not saved."""
 
     command: str | None = None
     shape: str | None = None
@@ -260,7 +259,7 @@ class AboutRun:
 
 
 def save_about(folder: Path, data: Dataset, command: str) -> None:
-    """Keep what the report says of the data and the command."""
+    """Save the facts about the data and the command that the report lists."""
     shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
     test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
     record = {"schema": 1, "checks": True, "command": command, "shape": shape + test, "classes": list(data.classes)}
@@ -268,7 +267,7 @@ def save_about(folder: Path, data: Dataset, command: str) -> None:
 
 
 def read_about(folder: Path) -> AboutRun:
-    """What was kept; a file that was damaged is refused by its name."""
+    """Read the saved facts; raises InvalidData if the file is damaged."""
     path = folder / ABOUT
     if not path.exists():
         return AboutRun()

@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from dubito.cli import options
-from dubito.cli.inputs import features
-from dubito.cli.inputs.pool import bounded_inputs, reading_files, variable
+from dubito.cli.inputs import bounded_inputs, reading_files, variable
 from dubito.cli.output import Board, Stopped, new_bars, plain_cells, program_name, put, say, show
 from dubito.errors import DubitoError, MissingFile, Span
 from dubito.experiments.data_sources import DataSource
@@ -23,10 +23,12 @@ from dubito.experiments.journal import NAME as JOURNAL
 from dubito.experiments.models.base import NeedsFiles
 from dubito.experiments.models.networks.network import Slow
 from dubito.experiments.models.networks.training import rows_trained
-from dubito.experiments.plan import Experiment, find_experiment, shipped_experiments
+from dubito.experiments.plan import Data, Experiment, find_experiment, shipped_experiments
 from dubito.experiments.records import Round, curves
 from dubito.experiments.runner import EXPERIMENT, is_finished, lines_unchecked, read_folder, read_rounds, run_experiment
 from dubito.experiments.toml import naming
+from dubito.io.column_notes import When, describe_features, describe_scale
+from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
 
 MOST_WORKERS = 8
@@ -107,10 +109,10 @@ def run(
     folder = Path(runs_dir) / experiment.folder_name
     source = DataSource(experiment, folder)
     count = read_workers(workers, experiment)
-    # What is wrong with the data the run itself says, if it needs it at all.
+    # The run itself raises errors in the data, if it needs the data at all.
     with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
         if not is_done(folder):
-            features.tell(experiment.data, source, quiet=quiet)
+            describe_data(experiment.data, source, quiet=quiet)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
         gather(experiment, folder, source, download, quiet)
         finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
@@ -197,7 +199,7 @@ def warn_of_old_lines(folder: Path, quiet: bool) -> None:
 
 
 def core_time(seconds: float) -> str:
-    """A long time in words: minutes below two hours, hours above.
+    """A duration as text: in minutes below two hours, else in hours.
 
     Examples
     --------
@@ -243,7 +245,7 @@ def play(experiment: Experiment, folder: Path, workers: int, source: DataSource,
 
 
 def command(name: str, folder: Path) -> str:
-    """A command to copy."""
+    """A command that the user can copy."""
     return f"{program_name()} {name} {shlex.quote(str(folder))}"
 
 
@@ -314,7 +316,7 @@ def last_worked_on(folder: Path) -> float:
     return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime
 
 
-# Published data that an experiment names: where it is kept, and downloads with a bar.
+# Published data that an experiment needs: its folder, and downloads with a progress bar.
 
 
 @contextmanager
@@ -383,3 +385,52 @@ def _bars() -> Iterator[DownloadProgress]:
             bars.update(tasks[name], completed=done)
 
         yield draw
+
+
+# Notes on the file of an experiment.
+
+UNEQUAL = 100.0
+"""Ratio of the spreads of columns above which a note says that the widest columns dominate the distances."""
+SAMPLED_ROWS = 10_000
+
+
+def describe_data(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
+    """Print notes on the features of a file: which columns they are, and whether their scales differ."""
+    for note in () if quiet else notes_on_data(settings, source, when):
+        say(note, quiet=quiet)
+
+
+def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
+    """The notes on a file, which is read if it was not read before."""
+    if source.file is None:
+        return
+    pool, features = source.file.pool, source.file.dataset.features
+    if pool.source.is_table:
+        if pool.feature_names:
+            yield from describe_features(pool, settings.columns)
+        advice = describe_scale(when, pool.feature_names, features)
+        yield from [] if advice is None else [advice]
+    if not settings.standardize and are_unequal(features):
+        yield (
+            f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "
+            "if their units differ pass --standardize yes (standardize = true in [data])"
+        )
+
+
+def are_unequal(features: AnyArray) -> bool:
+    """Whether the widest column has over 100 times the spread of a quarter of the columns that are not constant.
+
+    Only the first rows are inspected.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = rng.normal(size=(50, 3))
+    >>> are_unequal(table), are_unequal(table * [1.0, 1.0, 1000.0])
+    (False, True)
+    """
+    if features.ndim != 2:
+        return False
+    spreads = np.asarray(features[:SAMPLED_ROWS], dtype=np.float64).std(axis=0)
+    spreads = spreads[spreads > 0]
+    return bool(len(spreads) and spreads.max() > UNEQUAL * np.quantile(spreads, 0.25, method="lower"))

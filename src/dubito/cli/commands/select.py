@@ -1,6 +1,52 @@
 """``dubito select``: files in, picks out."""
 
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dubito import api
+from dubito.api import answer, forecast
+from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
+from dubito.cli.inputs import opened, read_columns, read_missing, read_when, reading_files
+from dubito.cli.output import Bar, Stopped, put, say, write_data
+from dubito.core.problem import Interrupted, Request, Selection
+from dubito.covering_radius import Given
+from dubito.errors import InvalidArgument, OutputExists, name_files_in_errors, named, option_of
+from dubito.io import (
+    FORMATS,
+    Columns,
+    Format,
+    add_round,
+    open_source,
+    output_format,
+    read_array,
+    read_picks,
+    render_selection,
+    save_selection,
+    split_spec,
+    write_atomically,
+)
+from dubito.io.cells import is_formula
+from dubito.io.column_notes import describe_scale, is_wanted
+from dubito.io.durable import check_writable, file_lock
+from dubito.io.inputs import handle_missing, read_inputs, with_candidates, with_labels
+from dubito.io.labeled import LabeledInputs
+from dubito.io.name_tables import as_text, read_carried, read_earlier
+from dubito.io.source import note, suffix_of
+from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.request.arrays import read_number
+from dubito.request.columns import refuse_two_sources
+from dubito.strategies import Strategy, configure_strategy
 
 
 def select(
@@ -63,60 +109,371 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labeled picks.csv -o next.csv[/bold]
     """
-    from dubito.cli.inputs import pool as files
-    from dubito.cli.inputs import row_columns
-    from dubito.cli.inputs.features import read_when, with_scale
-    from dubito.cli.inputs.pool import handle_missing, opened, read_missing, reading_files
-    from dubito.cli.inputs.row_columns import with_labels
-    from dubito.cli.inputs.rows import read_carried, with_carried
-    from dubito.cli.jobs import cluster
-    from dubito.cli.jobs import select as job
-    from dubito.cli.jobs.select import check_overwrites, check_sheet, check_target, finish, show_dry_run
-
     pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force, safe_csv)
-    chosen = {"features": features, "strength": strength, "beam_width": beam_width, "scaling": scaling}
-    numbers = {"spend": spend, "temperature": temperature}
-    given = job.read_options(budget, strategy, metric, engine, memory_limit, seed, model, **numbers, **chosen)
-    sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    numbers = {"budget": budget, "spend": spend, "temperature": temperature, "memory_limit": memory_limit, "seed": seed}
+    given = read_options(numbers, metric=metric, model=model)
+    own = read_numbers({"strength": strength, "beam_width": beam_width})
+    picker = configure_strategy(strategy, engine, **own, scaling=scaling, features=features)
+    given["quotas"] = read_quotas(quota)
+    specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
-    check_overwrites(target, sheet, [pool, *sources.values(), *(labeled or []), candidates, costs, classes])
+    check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes])
     when, how = read_when(standardize), read_missing(missing)
-    rows: row_columns.Specs = {"costs": costs, "classes": classes}
-    quotas = row_columns.read_quotas(quota)
-    columns = files.read_columns(
-        id_column,
-        label_column,
-        feature_columns,
-        ignore_columns,
-        probability_columns,
-        no_label,
-        row_columns.claimed(rows),
-    )
-    where = cluster.Where(address, journal, workers, workers_per_gpu)
-    if not dry_run and where.is_asked(engine):
-        others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
-        others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
-        cluster.refuse(target, {**others, "standardize": None if standardize == "auto" else standardize})
-        picked = cluster.pick(pool, labeled or [], sources, columns, given, where, quiet=quiet)
+    columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
+    cluster = {"address": address, "journal": journal, "workers": workers, "workers_per_gpu": workers_per_gpu}
+    alone: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
+    alone |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
+    alone |= {"append": append, "standardize": None if standardize == "auto" else standardize}
+    check_cluster_options(engine, cluster, alone)
+    if engine == "cluster" and not dry_run:
+        options_of_select = {**given, "strategy": picker}
+        picked = pick_on_cluster(pool, labeled or [], specs, columns, options_of_select, cluster, quiet=quiet)
         finish(picked, target, quiet, labeled or [])
         return
-    with job.lock_output(target, dry_run, quiet):
+    del given["metric"]  # `check_points` takes it.
+    with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            found = files.read_inputs(pool, labeled, sources, columns, how)
-            found = row_columns.with_row_columns(job.without_earlier_picks(found, target, columns), rows, columns)
-            given["quotas"] = row_columns.quotas_by_index(quotas, found, columns)
-            if temperature == "fit" or (model != "none" and not found.doubt):
-                found = with_labels(found, labeled or [], columns)
-            allowed = job.read_candidates(candidates, found, columns)
-            texts = read_carried(pool, keep, found.pool, columns)
-            found, kept = handle_missing(found, how)
-            allowed = None if allowed is None else kept.positions_of(allowed)
-            given["standardize"] = with_scale(when, found.pool.feature_names, found.pool.features)
-        if dry_run:
-            show_dry_run(found, allowed, given, as_json, quiet)
-        else:
-            picked = with_carried(kept.restored(job.pick(found, allowed, given, quiet)), texts)
-            if page is not None and len(picked):
-                page.write(picked, quiet=quiet)
-            finish(picked, target, quiet, labeled or [])
+            found = read_inputs(pool, labeled, {**specs, "costs": costs, "classes": classes}, columns)
+            if append and target.path is not None and os.path.exists(target.path):
+                earlier = read_earlier(target.path, read_picks(target.path), found.pool, found.columns)
+                found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
+            if temperature == "fit" or (model != "none" and not found.has_doubt):
+                found = with_labels(found, labeled or [])
+            found, n_rows = with_candidates(found, candidates), len_of(found.pool.features)
+            texts = read_carried(pool, keep, found.pool, found.columns)
+            found = handle_missing(found, how)
+            is_standardized = is_wanted(when, found.pool.feature_names)
+            if advice := describe_scale(when, found.pool.feature_names, found.pool.features):
+                note(advice)
+            with name_files_in_errors(found.files, found.describe_row):
+                arguments = found.arguments()
+                started = time.perf_counter()
+                points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized)
+                request = build_request(points, picker, **{**given, **arguments}, engine=engine, progress=bar)
+        with name_files_in_errors(found.files, found.describe_row):
+            if dry_run:
+                show_dry_run(picker, request, as_json, quiet)
+                return
+            try:
+                whole = answer(request, picker, points.ids, started, Given(found.pool, arguments["labeled"]))
+            except Interrupted as stopped:
+                whole = stopped.selection
+        picked = in_file_rows(whole, found.kept, n_rows)
+        carried = {name: list(map(as_text, values[picked.indices].tolist())) for name, values in texts.items()}
+        picked = replace(picked, carried=carried)
+        if page is not None and len(picked):
+            page.write(picked, quiet=quiet)
+        finish(picked, target, quiet, labeled or [])
+
+
+# The output of ``dubito select``: checked before anything is computed, written at the end.
+
+BINARY = ("parquet", "npy")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    path: str | None
+    """None for stdout."""
+    format: Format
+    append: bool
+    force: bool
+    safe_csv: bool = False
+    """Whether to put an apostrophe before text that a spreadsheet would read as a formula."""
+
+
+def check_target(
+    output: str | None, format: str | None, as_json: bool, append: bool, force: bool, safe_csv: bool | None = None
+) -> Target:
+    """Raise if the output could not be written, before anything is computed.
+
+    Formulas are escaped as asked, or in CSV files by default: people open them in spreadsheets.
+    """
+    if as_json and format not in (None, "json"):
+        raise InvalidArgument(f"--json and --format {format} disagree", hint="pass one of them.")
+    path = None if output == "-" else output
+    wanted = "json" if as_json else format
+    if path is None:
+        if append:
+            raise InvalidArgument("--append has no file to add to", hint="pass -o FILE.")
+        chosen = output_format("stdout", wanted or "csv")
+        if chosen in BINARY and sys.stdout.isatty():
+            raise InvalidArgument("is not for a terminal", argument="format", value=chosen, hint="pass -o FILE.")
+        return Target(None, chosen, append, force, bool(safe_csv))
+    chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
+    if suffix in FORMATS and suffix != chosen:
+        asked = "--json" if as_json else f"--format {chosen}"
+        raise InvalidArgument(
+            f"{asked} and -o {path} disagree", hint=f"leave {asked} out, or give the file another suffix."
+        )
+    if append and force:
+        raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
+    if append and chosen == "json":
+        raise InvalidArgument(
+            f"{path}: json describes one run and cannot be added to", hint="use csv, jsonl, parquet or npy."
+        )
+    if os.path.isfile(path) and not (append or force):
+        raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
+    check_writable(path, force=True)
+    return Target(path, chosen, append, force, chosen == "csv" if safe_csv is None else safe_csv)
+
+
+def check_overwrites(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
+    """Raise if an output would overwrite an input file, or a shard of an input folder."""
+    read = [os.path.realpath(split_spec(spec)[0]) for spec in inputs if spec is not None]
+    for output in (None if target.append else target.path, sheet):
+        path = None if output is None or not os.path.isfile(output) else os.path.realpath(output)
+        if path is not None and (path in read or (os.path.dirname(path) in read and _is_shard(path))):
+            raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
+
+
+def _is_shard(path: str) -> bool:
+    """Whether the file's folder holds other files with the same suffix."""
+    return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
+
+
+def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[str] = ()) -> None:
+    """Write the picks and print a summary; raise `Stopped` if the run was interrupted."""
+    where = "to stdout" if target.path is None else f"to {target.path}"
+    if len(selection):
+        write(selection, target)
+    if not selection.complete:
+        kept = f"they went {where}" if len(selection) else "nothing was written"
+        raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
+    engine = "" if selection.engine is None else f" on the {selection.engine} engine"
+    radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
+    covered = "" if selection.covered is None else "".join(f", covering {x:.1%}" for x in selection.covered[-1:])
+    spent = "" if selection.spent is None else f", costing {selection.spent:.6g}"
+    say(
+        f"{len(selection)} of {selection.n_pool} rows picked by {selection.strategy}{engine} "
+        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
+        quiet=quiet,
+    )
+    for text in selection.notes:
+        say(text, quiet=quiet)
+    if target.safe_csv and target.format == "csv":
+        note_escaped_text(selection, where.removeprefix("to "), quiet)
+    if target.path is not None:
+        files = dict.fromkeys([*labeled, target.path])
+        options = " ".join(f"--labeled {shlex.quote(path)}" for path in files)
+        say(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
+
+
+def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
+    """Tell the user which columns contain escaped text, because joins on them would fail."""
+    columns = selection.columns()
+    n_marked = {name: sum(map(is_formula, values)) for name, values in columns.items()}
+    text = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
+    if text:
+        say(
+            f"text that begins like a formula has an apostrophe before it in {where} ({text}), for spreadsheets; "
+            "dubito takes it off again. --no-safe-csv writes it as it is.",
+            quiet=quiet,
+        )
+
+
+def write(selection: Selection, target: Target) -> None:
+    if target.path is None:
+        write_data(render_selection(selection, target.format, safe_csv=target.safe_csv))
+    elif target.append:
+        add_round(selection, target.path, format=target.format, safe_csv=target.safe_csv)
+    else:
+        more = {"force": target.force, "safe_csv": target.safe_csv}
+        save_selection(selection, target.path, format=target.format, **more)
+
+
+def read_options(numbers: Mapping[str, str | None], **others: object) -> dict[str, Any]:
+    """The arguments of `dubito.select` that need no file, checked before any file is read.
+
+    ``numbers`` are the options that are numbers. What was not given is left out.
+    """
+    return check_settings({**read_numbers(numbers), **others})
+
+
+def read_numbers(options: Mapping[str, str | None]) -> dict[str, object]:
+    """The options that were given, as numbers; the library refuses other text."""
+    return {name: read_number(text) for name, text in options.items() if text is not None}
+
+
+def read_quotas(texts: Sequence[str] | None) -> object:
+    """Parse ``N`` (every class) and ``CLASS=N`` (one class) into the ``quotas`` argument of `dubito.select`.
+
+    Examples
+    --------
+    >>> read_quotas(["20"]), read_quotas(["20", "cat=3"]), read_quotas(None)
+    (20, {None: 20, 'cat': 3}, None)
+    """
+    quotas: dict[str | None, object] = {}
+    for text in texts or ():
+        name, equals, limit = (part.strip() for part in text.rpartition("="))
+        if not limit or (equals and not name):
+            raise InvalidArgument(f"{option_of('quota')} {text} is neither N nor CLASS=N", hint="write 20, or cat=5.")
+        key = name if equals else None
+        if key in quotas:
+            problem = "names a class twice" if equals else "is given twice for every class"
+            raise InvalidArgument(f"{option_of('quota')} {text} {problem}", hint="leave one out.")
+        quotas[key] = read_number(limit)
+    return quotas[None] if quotas.keys() == {None} else quotas or None
+
+
+@contextmanager
+def lock_output(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
+    """With ``--append``, lock the file from reading its picks until the new ones are added."""
+    if dry_run or not target.append or target.path is None:
+        yield
+        return
+    with file_lock(target.path, waiting=lambda: say(f"waiting for another who adds to {target.path}", quiet=quiet)):
+        yield
+
+
+def in_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Selection:
+    """Convert picks to row numbers of the file, of whose ``n_rows`` only some were in the pool."""
+    if kept is None:
+        return selection
+    ranked = tuple(replace(each, indices=kept[each.indices]) for each in selection.configurations)
+    return replace(selection, indices=kept[selection.indices], configurations=ranked, n_pool=n_rows)
+
+
+# ``dubito select --dry-run``: everything except picking.
+
+
+def show_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: bool) -> None:
+    """Print the sizes, which strategy and engine would run, and their cost: None if unknown or without an engine."""
+    engine, cost, taken, remark = forecast(strategy, request)
+    (n, d), dtype = request.pool.shape, str(request.pool.dtype)
+    facts = {
+        "n": n,
+        "d": d,
+        "dtype": dtype,
+        "labeled": len_of(request.references),
+        "candidates": len(request.candidates),
+        "budget": request.budget,
+        "strategy": taken,
+        "engine": engine,
+        "megabytes": None if cost is None else round(cost.bytes / 1e6, 1),
+        "seconds": None if cost is None else round(cost.seconds, 2),
+    }
+    notes = [*request.notes, *([] if remark is None else [remark])]
+    for text in notes:
+        say(text, quiet=quiet)
+    if as_json:
+        print(json.dumps({"schema": 1, **facts, "notes": notes}, indent=2))
+    else:
+        put(f"{name:<12}{'none' if value is None else value}" for name, value in facts.items())
+
+
+# ``dubito select --sheet``: a contact sheet of the picks.
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where to write the contact sheet, and the folders to search for its pictures."""
+
+    path: str
+    folders: tuple[Path, ...]
+    force: bool
+
+    def write(self, selection: Selection, *, quiet: bool) -> None:
+        from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
+
+        names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
+        texts = {name: [str(value) for value in values] for name, values in selection.carried.items()}
+        shown = picture_column({**texts, "": names})
+        pictures = None if shown is None else picture_paths({**texts, "": names}[shown], self.folders)
+        lost = pictures is not None and None in pictures
+        shown_texts = {name: values for name, values in texts.items() if name != shown or lost}
+        title = f"{len(selection)} picks by {selection.strategy}"
+        page = render_sheet(Sheet(title, names, selection.priorities.tolist(), shown_texts, pictures))
+        write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
+        kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
+        say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+
+
+def picture_folders(spec: str, given: str | None) -> list[Path]:
+    """Folders to search for pictures: the one given, else the pool's root, its folder and the working directory."""
+    if given is not None:
+        if not Path(given).is_dir():
+            raise InvalidArgument(f"--pictures {given} is no folder", hint="name the folder that pictures are in.")
+        return [Path(given)]
+    path = split_spec(spec)[0]
+    is_pool = os.path.isdir(path) or (path.lower().endswith(".parquet") and os.path.exists(path))
+    root = open_source(path).root if is_pool else ""
+    return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]
+
+
+def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page:
+    """Raise if the page could not be written, before anything is computed."""
+    if not path.lower().endswith((".html", ".htm")):
+        raise InvalidArgument(f"--sheet {path} is no page", hint="give it the suffix .html.")
+    check_writable(path, force=force)
+    return Page(path, tuple(picture_folders(pool, pictures)), force)
+
+
+# ``dubito select --engine cluster``: shards that a Ray cluster reads, and this process does not.
+
+
+def check_cluster_options(engine: str, cluster: Mapping[str, object], alone: Mapping[str, object]) -> None:
+    """Refuse options of a cluster without one, and with one the options that only one machine supports."""
+    for name, value in cluster.items():
+        if value is not None and engine != "cluster":
+            raise InvalidArgument("is for --engine cluster", argument=name, value=value, hint="pass that, too.")
+    given = next((name for name, value in alone.items() if value and engine == "cluster"), None)
+    if given is not None:
+        hint = "leave it out, or --engine cluster."
+        raise InvalidArgument(f"{named(given)} does not go with --engine cluster", hint=hint)
+
+
+def pick_on_cluster(
+    pool: str,
+    labeled: Sequence[str],
+    sources: Mapping[str, str | None],
+    columns: Columns,
+    options: Mapping[str, Any],
+    cluster: Mapping[str, str | None],
+    *,
+    quiet: bool,
+) -> Selection:
+    """Select from a file or a folder of shards; separate files of doubt have as many shards."""
+    from dubito.engines.cluster.workers import connect
+    from dubito.sharding.shards import Shards, list_shards
+
+    given: dict[str, Any] = {role: list_shards(spec) for role, spec in sources.items() if spec is not None}
+    refuse_two_sources(given)
+    given |= {name: cluster[name] for name in ("journal", "workers") if cluster[name] is not None}
+    if cluster["workers_per_gpu"] is not None:
+        given["workers_per_gpu"] = read_number(cluster["workers_per_gpu"])
+    shards = Shards(pool, columns=columns, **given)
+    rows = _read_labeled_rows(labeled, columns)
+    address = cluster["address"]
+    say("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
+    connect(address)
+    with Bar("picking", quiet=quiet) as bar:
+        try:
+            return api.select(
+                shards,
+                options["budget"],
+                labeled=rows,
+                strategy=options["strategy"],
+                metric=options["metric"],
+                engine="cluster",
+                seed=options["seed"],
+                progress=bar,
+            )
+        except Interrupted as stopped:
+            return stopped.selection
+
+
+def _read_labeled_rows(specs: Sequence[str], columns: Columns) -> AnyArray | None:
+    """Rows of the whole pool, from files of picks, or features; not both."""
+    if not specs:
+        return None
+    parts = [
+        read_picks(spec)
+        if "index" in open_source(split_spec(spec)[0]).names
+        else np.asarray(read_array(spec, "labeled", columns=columns)[:])
+        for spec in specs
+    ]
+    if len({part.ndim for part in parts}) > 1:
+        raise InvalidArgument("names both rows and features", argument="labeled", hint="pass files of one kind.")
+    return np.concatenate(parts)

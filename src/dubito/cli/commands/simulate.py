@@ -1,10 +1,34 @@
 """``dubito simulate``: would this save labels on my data?"""
 
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dubito.cli import options
+from dubito.cli.commands import report
+from dubito.cli.commands.report import ABOUT, save_about, schedule_described
+from dubito.cli.commands.run import describe_data
+from dubito.cli.inputs import bounded_inputs, dataset, read_columns, read_missing, read_when, reading_files
+from dubito.cli.output import Board, Stopped, say
+from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
+from dubito.experiments.data import Dataset
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.models.base import Model
+from dubito.experiments.models.kinds import model_from_table
+from dubito.experiments.plan import Arm, Data, Experiment, Schedule, parse_strategy, read_seeds
+from dubito.experiments.rounds import training_rows
+from dubito.experiments.runner import check_folder, run_experiment
+from dubito.io import Columns, open_source, split_spec
+from dubito.io.column_notes import columns_of, is_wanted
+from dubito.request.arrays import check_integer, check_real, read_number
 
 SCHEDULE = "Schedule"
 
@@ -60,15 +84,6 @@ ModelKind = Annotated[
         rich_help_panel=options.METHOD,
         help="The model: linear (logistic regression, linear:c=10), forest (forest:trees=300), mlp, or another kind of "
         "dubito run. linear:samples=10 adds the committee that bald and batchbald need.",
-    ),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--target",
-        metavar="X",
-        rich_help_panel=options.OUTPUT,
-        help="Report the number of labels needed for this accuracy, such as 0.9. May be repeated.",
     ),
 ]
 Initial = Annotated[
@@ -133,7 +148,7 @@ def simulate(
     rounds: Rounds = None,
     seeds: Seeds = "10",
     workers: Workers = None,
-    target: Targets = None,
+    target: options.Targets = None,
     output: Folder = None,
     force: Force = False,
     as_json: options.AsJson = False,
@@ -151,40 +166,239 @@ def simulate(
     strategies, and if none is better, the report says so. After an interruption,
     the same command continues where it was.
     """
-    import shlex
-    import sys
-    from pathlib import Path
-
-    from dubito.cli.commands import report
-    from dubito.cli.inputs import features
-    from dubito.cli.inputs.features import columns_of, is_wanted, read_when
-    from dubito.cli.inputs.pool import bounded_inputs, dataset, read_columns, read_missing, reading_files
-    from dubito.cli.jobs import simulate as job
-    from dubito.experiments.plan import Experiment, read_seeds
-    from dubito.request.arrays import read_number
-
     data, no_label = dataset(data, no_label)
     when, how = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
-    sizes, targets = job.read_sizes(initial, budget, rounds), report.read_targets(target)
-    arms, learner = job.read_arms(strategy), job.read_model(model)
-    job.check_committee(arms, learner, model)
+    sizes, targets = read_sizes(initial, budget, rounds), report.read_targets(target)
+    arms, learner = read_arms(strategy), read_model(model)
+    check_committee(arms, learner, model)
     draft = Experiment(
-        name=job.name_of(data),
+        name=name_of(data),
         strategies=arms,
-        data=job.read_settings(data, test, test_share, columns),
+        data=read_settings(data, test, test_share, columns),
         model=learner,
         pool=pool,
         seeds=read_seeds(read_number(seeds)),
     )
     with bounded_inputs(input_limit):
         with reading_files(quiet=quiet):
-            source = job.read_data(draft, data, test, how)
-            draft = job.prepared(draft, is_wanted(when, columns_of(data, columns)), how)
-        experiment = job.scheduled(draft, source.whole(), sizes)
+            source = read_data(draft, data, test, how)
+            standardized = is_wanted(when, columns_of(data, columns))
+            draft = replace(draft, data=replace(draft.data, standardize=standardized, missing=how))
+        experiment = scheduled(draft, source.whole(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
-        job.open_run(experiment, folder, force)
-        features.tell(draft.data, source, when, quiet=quiet)
+        open_run(experiment, folder, force)
+        describe_data(draft.data, source, when, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
-        job.run(experiment, folder, source, command, workers, quiet=quiet)
+        run(experiment, folder, source, command, workers, quiet=quiet)
         report.tell(report.make_report(folder, folder, targets, force=True), as_json, asked=targets)
+
+
+STRATEGIES = ("random", "auto", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
+"""The default strategies."""
+ROUNDS, MOST_BUDGET, MOST_WORKERS = 10, 1000, 8
+WORTH_SHARING = 1_000_000
+"""Size of the feature matrix from which several processes are the default: each takes a second or two to start."""
+BUDGET_SHARE = 0.02
+"""Default budget as a fraction of the training rows: ten rounds label about a fifth."""
+OWN_FILES = ("experiment.toml", "journal.jsonl", "data.npz", ABOUT, "report.html", "results.json")
+PICTURES = ("curves.svg", "curves.png")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The options of the schedule; None means a default that depends on the data."""
+
+    initial: int | None
+    budget: int | None
+    rounds: int | None
+
+    def schedule(self, n_train: int, n_classes: int, n_clean: int | None = None) -> Schedule:
+        """The schedule with defaults for this number of training rows and classes.
+
+        The default budget does not count rows that a modified pool adds (``n_train`` beyond ``n_clean``).
+        """
+        rows = n_train if n_clean is None else min(n_train, n_clean)
+        budget = self.budget or min(MOST_BUDGET, _one_digit(BUDGET_SHARE * rows))
+        initial = self.initial or min(max(budget, 2 * n_classes), max(1, n_train - budget))
+        rounds = self.rounds or max(1, min(ROUNDS, (n_train - initial) // budget))
+        schedule = Schedule(initial, budget, rounds)
+        schedule.check_size(n_train)
+        return schedule
+
+
+def read_sizes(initial: str | None, budget: str | None, rounds: str | None) -> Sizes:
+    """Check the options of the schedule."""
+    given = {"initial": initial, "budget": budget, "rounds": rounds}
+    read = {
+        name: None if text is None else check_integer(name, read_number(text), least=1) for name, text in given.items()
+    }
+    return Sizes(read["initial"], read["budget"], read["rounds"])
+
+
+def _one_digit(value: float) -> int:
+    """The value rounded to one significant digit, at least 1.
+
+    Examples
+    --------
+    >>> [_one_digit(value) for value in (0.3, 29.0, 860.0)]
+    [1, 30, 900]
+    """
+    return int(float(f"{max(value, 1.0):.0e}"))
+
+
+def read_arms(given: Sequence[str] | None) -> tuple[Arm, ...]:
+    """The given strategies or the default ones, always with random as the first."""
+    arms = [parse_strategy(text) for text in given or STRATEGIES]
+    named = [arm for arm in arms if arm.name != "random"]
+    return (Arm("random"), *named)
+
+
+def read_model(text: str) -> Model:
+    """The model for text such as ``linear:c=10``.
+
+    Examples
+    --------
+    >>> read_model("linear:c=10").c
+    10
+    """
+    kind, _, rest = text.partition(":")
+    table: dict[str, object] = {"kind": kind.strip()}
+    for part in rest.split(",") if rest.strip() else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not name or not equals or not value:
+            problem = f"has the setting {part.strip()!r}"
+            raise InvalidArgument(problem, argument="model", value=text, hint="write kind:name=value,name=value.")
+        table[name.replace("-", "_")] = read_number(value)
+    try:
+        return model_from_table(table)
+    except (InvalidArgument, InvalidData) as error:
+        raise error.reworded(in_library, f"{named('model', text)}: ", InvalidArgument) from error
+
+
+def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
+    """Raise if a strategy needs a committee and the model has none, with an error message for the command line."""
+    asking = [arm.name for arm in arms if arm.needs_samples]
+    if asking and not model.samples:
+        join = "," if ":" in text else ":"
+        raise InvalidArgument(
+            f"needs a committee, and {named('model', text)} has none",
+            argument="strategy",
+            value=asking[0],
+            hint=f"pass {named('model', f'{text}{join}samples=10')}.",
+        )
+
+
+def read_workers(text: str | None, cells: int, numbers: int) -> int:
+    """The number of processes: as given, else one per core if the data is large."""
+    if text is not None:
+        return check_integer("workers", read_number(text), least=1)
+    return min(os.cpu_count() or 1, MOST_WORKERS, cells) if numbers >= WORTH_SHARING else 1
+
+
+def name_of(spec: str) -> str:
+    """A name for an experiment on a file, which is valid as the name of a folder.
+
+    Examples
+    --------
+    >>> name_of("my data/pool.v2.npz::embeddings"), name_of("_.csv")
+    ('pool.v2', 'data')
+    """
+    stem = Path(split_spec(spec)[0].rstrip("/")).stem
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "data"
+
+
+def read_settings(data: str, test: str | None, test_share: str | None, columns: Columns) -> Data:
+    """The ``[data]`` settings with absolute paths."""
+    return Data(
+        path=os.path.abspath(data),
+        test=None if test is None else os.path.abspath(test),
+        test_share=None if test_share is None else check_real("test_share", read_number(test_share), least=0.0),
+        id_column=columns.id,
+        label_column=columns.label,
+        feature_columns=tuple(columns.features),
+        ignore_columns=tuple(columns.ignore),
+        no_label=tuple(columns.no_label),
+    )
+
+
+def read_data(draft: Experiment, data: str, test: str | None = None, missing: str | None = None) -> DataSource:
+    """Read the data now, so that errors are raised before the output folder is created."""
+    source = DataSource(replace(draft, data=replace(draft.data, path=data, test=test, missing=missing)))
+    for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
+        opened = open_source(path)
+        if not any(entry.ndim == 1 for entry in opened.entries.values()):
+            raise MissingFile(
+                f"{path} holds no labels, only {opened.listing()}", hint="add an array labels with one class per row."
+            )
+    source.whole()
+    return source
+
+
+def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
+    """The experiment with a schedule that fits the number of rows."""
+    n_train, n_clean = (training_rows(each, data, each.seeds[0]) for each in (draft, replace(draft, pool="clean")))
+    for arm in draft.strategies:
+        most = getattr(arm.build(), "max_pool", n_train)
+        if n_train > most:
+            raise InvalidArgument(
+                f"takes at most {most:,} points, and the training part has {n_train:,}",
+                argument="strategy",
+                value=arm.name,
+                hint="leave it out, or use coreset.",
+            )
+    return replace(draft, schedule=sizes.schedule(n_train, len(data.classes), n_clean))
+
+
+def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
+    """Raise if the folder has other files or another run, or remove that run if ``force``."""
+    if folder.is_file():
+        raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
+    if force:
+        clear_run(folder)
+    elif (folder / "experiment.toml").exists():
+        try:
+            check_folder(experiment, folder)
+        except InvalidArgument:
+            raise OutputExists(
+                f"{folder} holds a run with other settings",
+                hint="pass --force to start over, or -o with another folder.",
+            ) from None
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise OutputExists(
+            f"{folder} holds other files", hint="pass -o with another folder, or --force to write into it."
+        )
+
+
+def clear_run(folder: Path) -> None:
+    """Remove the files of a run from its folder, and no others."""
+    for name in (*OWN_FILES, *PICTURES):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+def run(
+    experiment: Experiment, folder: Path, source: DataSource, command: str, workers: str | None, *, quiet: bool
+) -> None:
+    """Run the experiment in its folder, and save the description of the data for its report."""
+    data = source.whole()
+    cells = len(experiment.strategies) * len(experiment.seeds)
+    processes = read_workers(workers, cells, data.features.size)
+    say(f"{experiment.name}: {schedule_described(experiment)}; {cells} runs into {folder}", quiet=quiet)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_about(folder, data, command)
+    play(experiment, folder, processes, source, quiet)
+
+
+def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> None:
+    """Run what is missing with a live display; after Ctrl-C, say how to continue."""
+    with Board(quiet=quiet) as board:
+        try:
+            run_experiment(experiment, folder, workers=workers, progress=board, source=source)
+        except KeyboardInterrupt:
+            done = f"{board.last.done} of {board.last.total} trainings" if board.last else "no training"
+            raise Stopped(f"interrupted after {done}; run the same command again to continue.") from None
+    if board.last is not None:
+        trained, resumed = board.last.done - board.last.resumed, board.last.resumed
+        before = f" ({resumed} were there already)" if resumed else ""
+        say(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)

@@ -1,6 +1,20 @@
 """``dubito status``: what is labeled, how well a model does on it, and whether to go on."""
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+
 from dubito.cli import options
+from dubito.cli.inputs import opened, read_columns, read_missing, reading_files
+from dubito.cli.output import put
+from dubito.errors import name_files_in_errors
+from dubito.io import Columns
+from dubito.io.inputs import Inputs, handle_missing, read_inputs, with_labels
+from dubito.io.labeled import read_labels
+from dubito.matrix import len_of
+from dubito.models.held_out import Share
+from dubito.models.progress import LabelsSoFar, measure_progress
 
 
 def status(
@@ -24,14 +38,74 @@ def status(
     on them, how many labels of the last file it predicted correctly before it was
     trained on them, and whether it is worth labeling more.
     """
-    from tempfile import TemporaryDirectory
-
-    from dubito.cli.inputs.pool import opened, reading_files
-    from dubito.cli.jobs import status as job
-
     with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
         pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label, aside)
-        columns = job.read_names(id_column, label_column, feature_columns, ignore_columns, no_label)
+        columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
         with reading_files(input_limit, None, quiet=quiet):
-            found, before = job.read_labeled_pool(pool, labeled or [], columns, missing)
-    job.show(job.measure(found, before, model), as_json)
+            found, before = read_labeled_pool(pool, labeled or [], columns, missing)
+    show(measure(found, before, model), as_json)
+
+
+MOST_SHOWN = 30
+"""Maximum number of classes to list, the most frequent first."""
+
+
+def read_labeled_pool(
+    pool: str, specs: Sequence[str], columns: Columns, missing: str | None
+) -> tuple[Inputs, dict[int, str]]:
+    """The pool with its labels, and the labels without those of the last file."""
+    found = with_labels(replace(read_inputs(pool, specs, {}, columns), rows={}), specs)
+    earlier = read_labels(found.pool, specs[:-1], columns)
+    complete = handle_missing(found, read_missing(missing))
+    numbers = range(len_of(found.pool.features)) if complete.kept is None else complete.kept.tolist()
+    return complete, {row: label for row, label in complete.labels.items() if numbers[row] in earlier}
+
+
+def measure(found: Inputs, before: dict[int, str], model: str) -> LabelsSoFar:
+    """Call `measure_progress`; errors name the file they are about."""
+    with name_files_in_errors(found.files, found.describe_row):
+        return measure_progress(found.pool.features, found.labels, before, model)
+
+
+def facts_of(found: LabelsSoFar) -> dict[str, object]:
+    """The output of ``--json``."""
+
+    def share(each: Share | None) -> dict[str, object] | None:
+        if each is None:
+            return None
+        low, high = each.interval
+        return {"right": each.right, "of": each.of, "share": each.value, "low": low, "high": high}
+
+    return {
+        "schema": 1,
+        "rows": found.n_pool,
+        "labels": found.fitted.n_labels,
+        "classes": found.counts,
+        "model": found.fitted.model,
+        "held_out": share(found.fitted.tested),
+        "log_loss": found.fitted.log_loss,
+        "last_batch": share(found.last_batch),
+        "expected": found.expected,
+        "in_doubt": found.in_doubt,
+        "covered": found.covered,
+        "notes": list(found.fitted.notes),
+        "advice": found.advice().text,
+    }
+
+
+def show(found: LabelsSoFar, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(facts_of(found), indent=2, ensure_ascii=False))
+        return
+    ranked = sorted(found.counts.items(), key=lambda each: -each[1])
+    shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
+    lines = [f"labeled     {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
+    lines.append(f"model       {found.fitted.described()}")
+    if found.last_batch is not None:
+        lines.append(f"last batch  {found.last_batch} predicted correctly before the model was trained on them")
+    lines.append(f"covered     {found.covered:.1%} of the pool has a label nearby")
+    if found.expected is not None:
+        lines.append(
+            f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
+        )
+    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])

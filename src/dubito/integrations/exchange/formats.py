@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dubito.errors import InvalidData, MissingFile, OutputExists
 from dubito.integrations.exchange.items import (
@@ -335,6 +335,8 @@ TOOLS: Mapping[str, Tool] = {
     "parquet": Tool(partial(write_table, "parquet"), read_table),
 }
 WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is not None))
+ProjectFormat = Literal["csv", "jsonl", "parquet", "label-studio", "json-min", "prodigy", "doccano"]
+"""The formats of a project's labels, on the command line, the page and its API."""
 LOOKED_AT = ("label-studio", "prodigy", "doccano")
 """Tools that show an item as their file has it."""
 

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dubito.errors import InvalidArgument
+from dubito.integrations.exchange.formats import ProjectFormat
 from dubito.labeling import views
 from dubito.labeling.export import export_labels
 from dubito.labeling.pictures import LARGEST_EDGE, Pictures
@@ -28,7 +29,6 @@ MAX_QUEUED_EVENTS = 1000
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=200, description="Idempotency key chosen by the client.")]
 Row = Annotated[int, Field(ge=0, le=2**53 - 1, description="Row index in the pool.")]
-Format = Literal["csv", "jsonl", "parquet", "label-studio", "json-min", "prodigy", "doccano"]
 Item = Annotated[int, Path(ge=0, le=2**53 - 1, description="Row index in the pool.")]
 
 
@@ -216,7 +216,7 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
         return views.annotator_facts(service)
 
     @api.get("/export", response_class=Response)
-    def export(format: Format = "csv", safe: Literal["0", "1"] = "1") -> Response:
+    def export(format: ProjectFormat = "csv", safe: Literal["0", "1"] = "1") -> Response:
         """The labels as a file."""
         found = export_labels(service.state, format, safe=safe == "1")
         digest = hashlib.blake2b(found.data, digest_size=8).hexdigest()

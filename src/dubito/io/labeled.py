@@ -1,18 +1,22 @@
-"""Read what is labeled so far, from any supported file.
+"""Read what is labeled so far, and the labels, from any supported file.
 
 Typical use: the user adds a label column to ``picks.csv`` and passes ``--labeled picks.csv``. Rows are matched by
 id if the pool has ids, else by ``index``; rows with an empty label do not count.
 """
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 
-from dubito.cli.inputs.rows import (
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.io.lookup import Columns, usual_name
+from dubito.io.name_tables import (
     NameTable,
-    Note,
     can_name_rows,
     named_rows,
     note_conflict,
@@ -23,13 +27,14 @@ from dubito.cli.inputs.rows import (
     unknown_ids,
     unnamed_rows,
 )
-from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
-from dubito.io import Columns, PoolFile, find_array, open_source, read_array, split_spec
-from dubito.io.lookup import usual_name
+from dubito.io.opening import open_source, split_spec
+from dubito.io.roles import PoolFile, find_array, read_array
+from dubito.io.source import note
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
 from dubito.request.arrays import unlike_features
 from dubito.request.columns import LABELED, usual
-from dubito.request.labels import are_labels, label_keys
+from dubito.request.ids import NamedRows
+from dubito.request.labels import WHOLE, are_labels, label_keys
 from dubito.request.rows import check_rows
 
 # Detection of a pool that was reordered since the picks were written.
@@ -102,14 +107,14 @@ class LabeledInputs:
     def joined(self, other: "LabeledInputs") -> "LabeledInputs":
         return LabeledInputs(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
 
-    def argument(self, pool: Matrix) -> object:
+    def argument(self, pool: PoolFile) -> object:
         """The ``labeled`` argument of `dubito.select`; with features among it, the caller must exclude `rows`."""
         if not self.foreign:
-            return np.isin(np.arange(len_of(pool)), self.rows)
-        parts = [*self.foreign, *([Rows(pool, self.rows)] if len(self.rows) else [])]
+            return NamedRows(np.isin(np.arange(len_of(pool.features)), self.rows), pool.names)
+        parts = [*self.foreign, *([Rows(pool.features, self.rows)] if len(self.rows) else [])]
         for part in parts:
-            if part.shape[1] != pool.shape[1]:
-                raise unlike_features(part.shape[1], pool.shape[1])
+            if part.shape[1] != pool.features.shape[1]:
+                raise unlike_features(part.shape[1], pool.features.shape[1])
         return parts[0] if len(parts) == 1 else Stack(parts)
 
 
@@ -118,15 +123,15 @@ OWN_ROLES: tuple[Literal["labeled", "unlabeled"], ...] = ("labeled", "unlabeled"
 NO_ROWS = LabeledInputs(np.empty(0, dtype=np.int64))
 
 
-def read_labeled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> LabeledInputs:
+def read_labeled(spec: str, pool: PoolFile, columns: Columns) -> LabeledInputs:
     """Read one file: rows by id or index, row numbers, a mask, or features."""
     table = read_table(spec, columns, pool)
     if table is None or not can_name_rows(table, pool, columns):
-        return read_unnamed(spec, table, pool, columns, note)
+        return read_unnamed(spec, table, pool, columns)
     elsewhere = pool.source.is_table and columns.label in pool.source.names
-    kept = table.labeled(columns, note, elsewhere=elsewhere, known=pool.source.names)
-    note_conflict(table, pool, columns, kept, note)
-    note_numbers(table, pool, columns, note)
+    kept = table.labeled(columns, elsewhere=elsewhere, known=pool.source.names)
+    note_conflict(table, pool, columns, kept)
+    note_numbers(table, pool, columns)
     rows = named_rows(table, pool, columns, kept)
     if rows is None:
         return NO_ROWS
@@ -134,7 +139,7 @@ def read_labeled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> Lab
     return LabeledInputs(np.unique(rows))
 
 
-def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabeledInputs:
+def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns) -> LabeledInputs:
     """Read a file that does not name rows of the pool: an array, or a table of features."""
     try:
         mask = None if table is None else table.mask(len_of(pool.features))
@@ -142,9 +147,10 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
         if table is not None and not len_of(array):
             raise MissingFile(f"{spec} holds nothing that names rows", hint="give it a column id or index.")
         if table is not None:
-            array = mask_of_column(spec, array, pool, note)
-            check_width(array, pool)
-        note_order(spec, array, pool, note)
+            array = mask_of_column(spec, array, pool)
+            if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
+                raise unlike_features(array.shape[1], pool.features.shape[1])
+        note_order(spec, array, pool)
         found = check_embedder(spec, as_labeled(array, pool), pool)
     except DubitoError as error:
         named = None if table is None else table.id_column(columns.id)
@@ -160,13 +166,7 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
     return found
 
 
-def check_width(array: Matrix, pool: PoolFile) -> None:
-    """Raise if the number of columns differs from the pool's features."""
-    if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
-        raise unlike_features(array.shape[1], pool.features.shape[1])
-
-
-def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matrix:
+def mask_of_column(spec: str, array: Matrix, pool: PoolFile) -> Matrix:
     """Treat a table's only column as a mask if it holds 0 or 1 for every row of the pool."""
     if array.shape != (len_of(pool.features), 1):
         return array
@@ -195,23 +195,24 @@ def as_labeled(array: Matrix, pool: PoolFile) -> LabeledInputs:
     return LabeledInputs(NO_ROWS.rows, (array,) if len_of(array) else ())
 
 
-def own_rows(pool: PoolFile, note: Note) -> LabeledInputs:
+def own_rows(pool: PoolFile) -> LabeledInputs:
     """The labeled rows given in the pool file: row numbers, a mask, or a mask of the unlabeled rows."""
     for role in OWN_ROLES:
         name = usual_name(pool.source, role)
         if name is None or name in pool.feature_names:
             continue
         if pool.source.is_table and pool.source.entry(name).ndim == 1:
-            return own_mask(pool, role, name, note)
+            return own_mask(pool, role, name)
         found = find_array(pool.source, role)
         if found is not None and role == "labeled":
             return as_labeled(found, pool)
         if found is not None:
-            return all_rows_except(pool, check_rows(role, found, len_of(pool.features), pool.names))
+            n = len_of(pool.features)
+            return LabeledInputs(np.setdiff1d(np.arange(n), check_rows(role, found, n, pool.names)))
     return NO_ROWS
 
 
-def own_mask(pool: PoolFile, role: str, name: str, note: Note) -> LabeledInputs:
+def own_mask(pool: PoolFile, role: str, name: str) -> LabeledInputs:
     """The labeled rows given by a mask column of the pool's table."""
     source, n = pool.source, len_of(pool.features)
     said = NameTable(source.path, {name: source.entry(name).values}).booleans(name)
@@ -220,11 +221,7 @@ def own_mask(pool: PoolFile, role: str, name: str, note: Note) -> LabeledInputs:
     return LabeledInputs(rows)
 
 
-def all_rows_except(pool: PoolFile, free: IntArray) -> LabeledInputs:
-    return LabeledInputs(np.setdiff1d(np.arange(len_of(pool.features)), free))
-
-
-def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns, note: Note) -> LabeledInputs:
+def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns) -> LabeledInputs:
     """Rows of the pool file with a label; if all rows have one, ``rows_named`` decides."""
     found, source, n = pool.labels(columns), pool.source, len_of(pool.features)
     if found is None:
@@ -242,3 +239,93 @@ def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns, note
     if len(rows):
         note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labeled.")
     return LabeledInputs(rows)
+
+
+# Labels from files, used to fit a model.
+
+SURROUNDING = re.compile(r"^[\W_]+|[\W_]+$")
+"""Whitespace and punctuation around a name."""
+MAX_SIMILAR = 5
+"""Groups of similar class names that a note lists."""
+
+
+def note_similar_classes(labels: Iterable[str]) -> None:
+    """Print a note about class names that differ only in case or in surrounding punctuation."""
+    similar: dict[str, dict[str, int]] = {}
+    for label, n in sorted(Counter(labels).items()):
+        bare = "" if WHOLE.fullmatch(label) else SURROUNDING.sub("", label).casefold()
+        similar.setdefault(bare or label, {})[label] = n
+    pairs = [" and ".join(f"{name!r} ({n})" for name, n in each.items()) for each in similar.values() if len(each) > 1]
+    if pairs:
+        shown = "; ".join(pairs[:MAX_SIMILAR]) + ("; ..." if len(pairs) > MAX_SIMILAR else "")
+        note(f"classes that differ in case or in marks around them alone: {shown}. Write them alike if they are one.")
+
+
+class SourcedLabel(NamedTuple):
+    """A label, and the file and column it comes from."""
+
+    label: str
+    path: str
+    column: str
+
+
+def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[int, str]:
+    """The label of every labeled row, from the pool's file and the tables in ``specs``; raises if they disagree."""
+    found = _own(pool, columns)
+    for spec in specs:
+        table = read_table(spec, columns, pool)
+        if table is None or not can_name_rows(table, pool, columns):
+            continue
+        labels_here = _of_table(table, pool, columns)
+        _refuse_contradictions(found, labels_here, pool)
+        found |= labels_here
+    return {row: each.label for row, each in found.items()}
+
+
+def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
+    name = table.label_column(columns.label, elsewhere=True)
+    if name is None:
+        return {}
+    values = table.columns[name]()
+    kept = are_labels(f"{table.path} ({name})", values, columns.no_label)
+    rows = named_rows(table, pool, columns, kept)
+    return {} if rows is None else _sourced_labels(rows, values[kept], table.path, name)
+
+
+def _own(pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
+    found = pool.labels(columns)
+    if found is None:
+        return {}
+    (name, values), path = found, pool.source.path
+    rows = np.flatnonzero(are_labels(f"{path} ({name})", values, columns.no_label))
+    return _sourced_labels(rows, values[rows], path, name)
+
+
+def _sourced_labels(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, SourcedLabel]:
+    labels = [SourcedLabel(label, path, column) for label in label_keys(values)]
+    return dict(zip(rows.tolist(), labels, strict=True))
+
+
+def _refuse_contradictions(
+    found: Mapping[int, SourcedLabel], labels_here: Mapping[int, SourcedLabel], pool: PoolFile
+) -> None:
+    """Raise if two files give different labels for one row."""
+    conflicting = [row for row in labels_here if row in found and found[row].label != labels_here[row].label]
+    if not conflicting:
+        return
+    one, other, ids = found[conflicting[0]], labels_here[conflicting[0]], pool.names.ids
+    where = f"row {conflicting[0]}" if ids is None else f"id {ids.shown(conflicting[:1])}"
+    more = f", and {len(conflicting) - 1} more differ{'s' * (len(conflicting) == 2)}" if len(conflicting) > 1 else ""
+    raise InvalidData(
+        f"{one.path} says {one.column} {one.label!r} and {other.path} {other.label!r} of {where}{more}",
+        hint=f"correct one of them{_or_leave_out(one, other, pool)}.",
+    )
+
+
+def _or_leave_out(one: SourcedLabel, other: SourcedLabel, pool: PoolFile) -> str:
+    """A hint for ignoring the pool's labels; --ignore-columns would drop both columns if they share a name."""
+    if one.path != pool.source.path:
+        return ""
+    if one.column == other.column:
+        return f", or take {one.column} out of {one.path}"
+    return f", or pass --ignore-columns {one.column}"

@@ -1,25 +1,23 @@
-"""Find the rows of the pool that a file names: by id, by data frame index, or by row number."""
+"""Files that name rows of the pool, by id, by data frame index or by row number; and columns that picks carry."""
 
-import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.core.problem import Selection
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.io import Columns, PoolFile, Source, find_array, open_source, read_array, split_spec
-from dubito.io.lookup import given_name, index_columns, usual_name
-from dubito.io.source import reading, suffix_of
+from dubito.io.lookup import Columns, given_name, index_columns, usual_name
+from dubito.io.opening import open_source, split_spec
+from dubito.io.roles import PoolFile, find_array, read_array
+from dubito.io.source import Source, note, reading, suffix_of
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, len_of
 from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, no_features, usual
 from dubito.request.ids import Ids, rows_of
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows, refuse_ids
 
-# Columns of the pool that are copied to the picks, and the pictures they name.
+# Columns of the pool that are copied to the picks.
 
 PICK_COLUMNS = ("rank", "index", "id", "priority")
 """Columns that every table of picks has."""
@@ -68,27 +66,9 @@ def _texts(source: Source, name: str, n_rows: int) -> AnyArray:
     return values
 
 
-def with_carried(selection: Selection, columns: Mapping[str, AnyArray]) -> Selection:
-    """Add the values of these columns to the picks, as text."""
-    carried = {name: list(map(_text, values[selection.indices].tolist())) for name, values in columns.items()}
-    return replace(selection, carried=carried)
-
-
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
     """A cell as text; empty for missing values."""
     return "" if value is None or value != value else str(value)
-
-
-def picture_folders(spec: str, given: str | None) -> list[Path]:
-    """Folders to search for pictures: the one given, else the pool's root, its folder and the working directory."""
-    if given is not None:
-        if not Path(given).is_dir():
-            raise InvalidArgument(f"--pictures {given} is no folder", hint="name the folder that pictures are in.")
-        return [Path(given)]
-    path = split_spec(spec)[0]
-    is_pool = os.path.isdir(path) or (path.lower().endswith(".parquet") and os.path.exists(path))
-    root = open_source(path).root if is_pool else ""
-    return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]
 
 
 # Tables of ids and labels, read from any supported file format.
@@ -97,9 +77,6 @@ BOOLEANS = {"0": False, "1": True, "false": False, "true": True, "no": False, "y
 
 MAX_SHOWN, MANY_CLASSES = 5, 10
 FRACTION = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?", re.IGNORECASE)
-
-Note = Callable[[str], None]
-"""Receives a message for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +126,7 @@ class NameTable:
         given = free[0] if len(free) == 1 else "NAME"
         return f" If {' or '.join(free[:MAX_SHOWN])} holds their classes, pass --label-column {given}."
 
-    def labeled(
-        self, columns: Columns, note: Note, *, elsewhere: bool = False, known: Collection[str] = ()
-    ) -> BoolArray:
+    def labeled(self, columns: Columns, *, elsewhere: bool = False, known: Collection[str] = ()) -> BoolArray:
         """Which rows count as labeled: those with a label, or those set in a mask column; all if there is neither.
 
         ``known`` are columns that cannot be labels, such as those of the pool.
@@ -326,7 +301,7 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
     return rows
 
 
-def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray, note: Note) -> None:
+def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray) -> None:
     """Note the first row whose id and index name different rows of the pool; the id counts."""
     column, index = table.id_column(columns.id), usual(table.header, (ROW,))
     ids = pool.names.ids
@@ -343,7 +318,7 @@ def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: Bool
             return
 
 
-def note_numbers(table: NameTable, pool: PoolFile, columns: Columns, note: Note) -> None:
+def note_numbers(table: NameTable, pool: PoolFile, columns: Columns) -> None:
     """Note that row numbers are used although the pool has ids: they are wrong if the pool is reordered."""
     index = usual(table.header, (ROW,))
     if pool.names.ids is not None and index is not None and table_ids(table, pool, columns) is None:
@@ -353,18 +328,18 @@ def note_numbers(table: NameTable, pool: PoolFile, columns: Columns, note: Note)
         )
 
 
-def note_order(spec: str, array: Matrix, pool: PoolFile, note: Note) -> None:
+def note_order(spec: str, array: Matrix, pool: PoolFile) -> None:
     """Note that a mask without ids is matched to the pool by order, although the pool has ids."""
     if pool.names.ids is not None and array.shape == (len_of(pool.features),):
         note(f"{pool.source.path} has ids and {spec} none: rows are matched by their order.")
 
 
-def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note) -> IntArray:
+def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns) -> IntArray:
     table = read_table(spec, columns, pool)
     mask = None if table is None else usual(table.header, CANDIDATES)
     rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.booleans(mask))
     if table is not None and rows is not None:
-        note_numbers(table, pool, columns, note)
+        note_numbers(table, pool, columns)
         if mask is None and len(table.header) > 1:
             note(f"{table.path}: {len(rows)} rows, no column candidates: all may be picked.")
         return np.unique(rows)
@@ -374,11 +349,11 @@ def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note)
             raise unknown_ids(table.path, named)
         raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
     array = read_array(spec, "candidates", columns=columns)
-    note_order(spec, array, pool, note)
+    note_order(spec, array, pool)
     return check_rows("candidates", array, len_of(pool.features), pool.names)
 
 
-def own_candidates(pool: PoolFile, columns: Columns, note: Note) -> IntArray | None:
+def own_candidates(pool: PoolFile, columns: Columns) -> IntArray | None:
     """The candidate rows given in the pool file itself: a 0/1 column of a table, or an array."""
     source, n = pool.source, len_of(pool.features)
     name = usual_name(source, "candidates")

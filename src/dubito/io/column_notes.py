@@ -2,36 +2,24 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from dubito.cli.output import say
-from dubito.io import Columns, PoolFile, open_source, split_spec
-from dubito.io.lookup import choose, left_out, unused_number_columns
-from dubito.io.source import gather
+from dubito.io.lookup import Columns, choose, left_out, unused_number_columns
+from dubito.io.opening import open_source, split_spec
+from dubito.io.roles import PoolFile
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, len_of
-from dubito.request.arrays import check_choice
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.scaling import describe_dominant, measure_scale
 
-if TYPE_CHECKING:
-    from dubito.experiments.data_sources import DataSource
-    from dubito.experiments.plan import Data
-
-# Whether features are standardized: columns of a table have units of their own, an embedding's do not.
+# Whether features are standardized: the columns of a table have different units, those of an embedding do not.
 
 When = Literal["auto", "yes", "no"]
 
 
-def read_when(text: str) -> When:
-    """``auto``, ``yes`` or ``no``."""
-    known: When = check_choice("standardize", text, get_args(When))
-    return known
-
-
 def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
-    """Whether to standardize: as asked, or for columns that stand side by side in a table.
+    """Whether to standardize: as asked, or by default if the features are columns of a table.
 
     A single array and a column of lists are embeddings: their numbers share a unit, and their scale is the model's.
     """
@@ -39,28 +27,21 @@ def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
 
 
 def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
-    """The columns of a table that stand side by side as features; none for a single array. Only headers are read."""
+    """The columns of a table that are features; none for a single array. Only headers are read."""
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
     chosen = choose(source, "features", key, columns)
     return tuple(chosen) if source.is_table and source.entry(chosen[0]).ndim == 1 else ()
 
 
-def with_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> bool:
-    """Whether to standardize; a note says so if the user did not ask for it."""
-    advice = describe_scale(when, feature_names, features)
-    gather([] if advice is None else [advice])
-    return is_wanted(when, feature_names)
-
-
 def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> str | None:
-    """The note for who did not ask: that columns are standardized, and what would have dominated."""
+    """A note that columns are standardized by default, and which of them would dominate the distances otherwise."""
     if when != "auto" or not is_wanted(when, feature_names) or not len_of(features):
         return None
     with np.errstate(invalid="ignore", over="ignore"):
         scale = measure_scale(features)
     if not (np.isfinite(scale.mean).all() and np.isfinite(scale.share).all()):
-        return None  # What is missing, infinite or too large is refused in a moment, in words of its own.
+        return None  # `check_points` raises for missing, infinite and very large values.
     because = describe_dominant(scale, feature_names)
     hint = "--standardize no takes them as they are"
     if because:
@@ -68,74 +49,29 @@ def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix)
     return f"columns are standardized (mean 0 and standard deviation 1 each); {hint}"
 
 
-UNEQUAL = 100.0
-"""Spreads of columns that differ by more than this are reported: distances would see the widest columns alone."""
-SAMPLED_ROWS = 10_000
-
-
-def tell(settings: "Data", source: "DataSource", when: When = "no", *, quiet: bool) -> None:
-    """Say on stderr which columns are features, which looks like an id, that scales differ or were made equal."""
-    for note in () if quiet else notes(settings, source, when):
-        say(note, quiet=quiet)
-
-
-def notes(settings: "Data", source: "DataSource", when: When = "no") -> Iterator[str]:
-    """The sentences about a file, which is read now if it was not yet."""
-    if source.file is None:
-        return
-    pool, features = source.file.pool, source.file.dataset.features
-    if pool.source.is_table:
-        if pool.feature_names:
-            yield from describe_features(pool, settings.columns)
-        advice = describe_scale(when, pool.feature_names, features)
-        yield from [] if advice is None else [advice]
-    if not settings.standardize and are_unequal(features):
-        yield (
-            f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "
-            "if their units differ pass --standardize yes (standardize = true in [data])"
-        )
-
-
-def are_unequal(features: AnyArray) -> bool:
-    """Whether the widest column hides a quarter of the others; constant ones and all but the first rows aside.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = rng.normal(size=(50, 3))
-    >>> are_unequal(table), are_unequal(table * [1.0, 1.0, 1000.0])
-    (False, True)
-    """
-    if features.ndim != 2:
-        return False
-    spreads = np.asarray(features[:SAMPLED_ROWS], dtype=np.float64).std(axis=0)
-    spreads = spreads[spreads > 0]
-    return bool(len(spreads) and spreads.max() > UNEQUAL * np.quantile(spreads, 0.25, method="lower"))
-
-
-# Columns that became features and perhaps should not: ids, probabilities, the label in disguise, and constants.
+# Columns that are features and perhaps should not be: ids, probabilities, columns made from the label, constants.
 
 MOST_NAMED = 5
-"""Features that a note names where nothing is the matter with them."""
+"""Maximum number of columns in a note that is no warning."""
 MOST_ROWS, MOST_CELLS, FEWEST_ROWS = 10_000, 4_000_000, 20
-"""What columns are judged on; among fewer rows, whole numbers may well differ by chance."""
+"""Limits of the sample that is inspected. In fewer rows, whole numbers are often different by chance."""
 SUM_TOLERANCE = 1e-3
 ID_NAME = re.compile(r"(?i:(^|[_\-. ])(id|ids|uid|uuid|guid)$)|[a-z](Id|ID)$")
 NUMBER_NAME = re.compile(r"(?i:(^|[_\-. ])(key|nr|no|num|number|code)$|nummer$)|[a-z](Nr|No|Key)$")
-"""Names of what tells things apart: the first say so by themselves, the others of numbers that all differ."""
+"""Names of ids. Columns with a name of the second kind are ids only if their numbers are all different."""
 STATUS_NAME = re.compile(
     r"(is|has|already|was)?[_\-. ]?(un)?(label|labell?ed|annotated|tagged|done|reviewed|gelabelt|annotiert)",
     re.IGNORECASE,
 )
 MISSING_CODES = (-999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0)
 FEWEST_CODES, CODED_SHARE = 3, 0.01
-"""How many rows, and what share of them, must hold such a number."""
+"""Minimum number and share of the rows that hold such a number."""
 STEM = re.compile(r"(.*[_\-. ]|.*?)(\d+|[^_\-. ]*)$")
-"""What columns of one kind begin with: p_ of p_cat, prob of prob12."""
+"""The shared beginning of the names of related columns: p_ of p_cat, prob of prob12."""
 
 
 def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
-    """Which columns of a table are features, and in full those that one should look at."""
+    """Notes on which columns of a table are features, and a warning about each that looks like something else."""
     names = pool.feature_names
     shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
     yield f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
@@ -143,12 +79,12 @@ def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
         return
     strays = left_out(pool.source)
     if strays:
-        yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns takes them all the same"
+        yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns includes them"
     yield from _describe_suspects(pool, columns)
 
 
 def describe_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
-    """Which column of lists the features are, and the columns of numbers beside it that are none."""
+    """A note on which column of lists holds the features, if there are other columns of numbers."""
     chosen = choose(pool.source, "features", split_spec(spec)[1], columns)
     beside = unused_number_columns(pool.source, chosen, columns)
     if beside:
@@ -197,7 +133,7 @@ def _ignore(names: AnyArray) -> str:
 
 
 def looks_like_ids(names: Sequence[str], sample: FloatArray, n_rows: int) -> BoolArray:
-    """Columns that are called so, or that count the ``n_rows``: whole numbers one after another, none of them twice.
+    """Columns with the name of an id, or with different whole numbers that lie within a range of ``n_rows``.
 
     Examples
     --------
@@ -218,7 +154,7 @@ def looks_like_ids(names: Sequence[str], sample: FloatArray, n_rows: int) -> Boo
 
 
 def looks_like_status(names: Sequence[str], sample: FloatArray) -> BoolArray:
-    """Columns of 0 and 1, both of them, with a name such as ``annotated``.
+    """Columns with a name such as ``annotated`` that hold 0 and 1, and nothing else.
 
     Examples
     --------
@@ -242,7 +178,7 @@ def _describe_missing(names: Sequence[str], sample: FloatArray, which: str) -> I
 
 
 def codes_for_missing(values: FloatArray) -> list[float]:
-    """Numbers such as -999 that are there often and lie farther from the rest than the rest is wide.
+    """Numbers such as -999 that are frequent, and farther from the other values than the range of these.
 
     Examples
     --------
@@ -260,7 +196,7 @@ def codes_for_missing(values: FloatArray) -> list[float]:
 
 
 def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[str]]:
-    """Columns of one beginning, or all that are from 0 to 1, that sum to 1 in every row.
+    """Columns that sum to 1 in every row: those with the same beginning, or else all with values from 0 to 1.
 
     Examples
     --------
@@ -288,7 +224,7 @@ def _stem(names: Sequence[str]) -> str:
 
 
 def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:
-    """Columns by which the label is known: by a class for each of few values, or by thresholds between classes.
+    """Columns that determine the label: by one class for each of a few values, or by thresholds between classes.
 
     Examples
     --------

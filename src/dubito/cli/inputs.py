@@ -1,0 +1,139 @@
+"""What the options about input files mean: names of columns, memory limits, and projects given in place of files."""
+
+import atexit
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from tempfile import mkdtemp
+from typing import NamedTuple, get_args
+
+from dubito.cli.output import say
+from dubito.io import Columns, gathering_notes, input_limit
+from dubito.io.column_notes import When
+from dubito.io.limits import VARIABLE
+from dubito.io.missing_values import Missing, keeping_gaps
+from dubito.labeling.project import FAILURE, is_project
+from dubito.registry import require
+from dubito.request.arrays import check_choice, check_memory_limit
+from dubito.request.labels import EMPTY
+
+
+def split_names(text: str | None) -> list[str]:
+    """The names in a list separated by commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def read_columns(
+    ids: str | None,
+    labels: str | None,
+    features: str | None,
+    ignore: str | None = None,
+    probabilities: str | None = None,
+    no_label: str | None = None,
+) -> Columns:
+    return Columns(ids, labels, *map(split_names, (features, ignore, probabilities, no_label)))
+
+
+def read_when(text: str) -> When:
+    """The value of ``--standardize``."""
+    known: When = check_choice("standardize", text, get_args(When))
+    return known
+
+
+def read_missing(text: str | None) -> Missing | None:
+    """The value of ``--missing``."""
+    known: Missing | None = None if text is None else check_choice("missing", text, get_args(Missing))
+    return known
+
+
+# Memory limits and notes while files are read.
+
+
+@contextmanager
+def reading_files(limit: str | None = None, memory_limit: str | None = None, *, quiet: bool) -> Iterator[None]:
+    """Limit the memory of files read in the block, and print the notes about them if all could be read.
+
+    Without a limit for inputs, ``memory_limit`` applies to them too.
+    """
+    given = check_memory_limit(limit, "input_limit")
+    with (
+        input_limit(check_memory_limit(memory_limit) if given is None else given),
+        gathering_notes() as notes,
+        keeping_gaps(),
+    ):
+        yield
+    for text in notes:
+        say(text, quiet=quiet)
+
+
+@contextmanager
+def bounded_inputs(limit: str | None) -> Iterator[None]:
+    """Limit the memory of inputs for this process and its children while the block runs."""
+    given = check_memory_limit(limit, "input_limit")
+    if given is None:
+        yield
+        return
+    with variable(VARIABLE, str(given)):
+        yield
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """Set an environment variable for this process and its children while the block runs."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+# A project of ``dubito label`` given as POOL.
+
+
+class Opened(NamedTuple):
+    """Command line options about the pool, with a project replaced by its files."""
+
+    pool: str
+    labeled: list[str] | None
+    ignore: str | None
+    no_label: str | None
+
+
+def opened(
+    pool: str, labeled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
+) -> Opened:
+    """Replace a project by its pool and its labels; anything else is returned unchanged.
+
+    The label files are written to ``folder``, or to the project if it is None. Every label of a project is a class,
+    even if it is called -1 or NA, unless further files of labels are given.
+    """
+    if not is_project(pool):
+        return Opened(pool, None if labeled is None else list(labeled), ignore, no_label)
+    require("sqlalchemy", extra="label")
+    from dubito.labeling.project_export import own_column, read_state, write_labels
+
+    state = read_state(pool)
+    with suppress(OSError), open(state.project.path(FAILURE), encoding="utf-8") as file:
+        say(f"the page of this project could not learn from its labels: {file.read().strip()}")
+    if folder is None and not os.access(state.project.folder, os.W_OK):
+        folder = mkdtemp(prefix="dubito-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    own = own_column(state.project)
+    ignored = ",".join(each for each in (ignore, own) if each) or None
+    paths = [*write_labels(state, folder), *(labeled or [])]
+    return Opened(state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY)
+
+
+def dataset(path: str, no_label: str | None) -> tuple[str, str | None]:
+    """Write the labeled rows of a project as a data set; anything else is returned unchanged."""
+    if not is_project(path):
+        return path, no_label
+    require("sqlalchemy", extra="label")
+    from dubito.labeling.project_export import read_state, write_dataset
+
+    return write_dataset(read_state(path)), no_label or EMPTY

@@ -1,1 +1,0 @@
-"""From names on the command line to what the library takes."""

@@ -1,0 +1,268 @@
+"""Read the files of one call of `dubito.select` or `dubito.diagnose` into its arguments."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData, MissingFile, name_files_in_errors
+from dubito.io.column_notes import describe_features, describe_vectors
+from dubito.io.labeled import (
+    LabeledInputs,
+    note_similar_classes,
+    own_labels,
+    own_rows,
+    read_labeled,
+    read_labels,
+)
+from dubito.io.lookup import DOUBT_ROLES, Columns, find_names, index_columns
+from dubito.io.missing_values import Missing, settle_missing
+from dubito.io.name_tables import own_candidates, read_candidate_rows
+from dubito.io.opening import OPENERS, open_source, split_spec
+from dubito.io.roles import PoolFile, RowsFile, class_names, find_doubt, read_pool, read_rows
+from dubito.io.source import Source, nearest, note, suffix_of, whole
+from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.request.columns import IDS, refuse_two_sources, usual
+from dubito.request.ids import NamedRows, matching_ids, order_of
+from dubito.request.labels import EMPTY
+from dubito.request.rows import describe_order
+
+LIST_SUFFIXES = (".txt",)
+"""Plain lists of names, which have no columns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """The contents of the input files."""
+
+    pool: PoolFile
+    columns: Columns
+    labeled: LabeledInputs
+    rows: Mapping[str, RowsFile]
+    """Arrays with a row for each row of the pool, by argument: the model's doubt, costs, classes."""
+    files: Mapping[str, str]
+    """The file that each argument came from, for error messages."""
+    kept: IntArray | None = None
+    """The rows of the pool file that are in the pool, ascending; None for all."""
+    labels: Mapping[int, str] = field(default_factory=dict)
+    """Labels by row, if they were read."""
+    candidates: IntArray | None = None
+    """Rows that may be picked; None for all unlabeled ones."""
+
+    @property
+    def has_doubt(self) -> bool:
+        return any(role in self.rows for role in DOUBT_ROLES)
+
+    def describe_row(self, row: int) -> str:
+        """A row as error messages name it: its id, and its row number in the pool file."""
+        number, ids = row if self.kept is None else int(self.kept[row]), self.pool.names.ids
+        return f"row {number}" if ids is None else f"id {ids.shown([row])} (row {number} of the pool)"
+
+    def positions_of(self, rows: IntArray) -> IntArray:
+        """Positions in the pool of rows of the file, without those that were left out."""
+        return rows if self.kept is None else np.searchsorted(self.kept, rows[np.isin(rows, self.kept)])
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `dubito.select` that the files hold, besides the pool."""
+        return {
+            "labeled": self.labeled.argument(self.pool),
+            "labels": self._labels(),
+            "no_label": EMPTY,
+            "candidates": self._candidates(),
+            **self.rows,
+        }
+
+    def _candidates(self) -> NamedRows | None:
+        """As a mask, because row numbers could be mistaken for ids."""
+        excluded = self.labeled.rows if self.labeled.foreign else self.labeled.rows[:0]
+        if self.candidates is None and not len(excluded):
+            return None
+        rows = np.arange(len_of(self.pool.features))
+        mask = np.isin(rows, rows if self.candidates is None else self.candidates) & ~np.isin(rows, excluded)
+        return NamedRows(mask, self.pool.names)
+
+    def _labels(self) -> AnyArray | None:
+        """In the order of the labeled points; None without labels."""
+        if not self.labels:
+            return None
+        foreign = self.labeled.foreign
+        rows = self.labeled.rows if foreign else np.arange(len_of(self.pool.features))
+        n_foreign = sum(map(len_of, foreign))
+        values = np.full(n_foreign + len(rows), None, dtype=object)
+        values[n_foreign:] = [self.labels.get(row) for row in rows.tolist()]
+        return values
+
+
+def read_inputs(pool: str, labeled: Sequence[str] | None, specs: Mapping[str, str | None], columns: Columns) -> Inputs:
+    """Read the pool, the labeled rows, and arrays with a row for each row of the pool, by argument.
+
+    Arrays that are not named are looked up in the pool file; labeled rows found there are added to those named.
+    `gathering_notes` collects the notes.
+    """
+    given = {role: spec for role, spec in specs.items() if spec is not None}
+    refuse_two_sources([role for role in given if role in DOUBT_ROLES])
+    own = [spec for role, spec in given.items() if role in USUAL and not is_file(spec)]
+    columns = replace(columns, claimed=[*columns.claimed, *own])
+    check_ignored([pool, *(spec for spec in given.values() if spec not in own), *(labeled or [])], columns)
+    pool_file = read_pool(pool, columns=columns)
+    source = pool_file.source
+    rows = {role: _read_role(role, spec, pool_file, columns) for role, spec in given.items()}
+    files = {role: f"{pool}::{spec}" if spec in own else spec for role, spec in given.items()}
+    if not any(role in given for role in DOUBT_ROLES) and (found := find_doubt(source, columns=columns)):
+        role, values = found
+        names = class_names(source, role, None, columns)
+        rows[role], files[role] = RowsFile(values, pool_file.names, *names, source=source), pool
+    if pool_file.feature_names:
+        note(*describe_features(pool_file, columns))
+    elif source.is_table:
+        note(*describe_vectors(pool_file, pool, columns))
+    files |= {"pool": pool, "labeled": ", ".join(labeled or [pool])}
+    return Inputs(pool_file, columns, _read_all_labeled(pool_file, labeled or [], columns), rows, files)
+
+
+def _read_all_labeled(pool: PoolFile, specs: Sequence[str], columns: Columns) -> LabeledInputs:
+    """The labeled rows of the pool file and of every file named."""
+    if pool.source.is_table and not specs and columns.label is not None:
+        pool.source.entry(columns.label)  # Raises if there is no such column.
+    rows = own_rows(pool)
+    found = rows.joined(own_labels(pool, rows, columns))
+    for spec in specs:
+        with name_files_in_errors({"labeled": spec}):
+            found = found.joined(read_labeled(spec, pool, columns))
+    return found
+
+
+def check_ignored(specs: Sequence[str], columns: Columns) -> None:
+    """Raise if ``--ignore-columns`` names a column that no file has."""
+    if not columns.ignore:
+        return
+    readable = [path for path in (split_spec(spec)[0] for spec in specs) if suffix_of(path) not in LIST_SUFFIXES]
+    names = {name for path in readable for name in open_source(path).names}
+    for pattern in columns.ignore:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            shown = ", ".join(sorted(filter(None, names)))
+            problem = (
+                f"--ignore-columns {pattern}: no file has such a column;{nearest(pattern, names)} there are {shown}."
+            )
+            raise MissingFile(problem)
+
+
+def with_labels(found: Inputs, specs: Sequence[str]) -> Inputs:
+    """Add the label of every labeled row; ``specs`` are the files of labeled rows."""
+    if not len(found.labeled.rows):
+        return found
+    labels = read_labels(found.pool, specs, found.columns)
+    note_similar_classes(labels.values())
+    return replace(found, labels=labels)
+
+
+def with_candidates(found: Inputs, spec: str | None) -> Inputs:
+    """Add the rows that may be picked, from the file named or from the pool file."""
+    with name_files_in_errors({"candidates": spec or found.files["pool"]}):
+        if spec is None:
+            return replace(found, candidates=own_candidates(found.pool, found.columns))
+        return replace(found, candidates=read_candidate_rows(spec, found.pool, found.columns))
+
+
+# Costs and classes, from a file of their own or from a column of the pool.
+
+USUAL = {"costs": ("cost", "costs", "price", "prices"), "classes": ("class", "classes", "predicted", "prediction")}
+"""Default column names in a separate file. A column of the pool is used only if it is named."""
+
+
+def is_file(spec: str) -> bool:
+    """Whether the value names a file rather than a column of the pool.
+
+    Examples
+    --------
+    >>> is_file("costs.csv"), is_file("pool.npz::cost"), is_file("cost")
+    (True, True, False)
+    """
+    return "::" in spec or os.path.exists(spec) or suffix_of(spec) in OPENERS
+
+
+def _only(role: str, source: Source, columns: Columns) -> str:
+    """The only 1-D column that does not name rows; raises if there is none or more than one."""
+    names_of_rows = {columns.id, usual(source.names, IDS), *index_columns(source)}
+    others = [name for name, entry in source.entries.items() if name not in names_of_rows and entry.ndim == 1]
+    if len(others) != 1:
+        problem = f"{source.path} has no {source.noun} called {' or '.join(USUAL[role])}"
+        hint = f"name one with {source.path}::NAME; it holds {source.listing()}."
+        raise MissingFile(problem, hint=hint)
+    return others[0]
+
+
+def _values(role: str, source: Source, name: str) -> AnyArray:
+    entry = source.entry(name)
+    which = f"{source.noun} {name!r} of {source.path}" if name else source.path
+    if entry.ndim != 1:
+        raise InvalidData(f"{which} is {entry.summary}, but {role} are one a row.")
+    if role == "classes":
+        return entry.names()
+    if entry.content != "numbers":
+        raise InvalidData(f"{which} is {entry.summary}, but {role} are numbers.")
+    return whole(entry.read())
+
+
+def _read_role(role: str, spec: str, pool: PoolFile, columns: Columns) -> RowsFile:
+    """An array with one row for each row of the pool: doubt, costs or classes."""
+    for doubt in DOUBT_ROLES:
+        if role == doubt:
+            return read_rows(spec, doubt, columns=columns)
+    if not is_file(spec):
+        return RowsFile(_values(role, pool.source, spec), pool.names, source=pool.source)
+    path, key = split_spec(spec)
+    source = open_source(path).without(columns.ignore)
+    values = _values(role, source, key or usual(source.names, USUAL[role]) or _only(role, source, columns))
+    return RowsFile(values, find_names(source, columns.id, len(values)), source=source)
+
+
+# Rows with missing features are filled in, or left out; other rows keep their numbers.
+
+
+def handle_missing(found: Inputs, missing: Missing | None) -> Inputs:
+    """Fill in missing features, or leave out their rows, or raise.
+
+    Rows that are left out are not in the pool at all: they are neither picked, nor references, nor part of any mean.
+    """
+    pool = found.pool
+    cleaned = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
+    if cleaned.note is not None:
+        note(cleaned.note)
+    kept = cleaned.rows
+    if kept is None:
+        return replace(found, pool=replace(pool, values=cleaned.features))
+    smaller = replace(found, pool=replace(pool, values=cleaned.features, names=pool.names.at(kept)), kept=kept)
+    labeled = replace(found.labeled, rows=smaller.positions_of(found.labeled.rows))
+    n_dropped = len(found.labeled.rows) - len(labeled.rows)
+    if n_dropped:
+        note(f"{n_dropped} of the labeled rows are among them, and are no references")
+    positions = {int(row): position for position, row in enumerate(kept.tolist())}
+    return replace(
+        smaller,
+        labeled=labeled,
+        rows={role: _kept_rows(role, each, pool, smaller) for role, each in found.rows.items()},
+        labels={positions[row]: label for row, label in found.labels.items() if row in positions},
+        candidates=None if found.candidates is None else smaller.positions_of(found.candidates),
+    )
+
+
+def _kept_rows(role: str, found: RowsFile, pool: PoolFile, smaller: Inputs) -> RowsFile:
+    """The rows of an array that are kept, in the order of the pool; the file may lack those that are left out."""
+    n_rows = len_of(pool.features)
+    kept = np.arange(n_rows) if smaller.kept is None else smaller.kept
+    note(*describe_order(pool.names, n_rows, **{role: found}))
+    pair = None if found.names is pool.names else matching_ids(found.names, pool.names)
+    if pair is not None:
+        absent = [row for row, key in enumerate(pair.pool.keys) if key not in pair.theirs.row_of_key]
+        needed = np.setdiff1d(np.arange(n_rows), np.setdiff1d(np.array(absent, dtype=np.int64), kept))
+        order = order_of(pair.theirs, pair.pool.at(needed))[np.searchsorted(needed, kept)]
+    elif len_of(found.values) != n_rows:
+        problem = f"has {len_of(found.values)} rows and the pool {n_rows}"
+        raise InvalidArgument(problem, argument=role, hint="pass one row for each row of the pool, whole or not.")
+    else:
+        order = kept
+    return replace(found, values=found.values[order], names=smaller.pool.names)
