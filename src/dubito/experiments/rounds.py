@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dubito.core.distances import read_rows, settle
+from dubito.core.distances import exact_sq_distances, read_rows
 from dubito.doubt import doubt_from_probabilities, uncertainty
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.experiments.data import Dataset
@@ -138,7 +138,7 @@ class NearestLabeled:
             near = (self.features[span] - origin).astype(np.float32)
             nearest = self.references[(sizes - 2.0 * near @ references.T).argmin(axis=1)]
             # The exact distance to any labeled row is an upper bound, even if rounding chose the wrong one.
-            bound = settle(read_rows(self.features, span), read_rows(self.features, nearest))
+            bound = exact_sq_distances(read_rows(self.features, span), read_rows(self.features, nearest))
             self.squared[span] = np.minimum(self.squared[span], bound)
 
     def _scaled(self, weights: FloatArray) -> FloatArray:
@@ -168,7 +168,7 @@ class NearestLabeled:
         self.compared[rows] = stop
 
     def _lower(self, rows: IntArray, first: int, last: int) -> None:
-        """Lower the bounds of rows: a matrix product finds which labeled rows can be nearest, `settle` is exact."""
+        """Lower the bounds of rows; a matrix product finds the labeled rows that can be nearest."""
         others = self._near_references(last)[first:last]
         with np.errstate(over="ignore", invalid="ignore"):
             near = self._relative_to_first(rows)
@@ -181,7 +181,9 @@ class NearestLabeled:
         row, other = np.nonzero(~is_out)
         for pairs in blocks(len(row), max(1, PAIRS_BYTES // (8 * near.shape[1]))):
             one, two = rows[row[pairs]], self.references[first + other[pairs]]
-            np.minimum.at(self.squared, one, settle(read_rows(self.features, one), read_rows(self.features, two)))
+            np.minimum.at(
+                self.squared, one, exact_sq_distances(read_rows(self.features, one), read_rows(self.features, two))
+            )
 
     def _near_references(self, count: int) -> AnyArray:
         """The first ``count`` labeled rows, relative to the first one."""
