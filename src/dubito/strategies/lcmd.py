@@ -10,7 +10,7 @@ from dubito.core.problem import Metric, Request
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.request.arrays import check_real
-from dubito.strategies.base import Choice, need_doubt, pick_one_by_one
+from dubito.strategies.base import Choice, pick_one_by_one, require_doubt
 
 BLOCK = 1024
 
@@ -46,13 +46,13 @@ class LargestCluster:
     def plan(self, request: Request) -> None:
         """No engine is needed."""
         if self.strength > 0.0:
-            need_doubt(request, self.name)
+            require_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the center, scaled by doubt; infinite for the first pick of a cold start."""
         weights = np.ones(len(request.candidates))
         if self.strength > 0.0:
-            weights = scaling_weights(need_doubt(request, self.name), self.strength)[request.candidates]
+            weights = scaling_weights(require_doubt(request, self.name), self.strength)[request.candidates]
         return pick_one_by_one(request, _Clusters(request, weights).pick)
 
 
