@@ -110,7 +110,7 @@ faults-labeling: .venv/.dev ## Kill, cut off, fill, crowd and fuzz the labeling 
 	  --record $(CURDIR)/docs/results/labeling.json $(ARGS)
 
 label-studio-test: .venv/.ready .venv-studio/.ready-$(LABEL_STUDIO_VERSION) ## Try everything against a real Label Studio: two people, kills, lost answers; write docs/results/label-studio.md
-	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m studio_live \
+	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m label_studio_live \
 	  --record $(CURDIR)/docs/results/label-studio.json $(ARGS)
 
 models: .venv-models/.ready ## Embed texts with a real ONNX model, and compare with plain onnxruntime

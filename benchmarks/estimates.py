@@ -1,6 +1,6 @@
 """Compare `dubito.estimate` with the time that selections take, on sizes from 2,000 rows to 200,000.
 
-    python benchmarks/estimates.py --out estimates.json
+python benchmarks/estimates.py --out estimates.json
 """
 
 import argparse

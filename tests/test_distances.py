@@ -13,8 +13,8 @@ from dubito.core.distances import (
     column_sums,
     core_set_radii,
     distance_from_mean,
+    exact_sq_distances,
     read_rows,
-    settle,
     squared_radii,
     unit_rows,
 )
@@ -39,24 +39,24 @@ def halving(terms: list[float]) -> float:
 @given(st.integers(1, 33).flatmap(lambda d: matrices(2, d)))
 def test_a_distance_is_added_in_one_fixed_order(pair: FloatArray) -> None:
     expected = halving([(a - b) * (a - b) for a, b in pair.T.tolist()])
-    assert settle(pair[:1], pair[1]).tolist() == [expected]
+    assert exact_sq_distances(pair[:1], pair[1]).tolist() == [expected]
 
 
 @given(st.integers(1, 40), st.integers(0, 2**31))
 def test_a_distance_has_the_same_bits_in_every_layout_and_block(d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     points, other = rng.standard_normal((9, d)), rng.standard_normal(d)
-    whole = settle(points, other)
-    assert settle(np.asfortranarray(points), other).tobytes() == whole.tobytes()
-    assert settle(np.repeat(points, 2, axis=0)[::2], other).tobytes() == whole.tobytes()
-    assert np.concatenate([settle(points[i : i + 1], other) for i in range(9)]).tobytes() == whole.tobytes()
-    assert settle(points, np.tile(other, (9, 1))).tobytes() == whole.tobytes()
+    whole = exact_sq_distances(points, other)
+    assert exact_sq_distances(np.asfortranarray(points), other).tobytes() == whole.tobytes()
+    assert exact_sq_distances(np.repeat(points, 2, axis=0)[::2], other).tobytes() == whole.tobytes()
+    assert np.concatenate([exact_sq_distances(points[i : i + 1], other) for i in range(9)]).tobytes() == whole.tobytes()
+    assert exact_sq_distances(points, np.tile(other, (9, 1))).tobytes() == whole.tobytes()
 
 
 @given(arrays(np.int64, (2, 7), elements=st.integers(-(10**6), 10**6)))
 def test_integer_features_have_no_rounding(pair: AnyArray) -> None:
     exact = sum(Fraction(int(a) - int(b)) ** 2 for a, b in pair.T)
-    assert Fraction(float(settle(pair[:1].astype(float), pair[1].astype(float))[0])) == exact
+    assert Fraction(float(exact_sq_distances(pair[:1].astype(float), pair[1].astype(float))[0])) == exact
 
 
 def test_no_features_add_up_to_nothing() -> None:
@@ -65,7 +65,7 @@ def test_no_features_add_up_to_nothing() -> None:
 
 def test_settling_changes_neither_side() -> None:
     points, other = np.eye(3), np.ones(3)
-    settle(points, other)
+    exact_sq_distances(points, other)
     assert (points.tolist(), other.tolist()) == (np.eye(3).tolist(), [1.0, 1.0, 1.0])
 
 
@@ -91,12 +91,16 @@ def test_radii_are_the_smallest_distances_whatever_the_batch(n: int, m: int, d: 
     rng = np.random.default_rng(seed)
     offset = rng.choice([0.0, 1e7])
     points, references = rng.standard_normal((n, d)) + offset, rng.standard_normal((m, d)) + offset
-    expected = np.array([min((float(settle(p[None], r)[0]) for r in references), default=np.inf) for p in points])
+    expected = np.array(
+        [min((float(exact_sq_distances(p[None], r)[0]) for r in references), default=np.inf) for p in points]
+    )
     for dtype in (np.float64, np.float32):
         if dtype is np.float32:
             points, references = points.astype(dtype), references.astype(dtype)
             wide, others = points.astype(np.float64), references.astype(np.float64)
-            expected = np.array([min((float(settle(p[None], r)[0]) for r in others), default=np.inf) for p in wide])
+            expected = np.array(
+                [min((float(exact_sq_distances(p[None], r)[0]) for r in others), default=np.inf) for p in wide]
+            )
         assert squared_radii(points, references, batch_size=batch).tobytes() == expected.tobytes()
         assert core_set_radii(points, references, batch_size=batch).tobytes() == np.sqrt(expected).tobytes()
 

@@ -17,7 +17,7 @@ from dubito.experiments.models.networks.network import Mlp
 from dubito.experiments.plan import Schedule, read_shipped, shipped_experiments
 from dubito.experiments.records import Curve
 from dubito.experiments.runner import run_experiment
-from dubito.experiments.statistics import Steady
+from dubito.experiments.statistics import Rounded
 
 ROOT = Path(__file__).parents[1]
 RUN = ("cifar10-main", "cifar10-ablation", "images-strength-clean", "cifar10-sweep-400", "cifar10-sweep-5000")
@@ -113,7 +113,7 @@ def test_every_number_of_labels_and_strategy_has_its_accuracy(made: Path, script
     text = made.read_text(encoding="utf-8").partition("### cifar10-main")[2].partition("###")[0]
     assert "| accuracy, % | 20 labels | 30 labels |" in text
     for curve in record.summary.curves:
-        mean, spread = Steady(100 * curve.mean[0]), Steady(100 * curve.spread[0])
+        mean, spread = Rounded(100 * curve.mean[0]), Rounded(100 * curve.spread[0])
         assert f"| `{curve.name}` | {mean:.1f} ± {spread:.1f} | " in text
     assert "trainings, " in text
 

@@ -193,7 +193,7 @@ def _learn(
     points: Points, labels: object, labeled: object, no_label: object, model: object, is_needed: bool, seed: int
 ) -> Learned:
     """Read the labels, and fit the model on them if it is needed and not ``"none"``."""
-    from dubito.models.fit import first_met, fit_given, is_off
+    from dubito.models.fit import first_occurrence, fit_given, is_off
     from dubito.models.given_labels import read_given
 
     given = read_given(labels, labeled, points.labeled, points.pool, points.names, no_label)
@@ -202,7 +202,7 @@ def _learn(
     fitted = fit_given(points.pool, given, model, seed)
     if fitted.probabilities is None:
         return Learned(given.labeled, notes=fitted.notes)
-    order = first_met(given.values)
+    order = first_occurrence(given.values)
     probabilities = fitted.probabilities[:, order]
     predicted = np.asarray(fitted.classes[order][probabilities.argmax(axis=1)])
     return Learned(given.labeled, probabilities, predicted, (f"fitted: {fitted.described()}.", *fitted.notes))

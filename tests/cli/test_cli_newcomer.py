@@ -100,4 +100,4 @@ def test_the_labeled_rows_can_be_played_again(run: Program) -> None:
     options = ("--initial", "4", "--budget", "1", "--rounds", "1", "--seeds", "2", "-s", "margin", "--workers", "1")
     ran = run("simulate", "table.csv", *OPTIONS[:6], *options, "-o", "out")
     assert ran.code == 0, ran.err
-    assert untold(ran, "10 of 90 rows have a label; the others take no part", "columns are standardized") == []
+    assert untold(ran, "10 of 90 rows have a label; the others are ignored", "columns are standardized") == []

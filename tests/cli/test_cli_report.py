@@ -74,7 +74,7 @@ def test_strategies_that_are_not_begun_are_named(run: Program, folder: Path) -> 
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(line for line in lines if '"strategy": "coreset"' not in line.replace('":"', '": "')))
-    assert "Not begun yet, and not in any number here: coreset." in run("report", "run").out
+    assert "Not begun yet, and not in any result: coreset." in run("report", "run").out
     page = (folder / "report.html").read_text()
     assert "Shown is what all strategies begun have: 2 seeds, up to 14 labels. Not begun yet: coreset." in page
 
@@ -172,7 +172,7 @@ def test_an_experiment_that_is_not_the_one_of_the_journal_is_refused(run: Progra
     ran = run("report", "run")
     assert ran.code == 3
     assert "run/journal.jsonl belongs to experiment" in ran.complaint
-    assert "bring back the experiment.toml it was begun with" in ran.complaint
+    assert "restore the experiment.toml that it was begun with" in ran.complaint
 
 
 @pytest.mark.usefixtures("blank_figures")
@@ -189,4 +189,4 @@ def test_of_a_journal_without_checksums_that_is_reported(run: Program, folder: P
 def test_what_is_no_run_is_refused(run: Program, tmp_path: Path) -> None:
     assert "nowhere is no folder; pass that of a run." in run("report", "nowhere").complaint
     (tmp_path / "empty").mkdir()
-    assert "empty holds no experiment.toml" in run("report", "empty").complaint
+    assert "empty has no experiment.toml" in run("report", "empty").complaint

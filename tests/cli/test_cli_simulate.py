@@ -75,9 +75,9 @@ def test_features_are_named_and_an_id_and_unequal_scales_are_pointed_out(run: Pr
     ran = run("simulate", "wide.csv", *given, "-o", "out")
     assert "6 features: patient, area, x0, x1, x2, ...\ndubito: patient looks like an id: pass --id-column" in ran.err
     assert ran.err.count("--standardize") == 1
-    calm = run("simulate", "wide.csv", "--id-column", "patient", "--standardize", *given, "-o", "out")
-    assert "5 features: area, x0, x1, x2, x3" in calm.err
-    assert [word for word in ("looks like an id", "--standardize") if word in calm.err] == []
+    plain_axes = run("simulate", "wide.csv", "--id-column", "patient", "--standardize", *given, "-o", "out")
+    assert "5 features: area, x0, x1, x2, x3" in plain_axes.err
+    assert [word for word in ("looks like an id", "--standardize") if word in plain_axes.err] == []
     assert "--standardize" not in run("simulate", "data.npz", *SMALL, "-s", "margin", "-o", "archive").err
 
 
@@ -162,11 +162,11 @@ def test_another_run_in_the_same_folder_needs_force_and_leaves_foreign_files_alo
         (("simulate", "data.npz", "-o", "."), 2, ". holds other files"),
         (("simulate", "data.csv"), 3, "column 'kind' of data.csv holds text such as 'ant'"),
         (("simulate", "bare.npz"), 2, "bare.npz holds no labels, only features (30, 2) float64; add an array labels"),
-        (("simulate", "one.npz"), 3, "one class only"),
+        (("simulate", "one.npz"), 3, "only one class"),
         (("simulate", "flat.npz"), 3, "the same in every row"),
         (("simulate", "nan.npz"), 3, "nan at row 4, column 1"),
         (("simulate", "rare.npz"), 3, "has one row"),
-        (("simulate", "short.npz"), 3, "one a row"),
+        (("simulate", "short.npz"), 3, "one per row"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_leaves_nothing(
@@ -191,7 +191,7 @@ def test_rows_without_a_label_take_no_part_in_a_simulation(run: Program, blobs: 
     (blobs / "holes.csv").write_text("\n".join(lines) + "\n")
     ran = run("simulate", "holes.csv", "--label-column", "kind", *SMALL, "-s", "margin")
     assert ran.code == 0, ran.err
-    assert "dubito: holes.csv: 149 of 150 rows have a kind; the others take no part.\n" in ran.err
+    assert "dubito: holes.csv: 149 of 150 rows have a kind; the others are ignored.\n" in ran.err
 
 
 def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path, wait_until: Wait) -> None:

@@ -13,7 +13,7 @@ import pytest
 from dubito.cli.commands.run import data_option, read_workers, warn_of_cost
 from dubito.cli.output import Board, pace
 from dubito.experiments.plan import read_experiment
-from dubito.experiments.runner import Standing, read_rounds
+from dubito.experiments.runner import RunStatus, read_rounds
 
 from .conftest import Program, read_terminal
 
@@ -160,7 +160,7 @@ def test_the_folder_of_published_data_is_repeated_where_it_is_needed(
             "[schedule]: it has the key 'buget', which is not known; did you mean 'budget'?",
             3,
         ),
-        ("rounds = 2", "rounds = 99", "want 303 labels and the training part has 48 rows; set rounds <= 14.", 3),
+        ("rounds = 2", "rounds = 99", "need 303 labels, and the training part has 48 rows; set rounds <= 14.", 3),
         (
             "initial = 6",
             "initial = 600",
@@ -187,7 +187,7 @@ def test_bad_commands_are_one_line(run: Program, plan: Path) -> None:
     assert "none.toml is not there" in run("run", "none.toml").complaint
     assert run("run", "plan.toml", "--workers", "0").complaint == "--workers 0 is too small; pass --workers >= 1."
     assert "dubito-runs holds no run" in run("resume").complaint
-    assert "nowhere holds no experiment.toml" in run("resume", "nowhere").complaint
+    assert "nowhere has no experiment.toml" in run("resume", "nowhere").complaint
 
 
 def test_without_a_number_there_is_a_worker_a_core(plan: Path) -> None:
@@ -251,8 +251,8 @@ def test_the_cost_of_networks_on_a_cpu_is_reported_in_minutes_or_hours(
     assert f"device = 'cpu': training small takes about {time} of a core, and predictions over pool and" in line
 
 
-def standing(done: int, seconds: float, resumed: int = 0) -> Standing:
-    return Standing(done, 40, resumed, seconds, {"random": done // 2, "coreset": done - done // 2})
+def standing(done: int, seconds: float, resumed: int = 0) -> RunStatus:
+    return RunStatus(done, 40, resumed, seconds, {"random": done // 2, "coreset": done - done // 2})
 
 
 def test_the_board_tells_pace_and_time_left() -> None:

@@ -52,7 +52,7 @@ def test_a_run_killed_again_and_again_gives_the_same_pool(
         kill_after(begin(folder, out), out, min(14, n_shards(out) + rng.randint(1, 4)), wait_until)
     assert main(["embed", str(folder), "-o", str(out), "--shard", "8", "--processes", "1"]) == 4
     again = embed(folder, out=out, shard=8)
-    assert again.left_out == whole.left_out == (("17.png", "is no picture of a known format"),)
+    assert again.left_out == whole.left_out == (("17.png", "is not a picture of a known format"),)
     assert len(again) == 119
     assert whole.path is not None
     assert bytes_of(out) == bytes_of(Path(whole.path))

@@ -176,7 +176,7 @@ def test_pictures_as_bytes_stay_in_the_pool_to_be_shown(tmp_path: Path) -> None:
     path = write_table(tmp_path / "p.parquet", {"photo": pictures, "label": ["a"] * 20})
     pool = embed(path)
     assert pool.width == 6 * 5 * 3
-    assert pool.left_out == (("4", "has no picture"), ("5", "is no picture of a known format"))
+    assert pool.left_out == (("4", "has no picture"), ("5", "is not a picture of a known format"))
     assert pool.columns["image"][0] == pictures[0]
     np.testing.assert_allclose(pool.embedding[0, :3], [0, 0, 1], atol=1e-6)
 

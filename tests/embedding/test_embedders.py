@@ -12,7 +12,7 @@ from PIL import Image
 from dubito.embedding.embedder import Framing, LearningEmbedder, Options, Takes
 from dubito.embedding.embedders import BUILT_IN, EMBEDDERS, advice, make_embedder
 from dubito.embedding.onnx import pooled
-from dubito.embedding.words import WordsToLearn
+from dubito.embedding.words import WordsLearner
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.matrix import AnyArray
 
@@ -59,7 +59,7 @@ def test_the_size_can_be_said(make_digits: MakeDigits) -> None:
 
 
 def test_words_know_what_they_were_taught(texts: list[str]) -> None:
-    learner = WordsToLearn()
+    learner = WordsLearner()
     first, again = (learner.ready(learner.learn(lambda: iter(texts))) for _ in range(2))
     other = learner.ready(learner.learn(lambda: iter(texts[:30])))
     assert first.version == again.version != other.version
@@ -71,7 +71,7 @@ def test_words_know_what_they_were_taught(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("contents", [["a"], ["?!", "..."], ["one word"] * 5, [None, "", "a b c"]])
 def test_very_few_words_are_enough(contents: list[str | None]) -> None:
-    learner = WordsToLearn()
+    learner = WordsLearner()
     ready = learner.ready(learner.learn(lambda: iter(contents)))
     rows = ready([text for text in contents if text])
     assert rows.shape == (sum(bool(text) for text in contents), ready.width)

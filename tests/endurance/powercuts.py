@@ -61,7 +61,7 @@ def steps(n_labels: int) -> list[Step]:
 
 
 @dataclass
-class Standing:
+class RunStatus:
     """What steps come to, worked out apart from dubito."""
 
     keys: list[str] = field(default_factory=list)
@@ -312,7 +312,7 @@ def reopen(folder: Path, n_acknowledged: int, n_labels: int) -> list[str]:
         service = LabelingService(*open_project(str(folder / SOURCE), classes=FIRST if n_acknowledged < 0 else None))
     except DubitoError as error:
         return [f"cannot be opened: {error}"]
-    todo, standing = steps(n_labels), Standing()
+    todo, standing = steps(n_labels), RunStatus()
     for step in todo[: max(n_acknowledged, 0)]:
         standing.take(step)
     expected = [standing.facts()]

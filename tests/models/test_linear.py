@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from dubito.models.estimators import ROUGH, solve, span_of
-from dubito.models.held_out import Share, deal, kept_in, log_loss
+from dubito.models.held_out import Share, log_loss, stratified_folds, training_masks
 
 DIGITS, ANSWERS = load_digits(return_X_y=True)
 
@@ -32,7 +32,7 @@ def test_the_weights_are_scikit_learns_optimum(m: int, penalty: float) -> None:
 
 def test_models_found_together_are_those_found_alone() -> None:
     rows, codes = DIGITS[:120] / 16.0, ANSWERS[:120].astype(np.int64)
-    span, kept = span_of(rows), kept_in(deal(codes))
+    span, kept = span_of(rows), training_masks(stratified_folds(codes))
     together = solve(span, codes, 3.0, kept)
     for model, mask in enumerate(kept):
         alone = solve(span, codes, 3.0, mask[None])
@@ -66,10 +66,10 @@ def test_every_class_is_left_whichever_fold_is_held_out() -> None:
     rng = np.random.default_rng(1)
     for m in (2, 7, 21, 90, 230):
         codes = np.unique(rng.integers(0, 12, m), return_inverse=True)[1].astype(np.int64)
-        folds = deal(codes)
+        folds = stratified_folds(codes)
         counts = np.bincount(codes)
         assert ((folds == -1) == (counts[codes] == 1)).all()
-        for mask in kept_in(folds):
+        for mask in training_masks(folds):
             assert set(codes[mask]) == set(codes)
 
 

@@ -27,7 +27,7 @@ class Site(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
+        super().__init__(("127.0.0.1", 0), Forward)
         self.files = {"/data.bin": CONTENT}
         self.breaks: list[int] = []
         """Bytes after which each of the next answers ends."""
@@ -44,7 +44,7 @@ class Site(ThreadingHTTPServer):
         return PublishedFile(path[1:], address, found, len(content))
 
 
-class Answer(BaseHTTPRequestHandler):
+class Forward(BaseHTTPRequestHandler):
     server: Site
 
     def do_GET(self) -> None:

@@ -188,7 +188,7 @@ def test_figure_5_without_images_says_where_they_are_looked_for(place: Path) -> 
 def test_all_leaves_networks_out_without_a_gpu(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = NetworkStudy("ablation", ("cifar10-ablation",))
     assert not study.is_at_hand()
-    monkeypatch.setattr(playing, "found_device", lambda device: "cuda")
+    monkeypatch.setattr(playing, "resolve_device", lambda device: "cuda")
     assert study.is_at_hand()
     assert not NetworkStudy("main", ("svhn-main",)).is_at_hand()
     assert not NetworkStudy("main", ("gone",)).is_at_hand()

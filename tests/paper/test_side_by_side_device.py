@@ -8,7 +8,7 @@ import torch
 
 from dubito.errors import InvalidData
 from dubito.experiments.data import Dataset
-from dubito.experiments.models.base import Lesson
+from dubito.experiments.models.base import TrainingSet
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
 from dubito.experiments.models.networks.network import Torch
 from dubito.experiments.models.networks.training import Steps, Training
@@ -97,7 +97,7 @@ def by_the_model(device: str) -> dict[str, AnyArray]:
         precision="float32",
     )
     data = lamps()
-    return dict(model.fit(Lesson(data.features[:100], data.labels[:100], 2, seed=0, turn=0, state={})).state)
+    return dict(model.fit(TrainingSet(data.features[:100], data.labels[:100], 2, seed=0, turn=0, state={})).state)
 
 
 def test_a_network_trained_alone_on_a_gpu_makes_the_steps_that_the_cpu_makes(monkeypatch: pytest.MonkeyPatch) -> None:

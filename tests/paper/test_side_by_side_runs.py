@@ -195,10 +195,10 @@ def no_module(n_classes: int) -> str:
 @pytest.mark.parametrize(
     ("factory", "head", "message"),
     [
-        ("seven", "1", r"output of shape \(2, 7\), and there are 2 classes"),
-        ("two_answers", "2", "output of type tuple"),
+        ("seven", "1", r"returns shape \(2, 7\) for 2 items, and there are 2 classes"),
+        ("two_answers", "2", "returns type tuple"),
         ("frozen", "1", "every parameter is frozen"),
-        ("too_wide", "1", "cannot take items of shape 3x4x4: RuntimeError"),
+        ("too_wide", "1", "cannot process items of shape 3x4x4: RuntimeError"),
         ("broken", "1", "failed when called with n_classes ?= ?2.*ValueError: my own mistake"),
         ("no_module", "1", "returned str; return a torch.nn.Module"),
     ],

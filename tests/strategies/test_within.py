@@ -7,7 +7,7 @@ import pytest
 
 import dubito
 from dubito.core import coverage_reference as coverage
-from dubito.core.distances import settle
+from dubito.core.distances import exact_sq_distances
 from dubito.core.problem import Progress, Quotas, Selection
 from dubito.doubt import margin_doubt
 from dubito.engines.cpu.coverage.engine import CpuCoverage
@@ -82,7 +82,7 @@ def plain_core_set(case: Case, by_doubt: bool) -> tuple[list[int], list[float], 
     weights = (doubt * doubt if by_doubt else np.ones(case.n)) / (costs * costs)
     nearest = np.full(case.n, np.inf)
     for row in case.labeled:
-        nearest = np.minimum(nearest, settle(case.pool, case.pool[row]))
+        nearest = np.minimum(nearest, exact_sq_distances(case.pool, case.pool[row]))
     picks, priorities = list[int](), list[float]()
     while len(picks) < case.budget:
         allowed = case.allowed(picks)
@@ -95,7 +95,7 @@ def plain_core_set(case: Case, by_doubt: bool) -> tuple[list[int], list[float], 
             best = int(allowed[np.argmax(squared)])
             priorities.append(float(np.sqrt(squared.max())))
         picks.append(best)
-        nearest = np.minimum(nearest, settle(case.pool, case.pool[best]))
+        nearest = np.minimum(nearest, exact_sq_distances(case.pool, case.pool[best]))
     left = case.allowed(picks)
     return picks, priorities, float(np.sqrt((nearest[left] * weights[left]).max(initial=0.0)))
 
@@ -105,7 +105,7 @@ def plain_cover(case: Case, weights: FloatArray, reach: float) -> tuple[list[int
     costs = np.ones(case.n) if case.costs is None else case.costs
     weights = weights.copy()
     weights[case.labeled] = 0.0
-    kernels = np.stack([coverage.kernel(settle(case.pool, row), reach * reach) for row in case.pool])
+    kernels = np.stack([coverage.kernel(exact_sq_distances(case.pool, row), reach * reach) for row in case.pool])
     cover = kernels[case.labeled].max(axis=0, initial=0.0)
     picks, priorities, covered = list[int](), list[float](), list[float]()
     while len(picks) < case.budget:

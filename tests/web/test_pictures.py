@@ -144,11 +144,11 @@ def decoder() -> Iterator[PictureDecoder]:
 
 def test_a_file_that_only_another_program_could_draw_is_no_picture(folder: Path, decoder: PictureDecoder) -> None:
     """Pillow would start Ghostscript for it."""
-    with pytest.raises(BrokenPicture, match="is no picture of a known format"):
+    with pytest.raises(BrokenPicture, match="is not a picture of a known format"):
         decode(EPS, Framing(8, 8))
     place = folder / "photos" / "drawn.png"
     place.write_bytes(EPS)
-    with pytest.raises(Unshowable, match=r"the file drawn.png is no picture of a known format"):
+    with pytest.raises(Unshowable, match=r"the file drawn.png is not a picture of a known format"):
         decoder.decode(place.read_bytes(), "drawn.png", 64)
     place.unlink()
 

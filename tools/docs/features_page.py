@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dubito.experiments.statistics import Steady, holm, paired_test, shown_p
+from dubito.experiments.statistics import Rounded, format_p, holm, paired_test
 from dubito.matrix import FloatArray
 
 POOLS = {
@@ -183,7 +183,7 @@ def claim(is_true: bool, sentence: str) -> str:
 
 
 def shown(described: dict) -> str:
-    low, estimate, high = (Steady(100 * described[key]) for key in ("low", "estimate", "high"))
+    low, estimate, high = (Rounded(100 * described[key]) for key in ("low", "estimate", "high"))
     return f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
@@ -199,12 +199,12 @@ def heads(names: Sequence[str]) -> Iterator[str]:
 
 
 def reached(described: dict) -> list[str]:
-    at_last = f"{Steady(100 * described['mean'][-1]):.1f} ± {Steady(100 * described['standard_deviation'][-1]):.1f}"
-    return [at_last, f"{Steady(100 * np.mean(described['area'])):.2f}"]
+    at_last = f"{Rounded(100 * described['mean'][-1]):.1f} ± {Rounded(100 * described['standard_deviation'][-1]):.1f}"
+    return [at_last, f"{Rounded(100 * np.mean(described['area'])):.2f}"]
 
 
 def emphasised(p: float) -> str:
-    return f"**{shown_p(p)}**" if p < 0.05 else shown_p(p)
+    return f"**{format_p(p)}**" if p < 0.05 else format_p(p)
 
 
 def compared_with(record: Record, baseline: str, name: str) -> list[str]:
@@ -214,9 +214,9 @@ def compared_with(record: Record, baseline: str, name: str) -> list[str]:
     return [shown(described["difference"]), emphasised(described["p_holm"])]
 
 
-def shown_saved(described: dict) -> str:
+def format_saved(described: dict) -> str:
     ends = [
-        "never" if described[key] is None else f"{Steady(described[key]):,.0f}" for key in ("estimate", "low", "high")
+        "never" if described[key] is None else f"{Rounded(described[key]):,.0f}" for key in ("estimate", "low", "high")
     ]
     return ends[0] if ends == ["never"] * 3 else f"{ends[0]} [{ends[1]}, {ends[2]}]"
 
@@ -229,9 +229,9 @@ def slow_table(study: Study) -> Iterator[str]:
     corrected = holm([p for _, p in apart])
     yield from heads([*HEADS, "a selection"])
     for name, (text, _), p in zip(names, apart, corrected, strict=True):
-        described, seconds = slow.strategy(name), Steady(slow.strategy(name)["select_seconds"])
+        described, seconds = slow.strategy(name), Rounded(slow.strategy(name)["select_seconds"])
         cells = [*reached(described), *compared_with(slow, "random", name), text, emphasised(float(p))]
-        yield f"| `{name}` | {' | '.join(cells)} | {shown_saved(slow.saved(name))} | {seconds:.1f} s |"
+        yield f"| `{name}` | {' | '.join(cells)} | {format_saved(slow.saved(name))} | {seconds:.1f} s |"
 
 
 def about_slow(study: Study) -> str:
@@ -240,7 +240,7 @@ def about_slow(study: Study) -> str:
     verdicts = {1: "above random beyond chance", 0: "not distinguishable from random", -1: "below random beyond chance"}
     found = {
         sign: [
-            f"`{name}` ({Steady(100 * slow.against('random', name)['difference']['estimate']):+.2f})"
+            f"`{name}` ({Rounded(100 * slow.against('random', name)['difference']['estimate']):+.2f})"
             for name in slow.names
             if name != "random" and slow.verdict(name) == sign
         ]
@@ -251,7 +251,7 @@ def about_slow(study: Study) -> str:
     apart, p = difference(slow.area(best), margin)
     return (
         f"- **Slow strategies**, on the clean pool: {text}. The best of them, `{best}`, is {apart} points from "
-        f"`margin` (p = {shown_p(p)})."
+        f"`margin` (p = {format_p(p)})."
     )
 
 
@@ -259,7 +259,7 @@ def slow_section(study: Study) -> Iterator[str]:
     """The table of the slow strategies, and how it was made."""
     again = study["slow"].area("random") - beside(study, "slow").area("random")
     versions = study["slow"].results["about"]["facts"]["versions"]
-    yield SLOW.format(apart=f"{Steady(100 * np.abs(again).max()):.2f}", versions=versions)
+    yield SLOW.format(apart=f"{Rounded(100 * np.abs(again).max()):.2f}", versions=versions)
     yield from slow_table(study)
     yield ""
 
@@ -281,7 +281,7 @@ def pool_table(record: Record) -> Iterator[str]:
     for name in record.names:
         cells = [*reached(record.strategy(name)), *compared_with(record, "random", name)]
         cells += compared_with(record, "coreset", name)
-        cells.append("–" if name == "random" else shown_saved(record.saved(name)))
+        cells.append("–" if name == "random" else format_saved(record.saved(name)))
         yield f"| `{name}` | {' | '.join(cells)} |"
 
 
@@ -292,7 +292,7 @@ def steps_table(study: Study) -> Iterator[str]:
         areas = [study[pool].area(name) for name in STRENGTHS]
         steps = [difference(more, less) for less, more in pairwise(areas)]
         corrected = holm([p for _, p in steps])
-        cells = [f"{text} | {shown_p(float(p))}" for (text, _), p in zip(steps, corrected, strict=True)]
+        cells = [f"{text} | {format_p(float(p))}" for (text, _), p in zip(steps, corrected, strict=True)]
         yield f"| {pool} | {' | '.join(cells)} |"
 
 
@@ -302,14 +302,14 @@ def radii_table(study: Study) -> Iterator[str]:
     for pool in POOLS:
         record = study[pool]
         cells = [path(record.radii[name][kind]) for kind in ("radius", "scaled_radius") for name in ("coreset", DOUBT)]
-        gain = " → ".join(f"{Steady(each):+.1f}" for each in gains(record).mean(axis=0)[[1, 4, 9]])
+        gain = " → ".join(f"{Rounded(each):+.1f}" for each in gains(record).mean(axis=0)[[1, 4, 9]])
         over_rounds, over_seeds = related(record)
-        yield f"| {pool} | {' | '.join(cells)} | {gain} | {Steady(over_rounds):+.2f} | {Steady(over_seeds):+.2f} |"
+        yield f"| {pool} | {' | '.join(cells)} | {gain} | {Rounded(over_rounds):+.2f} | {Rounded(over_seeds):+.2f} |"
 
 
 def path(radii: FloatArray) -> str:
     """The mean at 2,000, 5,000 and 10,000 labels."""
-    return " → ".join(f"{Steady(each):.0f}" for each in radii.mean(axis=0)[[1, 4, 9]])
+    return " → ".join(f"{Rounded(each):.0f}" for each in radii.mean(axis=0)[[1, 4, 9]])
 
 
 def gains(record: Record) -> FloatArray:
@@ -335,8 +335,8 @@ def reading(study: Study) -> Iterator[str]:
 
 
 def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
-    leads = [Steady(100 * record.against("random", "margin")["difference"]["estimate"]) for record in pools]
-    spared = [Steady(record.saved("margin")["estimate"]) for record in pools]
+    leads = [Rounded(100 * record.against("random", "margin")["difference"]["estimate"]) for record in pools]
+    spared = [Rounded(record.saved("margin")["estimate"]) for record in pools]
     best = all(max(record.names, key=lambda name: record.area(name).mean()) == "margin" for record in pools)
     yield claim(
         best,
@@ -347,24 +347,24 @@ def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     amiss = study["ambiguous"].against("random", "margin")["p_holm"]
     yield claim(
         pools_where(study, "margin", 1) == ("clean", "imbalanced", "mislabelled", "redundant"),
-        f"  The gain is beyond chance on four pools, not on the ambiguous one (p = {shown_p(amiss)}).",
+        f"  The gain is beyond chance on four pools, not on the ambiguous one (p = {format_p(amiss)}).",
     )
     late = study["redundant"].accuracy(STRENGTHS[3])[:, -1], study["redundant"].accuracy("margin")[:, -1]
     text, p = difference(*late)
     yield claim(
         late[0].mean() > late[1].mean(),
         f"  Where items repeat, its lead is gone by 10,000 labels: `{STRENGTHS[3]}` ends {text} points above it "
-        f"(p = {shown_p(p)}).",
+        f"(p = {format_p(p)}).",
     )
 
 
 def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
-    below = [Steady(-100 * record.against("random", "coreset")["difference"]["estimate"]) for record in pools]
+    below = [Rounded(-100 * record.against("random", "coreset")["difference"]["estimate"]) for record in pools]
     amiss = study["imbalanced"].against("random", "coreset")["p_holm"]
     yield claim(
         pools_where(study, "coreset", -1) == ("clean", "ambiguous", "mislabelled", "redundant") and min(below) > 0,
         f"- **The plain core-set is below random on every pool**, by {min(below):.1f} to {max(below):.1f} "
-        f"points; on the imbalanced pool not beyond chance (p = {shown_p(amiss)}).",
+        f"points; on the imbalanced pool not beyond chance (p = {format_p(amiss)}).",
     )
     lifts = [record.verdict(name, "coreset") for record in pools for name in STRENGTHS]
     yield claim(
@@ -372,7 +372,7 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
         "- **Scaling by doubt brings it to the level of random**: it is above the plain core-set beyond chance at "
         "every strength and on every pool, but at strength 1 not distinguishable from random on any.",
     )
-    above = Steady(100 * study["ambiguous"].against("random", STRENGTHS[3])["difference"]["estimate"])
+    above = Rounded(100 * study["ambiguous"].against("random", STRENGTHS[3])["difference"]["estimate"])
     tempered = [pools_where(study, name, -1) for name in STRENGTHS[:2]]
     yield claim(
         pools_where(study, STRENGTHS[3], 1) == ("ambiguous",)
@@ -393,7 +393,7 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
 
 def about_doubts(study: Study) -> Iterator[str]:
     summary = {pool: study[pool].against("random", "least-confidence")["difference"] for pool in POOLS}
-    low = {pool: Steady(100 * each["estimate"]) for pool, each in summary.items()}
+    low = {pool: Rounded(100 * each["estimate"]) for pool, each in summary.items()}
     yield claim(
         pools_where(study, "least-confidence", -1) == ("ambiguous", "redundant")
         and pools_where(study, "least-confidence", 1) == ("imbalanced",),
@@ -406,8 +406,8 @@ def about_doubts(study: Study) -> Iterator[str]:
     other, p_other = difference(clean.area(f"{DOUBT}:scaling=acquired"), clean.area(DOUBT))
     yield claim(
         min(p_beam, p_other) > 0.05,
-        f"- **A beam of 10 changes nothing measurable**: {beam} points over `{DOUBT}` (p = {shown_p(p_beam)}); nor "
-        f"does `scaling=acquired`, the literal reading of the paper's line 11: {other} (p = {shown_p(p_other)}).",
+        f"- **A beam of 10 changes nothing measurable**: {beam} points over `{DOUBT}` (p = {format_p(p_beam)}); nor "
+        f"does `scaling=acquired`, the literal reading of the paper's line 11: {other} (p = {format_p(p_other)}).",
     )
     yield about_badge(study)
     if "slow" in study:
@@ -422,10 +422,10 @@ def about_badge(study: Study) -> str:
     return claim(
         badge.verdict("badge") == 1 and p > 0.05,
         f"- **`badge`**, on the clean pool with {summary['seeds']} seeds: {shown(summary['difference'])} points over "
-        f"random (p = {shown_p(summary['p'])}), not distinguishable from `margin` ({behind} points, "
-        f"p = {shown_p(p)}), for "
-        f"{Steady(slow):.0f} s per selection (mean over two machines; it is faster now), while `{DOUBT}` takes "
-        f"{Steady(quick):.1f} s.",
+        f"random (p = {format_p(summary['p'])}), not distinguishable from `margin` ({behind} points, "
+        f"p = {format_p(p)}), for "
+        f"{Rounded(slow):.0f} s per selection (mean over two machines; it is faster now), while `{DOUBT}` takes "
+        f"{Rounded(quick):.1f} s.",
     )
 
 

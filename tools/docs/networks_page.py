@@ -8,7 +8,7 @@ import numpy as np
 
 from dubito.experiments.plan import Experiment, parse_experiment
 from dubito.experiments.records import Round
-from dubito.experiments.statistics import Comparison, Steady, area, holm, paired_test, shown_p
+from dubito.experiments.statistics import Comparison, Rounded, area, format_p, holm, paired_test
 from dubito.experiments.summary import Summary, finding
 from dubito.matrix import FloatArray
 from dubito.paper.network_studies import ablation_of, epochs_of, gains, main_of
@@ -170,12 +170,12 @@ def heads(names: Sequence[str]) -> Iterator[str]:
 
 def shown(described: object, digits: int = 2) -> str:
     """An interval in points."""
-    estimate, low, high = (Steady(100 * getattr(described, key)) for key in ("estimate", "low", "high"))
+    estimate, low, high = (Rounded(100 * getattr(described, key)) for key in ("estimate", "low", "high"))
     return f"{estimate:+.{digits}f}" + ("" if np.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]")
 
 
 def bold_p(p: float) -> str:
-    return f"**{shown_p(p)}**" if p < 0.05 else shown_p(p)
+    return f"**{format_p(p)}**" if p < 0.05 else format_p(p)
 
 
 MOST_COLUMNS = 9
@@ -201,7 +201,9 @@ def accuracy_table(record: Record) -> Iterator[str]:
     places = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MOST_COLUMNS, len(labels)))})
     yield from heads(["accuracy, %", *(f"{labels[place]:,} labels" for place in places)])
     for curve in record.summary.curves:
-        cells = [f"{Steady(100 * curve.mean[place]):.1f} ± {Steady(100 * curve.spread[place]):.1f}" for place in places]
+        cells = [
+            f"{Rounded(100 * curve.mean[place]):.1f} ± {Rounded(100 * curve.spread[place]):.1f}" for place in places
+        ]
         yield f"| `{curve.name}` | {' | '.join(cells)} |"
 
 
@@ -221,11 +223,11 @@ def statistics_table(record: Record) -> Iterator[str]:
     )
     saved = {each.name: each.saved for each in described.savings}
     for curve in described.curves:
-        cells = [f"{Steady(100 * area(curve).mean()):.2f}"]
+        cells = [f"{Rounded(100 * area(curve).mean()):.2f}"]
         for baseline in (described.against_random, described.against_coreset):
             cells += compared_with(curve.name, baseline)
-        cells.append(shown_saved(saved[curve.name]) if curve.name in saved else "–")
-        yield f"| `{curve.name}` | {' | '.join(cells)} | {Steady(selection_seconds(record, curve.name)):.2f} s |"
+        cells.append(format_saved(saved[curve.name]) if curve.name in saved else "–")
+        yield f"| `{curve.name}` | {' | '.join(cells)} | {Rounded(selection_seconds(record, curve.name)):.2f} s |"
 
 
 def compared_with(name: str, baseline: Sequence[Comparison]) -> list[str]:
@@ -233,9 +235,9 @@ def compared_with(name: str, baseline: Sequence[Comparison]) -> list[str]:
     return ["–", "–"] if described is None else [shown(described.difference), bold_p(described.p_holm)]
 
 
-def shown_saved(saved: object) -> str:
+def format_saved(saved: object) -> str:
     ends = [getattr(saved, key) for key in ("estimate", "low", "high")]
-    described = ["never" if not np.isfinite(end) else f"{Steady(end):,.0f}" for end in ends]
+    described = ["never" if not np.isfinite(end) else f"{Rounded(end):,.0f}" for end in ends]
     return (
         described[0]
         if np.isnan(ends[1]) or set(described) == {"never"}
@@ -251,9 +253,9 @@ def times(record: Record) -> str:
     training = sum(each.train_seconds for each in trained.values())
     selecting = sum(each.select_seconds for each in record.rounds)
     return (
-        f"{len(trained)} trainings, {Steady(images / 1e6):,.1f} million images in {Steady(training):,.0f} s: "
-        f"{Steady(images / training):,.0f} images per second. Selecting took {Steady(selecting):,.1f} s in total, "
-        f"{Steady(selecting / (training + selecting)):.1%} of both; {paper_share(record, training)}"
+        f"{len(trained)} trainings, {Rounded(images / 1e6):,.1f} million images in {Rounded(training):,.0f} s: "
+        f"{Rounded(images / training):,.0f} images per second. Selecting took {Rounded(selecting):,.1f} s in total, "
+        f"{Rounded(selecting / (training + selecting)):.1%} of both; {paper_share(record, training)}"
     )
 
 
@@ -273,7 +275,7 @@ def paper_share(record: Record, training: float) -> str:
     selecting = sum(len(selections(record, name)) * selection_seconds(record, name) for name in own)
     trained = training * len(own) / len(record.summary.names)
     return (
-        f"for random and core-sets alone, selections at their median, {Steady(selecting / (trained + selecting)):.1%}."
+        f"for random and core-sets alone, selections at their median, {Rounded(selecting / (trained + selecting)):.1%}."
     )
 
 
@@ -339,9 +341,9 @@ def sweep_verdict(study: Study) -> Verdict | None:
     found, p = paired_test(last_gain(study[many]) - last_gain(study[few]))
     sentence = (
         f"at {last_labels(study[many]):,} labels the gain over the plain core-set is "
-        f"{Steady(100 * last_gain(study[many]).mean()):+.2f} points with "
-        f"5,000 per round and {Steady(100 * last_gain(study[few]).mean()):+.2f} with 400, "
-        f"a difference of {shown(found)} (p = {shown_p(p)})"
+        f"{Rounded(100 * last_gain(study[many]).mean()):+.2f} points with "
+        f"5,000 per round and {Rounded(100 * last_gain(study[few]).mean()):+.2f} with 400, "
+        f"a difference of {shown(found)} (p = {format_p(p)})"
     )
     return Verdict(found.estimate > 0 and p < 0.05, {}, sentence)
 
@@ -388,14 +390,14 @@ def strengths(study: Study) -> Iterator[str]:
         pool: max(names, key=lambda name: round(each.accuracy(name)[:, -1].mean(), 9)) for pool, each in found.items()
     }
     for name in names:
-        means = {pool: Steady(100 * each.accuracy(name)[:, -1].mean()) for pool, each in found.items()}
+        means = {pool: Rounded(100 * each.accuracy(name)[:, -1].mean()) for pool, each in found.items()}
         cells = [f"**{mean:.1f}**" if best[pool] == name else f"{mean:.1f}" for pool, mean in means.items()]
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield "\nMean over the curve, in percent.\n"
     yield from heads(["strategy", *found])
     top = {pool: max(names, key=lambda name: round(each.area(name).mean(), 9)) for pool, each in found.items()}
     for name in names:
-        means = {pool: Steady(100 * each.area(name).mean()) for pool, each in found.items()}
+        means = {pool: Rounded(100 * each.area(name).mean()) for pool, each in found.items()}
         cells = [f"**{mean:.2f}**" if top[pool] == name else f"{mean:.2f}" for pool, mean in means.items()]
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield ""
@@ -450,7 +452,7 @@ def sweep(study: Study) -> Iterator[str]:
     tests = [[paired_test(last_gain(record, over=over)) for record in found.values()] for _, over in gained]
     corrected = [holm([p for _, p in column]) for column in tests]
     for place, (budget, record) in enumerate(found.items()):
-        cells = [f"{Steady(100 * record.accuracy(name)[:, -1].mean()):.1f}" for name in names]
+        cells = [f"{Rounded(100 * record.accuracy(name)[:, -1].mean()):.1f}" for name in names]
         for column, ps in zip(tests, corrected, strict=True):
             cells += [shown(column[place][0]), bold_p(float(ps[place]))]
         yield f"| {budget:,} | {' | '.join(cells)} |"

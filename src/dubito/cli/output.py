@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from dubito.experiments.runner import Standing
+    from dubito.experiments.runner import RunStatus
 
 HELP_NAMES = ["-h", "--help"]
 
@@ -190,7 +190,7 @@ class Board:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.wanted = sys.stderr.isatty() and not quiet
-        self.last: Standing | None = None
+        self.last: RunStatus | None = None
         self.drawn: Progress | None = None
         self.tasks: dict[str, TaskID] = {}
 
@@ -203,7 +203,7 @@ class Board:
         if self.drawn is not None:
             self.drawn.stop()
 
-    def __call__(self, standing: "Standing", /) -> None:
+    def __call__(self, standing: "RunStatus", /) -> None:
         self.last = standing
         if not self.wanted or standing.seconds < PATIENCE:
             return
@@ -218,7 +218,7 @@ class Board:
         self.drawn.update(self.tasks[""], completed=standing.done, note=pace(standing))
 
 
-def pace(standing: "Standing") -> str:
+def pace(standing: "RunStatus") -> str:
     """Rate and time left, from what this run has done itself."""
     done = standing.done - standing.resumed
     if done <= 0:

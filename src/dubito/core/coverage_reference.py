@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito.core.distances import read_rows, settle, squared_radii
+from dubito.core.distances import exact_sq_distances, read_rows, squared_radii
 from dubito.core.problem import Configuration, Known, Metric, Progress, Quotas
 from dubito.doubt import uncertainty
 from dubito.matrix import FloatArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
@@ -129,7 +129,7 @@ def cold_reach(problem: CoverageProblem) -> float:
     parts = [np.empty(0)]
     for span in blocks(len(left), rows_per_read(problem.pool)):
         ends = (problem.sample[which[span]] for which in (left, right))
-        parts.append(settle(*(read_rows(problem.pool, rows, problem.metric) for rows in ends)))
+        parts.append(exact_sq_distances(*(read_rows(problem.pool, rows, problem.metric) for rows in ends)))
     squared = np.concatenate(parts)
     return whole_square(0.25 * median(squared[squared > 0.0]))
 
@@ -207,7 +207,7 @@ class Kernels:
         row = self.problem.candidates[position]
         if self.reach == 0.0:
             return np.asarray(np.arange(len(self.points)) == row, dtype=np.float64)
-        return kernel(settle(self.points, self.points[row]), self.reach)
+        return kernel(exact_sq_distances(self.points, self.points[row]), self.reach)
 
     def blocks(self) -> Iterator[FloatArray]:
         """Kernels (r, n) of all candidates, in order."""

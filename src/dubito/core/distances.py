@@ -48,12 +48,12 @@ def add_columns(terms: FloatArray) -> FloatArray:
     return terms[:, 0].copy() if terms.shape[1] else np.zeros(len(terms))
 
 
-def settle(points: FloatArray, others: FloatArray) -> FloatArray:
-    """Exact-order Δ² of paired rows, (k, d) against (k, d) or (d,); engines use it to decide near-ties.
+def exact_sq_distances(points: FloatArray, others: FloatArray) -> FloatArray:
+    """(k,) Δ² of paired rows, (k, d) against (k, d) or (d,), added in a fixed order: what decides near-ties.
 
     Examples
     --------
-    >>> settle(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([0.0, 0.0])).tolist()
+    >>> exact_sq_distances(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([0.0, 0.0])).tolist()
     [0.0, 25.0]
     """
     differences = points - others
@@ -73,7 +73,7 @@ def distance_from_mean(matrix: Matrix, rows: IntArray, metric: Metric = "euclide
     """Σ(n·x - Σx)² of the given rows: n² times the squared distance from the mean; exact for integers."""
     n_rows, total = len_of(matrix), column_sums(matrix, metric)
     parts = [
-        settle(n_rows * read_rows(matrix, rows[span], metric), total)
+        exact_sq_distances(n_rows * read_rows(matrix, rows[span], metric), total)
         for span in blocks(len(rows), rows_per_read(matrix))
     ]
     return np.concatenate(parts)
@@ -84,7 +84,7 @@ def squared_radii(
 ) -> FloatArray:
     """Squared distance of each point to its nearest reference; infinite if there are no references.
 
-    Matrix products find the references that could be nearest; `settle` computes the distances to those.
+    Matrix products find the references that could be nearest; `exact_sq_distances` computes the distances to those.
     """
     nearest = np.full(len_of(points), np.inf)
     for rows in blocks(len_of(points), batch_size):
@@ -102,12 +102,12 @@ def _lower(nearest: FloatArray, block: FloatArray, others: FloatArray) -> None:
     approximate = sizes[:, None] + other_sizes - 2.0 * (near_block @ near_others.T)
     # The squared norms and the product each sum d rounded terms of once-rounded differences: their error is at most
     # (2·d + 10) units of the norms, or of the smallest number on underflow. The bound is doubled for safety, which only
-    # costs a few more calls of settle.
+    # costs a few more calls of exact_sq_distances.
     slack = 4.0 * (block.shape[1] + 8) * (UNIT64 * (sizes + other_sizes.max()) + QUANTUM)
     near = approximate <= (np.minimum(approximate.min(axis=1), nearest) + 2.0 * slack)[:, None]
     point, other = np.nonzero(near)
     for pairs in blocks(len(point), max(1, (1 << 20) // block.shape[1])):
-        exact = settle(block[point[pairs]], others[other[pairs]])
+        exact = exact_sq_distances(block[point[pairs]], others[other[pairs]])
         np.minimum.at(nearest, point[pairs], exact)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dubito.core.distances import distance_from_mean, read_rows, settle
+from dubito.core.distances import distance_from_mean, exact_sq_distances, read_rows
 from dubito.core.problem import Configuration, Problem
 from dubito.doubt import uncertainty
 from dubito.matrix import FloatArray, IntArray, len_of
@@ -75,7 +75,7 @@ def initial_priorities(problem: Problem, points: FloatArray) -> FloatArray:
     nearest = np.full(len(points), np.inf)
     for row in range(len_of(problem.references)):
         reference = read_rows(problem.references, slice(row, row + 1), problem.metric)[0]
-        nearest = np.minimum(nearest, settle(points, reference))
+        nearest = np.minimum(nearest, exact_sq_distances(points, reference))
     return scaled(nearest, None if problem.weights is None else problem.weights[problem.candidates])
 
 
@@ -114,7 +114,7 @@ def cold_order(problem: Problem) -> IntArray:
 
 def extend(problem: Problem, points: FloatArray, state: SearchState, pick: int) -> SearchState:
     """The configuration with one more pick (lines 8 to 12)."""
-    update = settle(points, points[pick])
+    update = exact_sq_distances(points, points[pick])
     if problem.weights is not None and problem.scaling == "respective":
         update = scaled(update, problem.weights[problem.candidates])
     elif problem.weights is not None:

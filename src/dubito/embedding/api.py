@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import advice, make_embedder
 from dubito.embedding.opening import open_items
-from dubito.embedding.running import embed_lots
+from dubito.embedding.running import embed_shards
 from dubito.embedding.source import Embedded, ItemSource, LeftOut
 from dubito.embedding.storing import (
     JOURNAL,
@@ -37,7 +37,7 @@ from dubito.request.arrays import check_integer
 # A complete pool from an earlier call with the same settings is returned as it is.
 
 
-class WholePool(NamedTuple):
+class ExistingPool(NamedTuple):
     made: Embeddings
     n_rows: int
     left_out: list[LeftOut]
@@ -45,7 +45,7 @@ class WholePool(NamedTuple):
     """The settings that it was made with."""
 
 
-def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> WholePool | None:
+def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> ExistingPool | None:
     """The existing pool if it was made from the same source with the same settings; None if it must be made.
 
     Raises `OutputExists` for other settings or for a file that is not a pool, unless ``force``. Removes the folder of
@@ -71,7 +71,7 @@ def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> W
     return None
 
 
-def _file(out: str) -> WholePool | None:
+def _file(out: str) -> ExistingPool | None:
     """The pool in a file that dubito wrote, or None."""
     parquet = require("pyarrow.parquet", extra="files")
     try:
@@ -82,10 +82,10 @@ def _file(out: str) -> WholePool | None:
             settings = json.loads(metadata.get(SETTINGS, b"{}"))
     except DubitoError:
         return None
-    return None if made is None else WholePool(made, n_rows, left_out, settings)
+    return None if made is None else ExistingPool(made, n_rows, left_out, settings)
 
 
-def _folder(out: str) -> WholePool | None:
+def _folder(out: str) -> ExistingPool | None:
     """The pool in a folder of shards that dubito wrote, or None. Reads the journal and the first shard."""
     journal = Journal(Path(out) / JOURNAL)
     records = journal.read() if journal.path.exists() else []
@@ -96,7 +96,7 @@ def _folder(out: str) -> WholePool | None:
     done = [each for each in records if each["kind"] == "shard"]
     listed = [each for record in done if isinstance(record["left_out"], list) for each in record["left_out"]]
     n_rows = sum(int(str(each["rows"])) for each in done)
-    return WholePool(found.made, n_rows, [LeftOut(*each) for each in listed], records[0].get("settings"))
+    return ExistingPool(found.made, n_rows, [LeftOut(*each) for each in listed], records[0].get("settings"))
 
 
 SHARD = 1024
@@ -239,7 +239,7 @@ def _in_memory(task: Task, report: _Reporter) -> Embedded:
     maker = task.maker
     ready = maker.ready(maker.learn(task.source.contents)) if isinstance(maker, LearningEmbedder) else maker
     tables, left_out = [], list(task.source.left_out)
-    for done in _done(task, ready, task.source.lots(task.shard)):
+    for done in _done(task, ready, task.source.shards(task.shard)):
         tables.append(done.table)
         left_out += done.left_out
         report(done.n_items)
@@ -264,7 +264,7 @@ def _in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
     return _embedded(task, ready, n_rows, left_out, report, path=out, n_before=before)
 
 
-def _was_whole(task: Task, whole: WholePool, out: str) -> Embedded:
+def _was_whole(task: Task, whole: ExistingPool, out: str) -> Embedded:
     made, earlier = whole.made, task.source.left_out if is_folder(out) else ()
     facts = task.source.takes, (*earlier, *whole.left_out), task.notes, out
     return Embedded(made.embedder, made.version, made.width, whole.n_rows, *facts, n_before=task.source.n_items)
@@ -277,21 +277,21 @@ def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, report: _
     report(before := store.n_done)
     missing: list[int] = []
 
-    def lots() -> Any:
-        for number, lot in enumerate(task.source.lots(task.shard)):
+    def shards() -> Any:
+        for number, shard_items in enumerate(task.source.shards(task.shard)):
             if number not in kept:
                 missing.append(number)
-                yield lot
+                yield shard_items
 
-    for place, done in enumerate(_done(task, ready, lots())):
+    for place, done in enumerate(_done(task, ready, shards())):
         store.add(missing[place], done, made)
         report(done.n_items)
     return before
 
 
-def _done(task: Task, ready: Embedder, lots: Any) -> Any:
+def _done(task: Task, ready: Embedder, shards: Any) -> Any:
     batch = task.batch or ready.batch
-    return embed_lots(lots, ready, batch=batch, n_processes=task.n_processes, half=task.half)
+    return embed_shards(shards, ready, batch=batch, n_processes=task.n_processes, half=task.half)
 
 
 def _ready(task: Task, store: Store) -> Embedder:

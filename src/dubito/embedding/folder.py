@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dubito.embedding.embedder import Takes
-from dubito.embedding.source import Content, LeftOut, Lot
+from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidData
 from dubito.experiments.images import SUFFIXES
 from dubito.io.source import natural_order, reading
@@ -69,10 +69,10 @@ class PictureFolder:
             digest.update(f"{name}\0{facts}\n".encode())
         return digest.hexdigest()
 
-    def lots(self, n_rows: int) -> Iterator[Lot]:
+    def shards(self, n_rows: int) -> Iterator[ShardItems]:
         for start in range(0, len(self.names), n_rows):
             names = list(self.names[start : start + n_rows])
-            yield Lot(self._paths(names), self._table(names, start))
+            yield ShardItems(self._paths(names), self._table(names, start))
 
     def contents(self) -> Iterator[Content]:
         return iter(self._paths(self.names))

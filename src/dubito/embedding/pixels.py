@@ -40,7 +40,7 @@ class Pixels:
 
 
 @dataclass(frozen=True, slots=True)
-class PixelsToFrame:
+class PixelsLearner:
     """Takes small pictures as they are where the first few hundred are of one size, else a square of ``side``."""
 
     side: tuple[int, int] | None = None
@@ -66,6 +66,6 @@ class PixelsToFrame:
         return Pixels(Framing(height, width, "squash", channels))
 
 
-def make_pixels(rest: str, options: Options) -> PixelsToFrame:
+def make_pixels(rest: str, options: Options) -> PixelsLearner:
     """``pixels``; ``size`` sets the side."""
-    return PixelsToFrame(options.side("size", SIDE) if options.text("size") else None)
+    return PixelsLearner(options.side("size", SIDE) if options.text("size") else None)

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from dubito.embedding.embedder import Embedder, Framing
-from dubito.embedding.source import Content, LeftOut, Lot
+from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidData
 from dubito.io.formats.parquet import COLUMN
 from dubito.matrix import AnyArray
@@ -145,7 +145,9 @@ class Done:
     n_items: int
 
 
-def embed_lots(lots: Iterable[Lot], embedder: Embedder, *, batch: int, n_processes: int, half: bool) -> Iterator[Done]:
+def embed_shards(
+    shards: Iterable[ShardItems], embedder: Embedder, *, batch: int, n_processes: int, half: bool
+) -> Iterator[Done]:
     """Every lot, in order.
 
     Batches are made within a lot, so that they are the same whenever and however often a run is stopped; texts of one
@@ -153,14 +155,14 @@ def embed_lots(lots: Iterable[Lot], embedder: Embedder, *, batch: int, n_process
     """
     frame = embedder.framing
     with nullcontext() if frame is None else Decoders(n_processes, frame) as decoders:
-        prepared = _texts(lots) if decoders is None else _pictures(lots, decoders)
-        for lot, items in prepared:
-            yield _embed(lot, items, embedder, batch, np.dtype(np.float16 if half else np.float32))
+        prepared = _texts(shards) if decoders is None else _pictures(shards, decoders)
+        for shard_items, items in prepared:
+            yield _embed(shard_items, items, embedder, batch, np.dtype(np.float16 if half else np.float32))
 
 
-def _texts(lots: Iterable[Lot]) -> Iterator[tuple[Lot, list[Any]]]:
-    for lot in lots:
-        yield lot, [_Problem(wrong) if (wrong := wrong_text(each)) else each for each in lot.contents]
+def _texts(shards: Iterable[ShardItems]) -> Iterator[tuple[ShardItems, list[Any]]]:
+    for shard_items in shards:
+        yield shard_items, [_Problem(wrong) if (wrong := wrong_text(each)) else each for each in shard_items.contents]
 
 
 class _Problem(str):
@@ -182,16 +184,16 @@ def wrong_text(text: Content) -> str | None:
     return None
 
 
-def _pictures(lots: Iterable[Lot], decoders: Decoders) -> Iterator[tuple[Lot, list[Any]]]:
+def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tuple[ShardItems, list[Any]]]:
     """Lots with their pictures decoded; chunks of later lots are decoded meanwhile."""
-    begun: deque[tuple[Lot, int]] = deque()
+    begun: deque[tuple[ShardItems, int]] = deque()
 
     def chunks() -> Iterator[Sequence[str | bytes]]:
-        for lot in lots:
+        for shard_items in shards:
             # What is no picture at all is asked for as an empty one.
-            contents = [b"" if each is None else each for each in lot.contents]
+            contents = [b"" if each is None else each for each in shard_items.contents]
             parts = [contents[start : start + CHUNK] for start in range(0, len(contents), CHUNK)]
-            begun.append((lot, len(parts)))
+            begun.append((shard_items, len(parts)))
             yield from parts
 
     decoded = decoders.map(chunks())
@@ -201,18 +203,18 @@ def _pictures(lots: Iterable[Lot], decoders: Decoders) -> Iterator[tuple[Lot, li
         gathered += part
         n_chunks += 1
         if n_chunks == begun[0][1]:
-            lot, _ = begun.popleft()
+            shard_items, _ = begun.popleft()
             yield (
-                lot,
+                shard_items,
                 [
                     _Problem("has no picture" if content is None else each) if isinstance(each, str) else each
-                    for content, each in zip(lot.contents, gathered, strict=True)
+                    for content, each in zip(shard_items.contents, gathered, strict=True)
                 ],
             )
             gathered, n_chunks = [], 0
 
 
-def _embed(lot: Lot, items: list[Any], embedder: Embedder, batch: int, dtype: np.dtype[Any]) -> Done:
+def _embed(shard_items: ShardItems, items: list[Any], embedder: Embedder, batch: int, dtype: np.dtype[Any]) -> Done:
     problems = {place: str(item) for place, item in enumerate(items) if isinstance(item, _Problem)}
     good = [place for place in range(len(items)) if place not in problems]
     if embedder.framing is None:
@@ -228,9 +230,11 @@ def _embed(lot: Lot, items: list[Any], embedder: Embedder, batch: int, dtype: np
         too_large = "has an embedding too large for float16" if dtype.itemsize == 2 else "has an embedding with NaN"
         problems |= {places[row]: too_large for row in odd.tolist()}
     kept = [place for place in range(len(items)) if place not in problems]
-    names = lot.table.column("id").to_pylist()
+    names = shard_items.table.column("id").to_pylist()
     left_out = tuple(LeftOut(str(names[place]), problems[place]) for place in sorted(problems))
-    return Done(with_embedding(lot.table.take(np.array(kept, dtype=np.int64)), rows[kept]), left_out, len(items))
+    return Done(
+        with_embedding(shard_items.table.take(np.array(kept, dtype=np.int64)), rows[kept]), left_out, len(items)
+    )
 
 
 def _checked(found: AnyArray, n_rows: int, embedder: Embedder) -> AnyArray:

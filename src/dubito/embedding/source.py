@@ -99,7 +99,7 @@ Content = str | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
+class ShardItems:
     """Items that are embedded and saved together, as one shard."""
 
     contents: list[Content]
@@ -142,7 +142,7 @@ class ItemSource(Protocol):
     def left_out(self) -> tuple[LeftOut, ...]:
         """The items that are in no lot, and why."""
 
-    def lots(self, n_rows: int) -> Iterator[Lot]:
+    def shards(self, n_rows: int) -> Iterator[ShardItems]:
         """Yield all items in lots of at most ``n_rows``."""
 
     def contents(self) -> Iterator[Content]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dubito.embedding.embedder import Takes
-from dubito.embedding.source import LOT_BYTES, Content, LeftOut, Lot
+from dubito.embedding.source import LOT_BYTES, Content, LeftOut, ShardItems
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
 from dubito.experiments.images import SUFFIXES
 from dubito.io.cells import CODE, PLAIN_INTEGER, as_number, is_gap, plain_cell
@@ -401,11 +401,11 @@ class PoolTable:
             problem = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
             raise ids.wrong(problem, f"each must be there once, or {PASS} {named('id_column')} with another column.")
 
-    def lots(self, n_rows: int) -> Iterator[Lot]:
+    def shards(self, n_rows: int) -> Iterator[ShardItems]:
         """So many rows at a time, fewer where they are large."""
         first = 0
         for part in cut(self._sized(), n_rows, LOT_BYTES):
-            yield Lot(self._contents(part), self._carried(part, first))
+            yield ShardItems(self._contents(part), self._carried(part, first))
             first += len(part)
 
     def contents(self) -> Iterator[Content]:

@@ -63,7 +63,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class WordsToLearn:
+class WordsLearner:
     """Learns from the texts that will be embedded."""
 
     wanted: int = WIDTH
@@ -121,9 +121,9 @@ class WordsToLearn:
         return Words(learned["columns"], learned["weights"], learned["directions"])
 
 
-def make_words(rest: str, options: Options) -> WordsToLearn:
+def make_words(rest: str, options: Options) -> WordsLearner:
     """``words``; ``width`` sets how many directions are kept."""
-    return WordsToLearn(options.whole("width", WIDTH))
+    return WordsLearner(options.whole("width", WIDTH))
 
 
 def batches(contents: Iterator[object]) -> Iterator[list[str]]:

@@ -13,7 +13,8 @@
 
 **Why the picks agree.** `cpu` and `cuda` run the exact lazy algorithm of `lazy`. Products in float32 only rule out
 candidates that cannot come first, with error bounds that hold for any order of additions (the constants are in
-`lazy.bounds`). All other decisions use `dubito.core.distances.settle`, the float64 distance of the reference, with ties
-to the lowest index. So block sizes, threads and devices change how many exact distances are computed, never the picks.
+`lazy.bounds`). All other decisions use `dubito.core.distances.exact_sq_distances`, the float64 distance of the
+reference, with ties to the lowest index. So block sizes, threads and devices change how many exact distances are
+computed, never the picks.
 The proofs are in ``docs/explanation/engine.md``, and `dubito.testing.check_engine` tests any engine.
 """

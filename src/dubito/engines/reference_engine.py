@@ -9,7 +9,7 @@ import numpy as np
 from dubito.core import coverage_reference as coverage
 from dubito.core import reference
 from dubito.core.coverage_reference import CoverageProblem
-from dubito.core.distances import settle
+from dubito.core.distances import exact_sq_distances
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
 from dubito.matrix import len_of
@@ -39,7 +39,7 @@ class ReferenceEngine:
         n_passes = len_of(problem.references) + problem.budget * problem.beam_width
         # The candidates and the differences of a pass; the priorities of each configuration and of its child.
         n_bytes = 8 * n * (2 * d + 2 * problem.beam_width + 4)
-        return Estimate(n_bytes, n_passes * n * d * settle_seconds(d), self.name)
+        return Estimate(n_bytes, n_passes * n * d * seconds_per_number(d), self.name)
 
     def catch_up(self, problem: Problem) -> None:
         """Known distances are not used."""
@@ -70,7 +70,7 @@ class CoverageReference:
         kernels = 8 * n * n_candidates
         n_passes = n_candidates * (1 if kernels <= coverage.KEPT_BYTES else problem.budget)
         n_bytes = 8 * n * (2 * d + 4) + 2 * min(kernels, coverage.KEPT_BYTES)
-        return Estimate(n_bytes, (len_of(problem.references) + n_passes) * n * d * settle_seconds(d), self.name)
+        return Estimate(n_bytes, (len_of(problem.references) + n_passes) * n * d * seconds_per_number(d), self.name)
 
     def catch_up(self, problem: CoverageProblem) -> None:
         """Known distances are not used."""
@@ -80,11 +80,11 @@ class CoverageReference:
         return Solution((coverage.greedy(problem),))
 
 
-def settle_seconds(d: int) -> float:
+def seconds_per_number(d: int) -> float:
     """Seconds per feature of a pass, measured on a small one."""
     points, best = np.ones((TRIAL_ROWS, d)), np.inf
     for _ in range(3):
         started = time.perf_counter()
-        settle(points, points[0])
+        exact_sq_distances(points, points[0])
         best = min(best, time.perf_counter() - started)
     return float(best / points.size)

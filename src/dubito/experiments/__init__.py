@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         shipped_experiments,
     )
     from dubito.experiments.records import Curve, Round, curves
-    from dubito.experiments.runner import Standing, dataset_for, read_rounds, resume_experiment, run_experiment
+    from dubito.experiments.runner import RunStatus, dataset_for, read_rounds, resume_experiment, run_experiment
     from dubito.experiments.summary import Summary, finding, summarize
 
 __all__ = [
@@ -38,9 +38,9 @@ __all__ = [
     "Mlp",
     "Probe",
     "Round",
+    "RunStatus",
     "Schedule",
     "Sklearn",
-    "Standing",
     "Summary",
     "Torch",
     "builtin_dataset",
@@ -95,7 +95,7 @@ _HOMES = {
         "curves",
     ),
     "runner": (
-        "Standing",
+        "RunStatus",
         "dataset_for",
         "read_rounds",
         "resume_experiment",

@@ -112,7 +112,7 @@ def render_sheet(sheet: Sheet) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{plain(sheet.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<h1>{plain(sheet.title)}</h1>\n"
-        f'<p class="quiet">The most wanted first.{rest} This page needs no network.</p>\n<ol{kind}>\n'
+        f'<p class="quiet">In the order of the picks.{rest} This page needs no network.</p>\n<ol{kind}>\n'
         + "\n".join(_items(sheet, shown))
         + "\n</ol>\n</body>\n</html>\n"
     )

@@ -1,4 +1,4 @@
-"""Data with known classes, from files or built in, divided by a seed into what may be asked for and what tests."""
+"""Data with known classes, from files or built in, split by a seed into a training and a test part."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ from dubito.registry import Registry
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
 from dubito.request.labels import are_labels, as_labels
 
-LEARNED, EVERY = "the rows that are learned from", "all labeled rows, the ones that test among them"
-"""Whose medians fill gaps in."""
+TRAINING, EVERY = "the training rows", "all labeled rows, including those of the test set"
+"""The rows whose medians replace missing values."""
 TEST_NAMES = ("test_features", "test_labels")
 """Arrays of an archive that hold its test set."""
 
@@ -36,9 +36,9 @@ class Dataset:
 
     name: str
     features: AnyArray
-    """(n, d), or (n, ...) for a model of one's own; the training part once there is a test set."""
+    """(n, d), or (n, ...) for custom models; the training part if there is a test set."""
     labels: IntArray
-    """(n,) codes: places in `classes`."""
+    """(n,) class codes: indices into `classes`."""
     classes: tuple[str, ...]
     test_features: AnyArray
     """(t, d); no rows before a split."""
@@ -47,17 +47,17 @@ class Dataset:
 
     @property
     def has_test(self) -> bool:
-        """Whether there is anything to test on."""
+        """Whether there is a test set."""
         return len(self.test_labels) > 0
 
     def split(self, test_share: float, seed: int) -> "Dataset":
-        """Set a share of every class apart as the test set; the same seed gives the same split.
+        """Hold out a share of every class as the test set; the same seed gives the same split.
 
-        A class gives at least one row to each part. Rows keep their order.
+        Every class has at least one row in each part. Rows keep their order.
         """
         if not 0 < check_real("test_share", test_share, least=0.0) < 1:
             raise InvalidArgument(
-                "leaves nothing to test or to learn",
+                "leaves no rows for training or for testing",
                 argument="test_share",
                 value=test_share,
                 hint=f"{PASS} 0 < {named('test_share')} < 1.",
@@ -68,8 +68,8 @@ class Dataset:
             rows = generator.permutation(np.flatnonzero(self.labels == code))
             if len(rows) < 2:
                 raise InvalidData(
-                    f"class {name!r} of {self.name} has one row, which cannot be both learned from and tested on",
-                    hint="drop it, join it with another class, or give a test file.",
+                    f"class {name!r} of {self.name} has one row, which cannot be in both training and test part",
+                    hint="drop it, merge it with another class, or pass a test file.",
                 )
             is_test[rows[: min(max(1, round(len(rows) * test_share)), len(rows) - 1)]] = True
         return replace(
@@ -81,7 +81,7 @@ class Dataset:
         )
 
     def standardized(self) -> "Dataset":
-        """Every feature with mean 0 and standard deviation 1 over the training part; a constant one becomes 0."""
+        """Features with mean 0 and standard deviation 1 over the training part; constant ones become 0."""
         wide = np.asarray(self.features, dtype=np.float64)
         mean, deviation = wide.mean(axis=0), wide.std(axis=0)
         deviation = np.where(deviation > 0, deviation, 1.0)
@@ -96,12 +96,12 @@ class Dataset:
 def make_dataset(
     name: str, features: object, labels: object, test_features: object = None, test_labels: object = None
 ) -> Dataset:
-    """A dataset out of arrays: labels of any kind become codes, features must be finite and not all alike.
+    """A dataset of arrays. Features must be finite, and not the same in every row.
 
     Parameters
     ----------
     name : str
-        What messages and reports call it.
+        The name in messages and reports.
     features : array (n, d)
         float16, float32 and float64 are kept; other numbers become float64.
     labels : array (n,)
@@ -113,47 +113,41 @@ def make_dataset(
     names = np.asarray(labels)
     if names.shape != (len(matrix),):
         raise InvalidData(
-            f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows", hint="pass one a row."
+            f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows", hint="pass one per row."
         )
     values, codes = np.unique(names, return_inverse=True)
     if len(values) < 2:
-        raise InvalidData(f"labels of {name} hold one class only ({values[0]})", hint="there is nothing to learn.")
+        raise InvalidData(f"labels of {name} have only one class ({values[0]})", hint="pass two or more classes.")
     if (matrix == matrix[0]).all():
-        raise InvalidData(f"features of {name} are the same in every row", hint="there is nothing to learn from.")
-    plain = Dataset(
-        name,
-        matrix,
-        codes.astype(np.int64),
-        tuple(str(value) for value in values.tolist()),
-        matrix[:0],
-        np.empty(0, dtype=np.int64),
-    )
+        raise InvalidData(f"features of {name} are the same in every row", hint="pass features that differ.")
+    classes, no_labels = tuple(str(value) for value in values.tolist()), np.empty(0, dtype=np.int64)
+    plain = Dataset(name, matrix, codes.astype(np.int64), classes, matrix[:0], no_labels)
     return plain if test_features is None else _with_test(plain, test_features, np.asarray(test_labels))
 
 
 def read_dataset(
     spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
 ) -> Dataset:
-    """Read features and labels from a file, and a test set where one is named or the archive holds one.
+    """Read features and labels from a file, and its test set if there is one.
 
     Parameters
     ----------
     spec : str
-        A path as `dubito.io.read_pool` takes it. An ``.npz`` may hold ``test_features`` and ``test_labels``.
+        A path, as for `dubito.io.read_pool`. An ``.npz`` may contain ``test_features`` and ``test_labels``.
     test : str, optional
-        A second file with the test set, read in the same way; columns of a table are matched by their names.
+        A second file with the test set; columns of a table are matched by name.
     columns : Columns
         Names of columns given by the user.
     missing : {"median", "drop"}, optional
-        What to do where features are missing; without it they are counted and refused. Medians are those of every
-        row of ``spec`` that has a label, and of no row of ``test``: rows that are set apart later count in them.
+        What to do about rows with missing features; by default they are an error. Medians are those of all labeled
+        rows of ``spec``, including rows that are held out later, but not of ``test``.
     """
     return read_data_file(spec, test=test, columns=columns, missing=missing).dataset
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataFile:
-    """A file that was read: as a pool, with the names of its columns, and as a dataset."""
+    """A file read as a pool, which has the names of columns, and as a dataset."""
 
     pool: PoolFile
     dataset: Dataset
@@ -162,7 +156,7 @@ class DataFile:
 def read_data_file(
     spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
 ) -> DataFile:
-    """What `read_dataset` reads, with what else is known of the file."""
+    """`read_dataset`, together with the pool file."""
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
     with keeping_gaps():
         found = read_pool(spec, columns=columns)
@@ -175,7 +169,7 @@ def read_data_file(
 
 
 def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
-    """The rows that have a label; a remark says how many have none."""
+    """Features and labels of the labeled rows; a note says how many rows have no label."""
     source, n = found.source, len_of(found.features)
     (name,) = choose(source, "labels", None, columns)
     check_role(source, name, source.entry(name), "labels")
@@ -189,9 +183,9 @@ def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray
         return np.asarray(found.features[:]), as_labels(values)
     if not kept.any():
         raise InvalidData(
-            f"{source.path} has no label in any row ({name})", hint="name the labels with --label-column."
+            f"{source.path} has no label in any row ({name})", hint="name the column of labels with --label-column."
         )
-    note(f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others take no part.")
+    note(f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others are ignored.")
     return np.asarray(found.features[:])[kept], as_labels(values[kept])
 
 
@@ -204,19 +198,19 @@ def _whole_rows(
     has_test: bool,
     like: AnyArray | None = None,
 ) -> tuple[AnyArray, AnyArray]:
-    """Rows without a gap, and their labels; a remark says what became of the others.
+    """Rows without missing features, and their labels; a note says what was done about the others.
 
-    Filling in medians leaves the medians as they were, so that rows filled in already serve as ``like``.
+    ``like`` are the rows whose medians are used. Rows whose gaps are filled already can serve, with the same medians.
     """
     settled = settle_missing(found.source.path, features, found.feature_names, missing, like)
-    whose = f", those of {LEARNED if has_test else EVERY}" if missing == "median" else ""
+    whose = f", those of {TRAINING if has_test else EVERY}" if missing == "median" else ""
     if settled.note is not None:
         note(settled.note + whose)
     return np.asarray(settled.features[:]), labels if settled.rows is None else labels[settled.rows]
 
 
 def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
-    """The test file; of two tables the second gives the columns of the first, in the first one's order."""
+    """The test file, with the same columns as the data if both are tables."""
     source = open_source(split_spec(test)[0])
     if not data.feature_names or not source.is_table:
         return read_pool(test, columns=columns)
@@ -244,7 +238,7 @@ def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
 def _as_features(name: str, features: object) -> AnyArray:
     matrix = as_array("features", features)
     if matrix.ndim < 2 or 0 in matrix.shape:
-        raise InvalidData(f"features of {name} have shape {matrix.shape}", hint="pass a row of numbers for every item.")
+        raise InvalidData(f"features of {name} have shape {matrix.shape}", hint="pass one row of numbers per item.")
     check_finite(f"features of {name}", matrix)
     return matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
 
@@ -263,12 +257,12 @@ def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
     place = {name: code for code, name in enumerate(data.classes)}
     unknown = sorted({str(value) for value in labels.tolist()} - set(place))
     if unknown:
-        raise InvalidData(f"the test set of {data.name} holds the class {unknown[0]!r}, which the data never shows.")
+        raise InvalidData(f"the test set of {data.name} has the class {unknown[0]!r}, which the training part lacks.")
     codes = np.array([place[str(value)] for value in labels.tolist()], dtype=np.int64)
     return replace(data, test_features=matrix, test_labels=codes)
 
 
-# Data that needs no file, by the name that ``builtin =`` calls it.
+# Data sets without files: the values of ``builtin`` in ``[data]``.
 
 
 @lru_cache(maxsize=1)
@@ -285,14 +279,14 @@ def digits(seed: int) -> Dataset:
 
 
 DatasetMaker = Callable[[int], Dataset]
-"""A function of a seed: the same data always, or drawn anew for each seed."""
+"""A function of a seed, which may return the same data for all seeds."""
 
 BUILT_IN: dict[str, DatasetMaker] = {"digits": digits}
 DATASETS = Registry("dubito.datasets", BUILT_IN)
 
 
 def builtin_dataset(name: str, seed: int) -> Dataset:
-    """The data set of that name for a seed.
+    """The data set with this name for a seed.
 
     Examples
     --------

@@ -83,14 +83,7 @@ def are_codes(labels: AnyArray, features: AnyArray, n_classes: int) -> bool:
 class DataSource:
     """The data of an experiment, which is read or generated when it is first needed.
 
-    Parameters
-    ----------
-    experiment : Experiment
-        Its ``data`` says what to read.
-    folder : Path, optional
-        The folder of the run, which has a copy of the data if arrays were passed when it was begun.
-    dataset : Dataset, optional
-        Data that is passed now.
+    The folder of the run has a copy of the data if arrays were passed when the run was begun.
 
     Examples
     --------
@@ -103,7 +96,7 @@ class DataSource:
     def __init__(self, experiment: Experiment, folder: Path | None = None, dataset: Dataset | None = None) -> None:
         self.name, self.settings, self.folder = experiment.name, experiment.data, folder
         self._whole = dataset
-        # Only the last seed is cached: cells run seed by seed, and a data set may be large.
+        # Only the last seed is cached: runs are sorted by seed, and a data set may be large.
         self._drawn = lru_cache(maxsize=1)(lambda seed: builtin_dataset(str(self.settings.builtin), seed))
 
     @property

@@ -54,11 +54,9 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
-            raise InvalidData(
-                f"{self.name} holds one class only ({self.classes[:1]})", hint="there is nothing to learn."
-            )
+            raise InvalidData(f"{self.name} has only one class ({self.classes[:1]})", hint="add another class.")
         if not len(self.images):
-            raise InvalidData(f"{self.name} holds no images.")
+            raise InvalidData(f"{self.name} has no images.")
         _check_part(self, f"the images of {self.name}", self.images, self.labels)
         _check_part(self, f"the test images of {self.name}", self.test_images, self.test_labels)
 
@@ -81,10 +79,11 @@ def _check_part(images: ImageSet, what: str, pixels: ImageArray, labels: IntArra
     if pixels.dtype != np.uint8 or pixels.shape[1:] != (*images.size, 3):
         raise InvalidData(
             f"{what} have shape {pixels.shape} and type {pixels.dtype}",
-            hint="they must be (n, height, width, 3) uint8, those of the test set as large as the others.",
+            hint="pass (n, height, width, 3) uint8, with the same size in the test set.",
         )
     if labels.shape != (len(pixels),):
-        raise InvalidData(f"{what} are {len(pixels)} and their labels have shape {labels.shape}", hint="pass one each.")
+        problem = f"{what} are {len(pixels)}, and their labels have shape {labels.shape}"
+        raise InvalidData(problem, hint="pass one label per image.")
     n_classes = len(images.classes)
     odd = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(odd):
@@ -118,16 +117,9 @@ RESIZED = by_interface("size=(height, width)", toml="size = [height, width]")
 
 
 def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> ImageArray:
-    """Decode pictures into one array (n, h, w, 3).
+    """Decode one or more pictures into an array (n, h, w, 3), resized to ``size`` or else of the size of the first.
 
     Gray becomes RGB, transparency is dropped, and pictures are rotated as their EXIF data says.
-
-    Parameters
-    ----------
-    pictures : sequence of Picture
-        At least one.
-    size : tuple (height, width), optional
-        Resize every picture to this, changing its aspect ratio. Default: all must have the size of the first.
     """
     check_size(size)
     allowed = allowance()
@@ -188,7 +180,7 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
     except NotRegularFile as error:
         raise InvalidData(f"{picture.name} {error}", hint="remove it, or put a picture in its place.") from error
     except UnidentifiedImageError as error:
-        raise InvalidData(f"{picture.name} is no picture of a known format", hint="fix or remove it.") from error
+        raise InvalidData(f"{picture.name} is not a picture of a known format", hint="fix or remove it.") from error
     except Exception as error:
         # Deliberately broad: for a damaged picture, the decoders raise many unrelated types of exceptions.
         detail = " ".join(str(error).split()) or type(error).__name__
@@ -199,18 +191,10 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
 
 
 def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
-    """Read pictures from one folder per class.
+    """Read pictures from one folder per class, or from ``train`` and ``test`` with one folder per class each.
 
     Classes, and the pictures of a class including subfolders, are in natural order (2 before 10). Hidden files and
     folders, and files without the suffix of a picture, are ignored.
-
-    Parameters
-    ----------
-    path : Path
-        A folder with ``train`` and ``test``, each with one folder per class; or with one folder per class, and then
-        there is no test set.
-    size : tuple (height, width), optional
-        Resize every picture to this. Default: all must have the same size.
     """
     check_size(size)
     with reading(str(path)):
@@ -269,7 +253,7 @@ def _pictures_below(folder: Path) -> list[Picture]:
         if not name.startswith(".") and name.lower().endswith(SUFFIXES)
     ]
     if not paths:
-        raise InvalidData(f"{folder} holds no pictures ({', '.join(SUFFIXES)})", hint="add some, or remove the folder.")
+        raise InvalidData(f"{folder} has no pictures ({', '.join(SUFFIXES)})", hint="add some, or remove the folder.")
     return [Picture(path, Path(path)) for path in sorted(paths, key=natural_order)]
 
 
@@ -285,17 +269,10 @@ IMAGE_COLUMNS = ("image", "img")
 
 
 def read_table(spec: str, *, test: str | None = None, size: Size | None = None) -> ImageSet:
-    """Read pictures and labels from a Parquet file.
+    """Read pictures and labels from a Parquet file, and optionally a test set from a second one.
 
-    Parameters
-    ----------
-    spec : str
-        ``path``, or ``path::column`` to name the column of labels; by default ``label`` or a similar name. The
-        pictures are in ``image`` or ``img``, or in the only column that could contain them.
-    test : str, optional
-        A second file with the test set; its labels are in the column of the same name.
-    size : tuple (height, width), optional
-        Resize every picture to this. Default: all must have the same size.
+    ``path::column`` names the column of labels, by default ``label`` or a similar name. The pictures are in ``image``
+    or ``img``, or in the only column that could contain them.
     """
     check_size(size)
     path, key = split_spec(spec)
@@ -342,12 +319,12 @@ def _image_column(source: Source) -> str:
 
 
 def _codes(path: str, names: AnyArray, classes: tuple[str, ...]) -> IntArray:
-    place = {name: code for code, name in enumerate(classes)}
+    codes = {name: code for code, name in enumerate(classes)}
     texts = [str(value) for value in names.tolist()]
-    unknown = next((text for text in texts if text not in place), None)
+    unknown = next((text for text in texts if text not in codes), None)
     if unknown is not None:
-        raise InvalidData(f"{path} holds the class {unknown!r}, which the training file does not have.")
-    return np.array([place[text] for text in texts], dtype=np.int64)
+        raise InvalidData(f"{path} has the class {unknown!r}, which the training file does not have.")
+    return np.array([codes[text] for text in texts], dtype=np.int64)
 
 
 # The folder of published collections.
@@ -476,7 +453,7 @@ def find_images(
     if path.exists():
         problem = "is neither a folder nor a .parquet file"
         raise InvalidArgument(problem, argument=argument, value=name, hint="pass one of these.")
-    problem = f"is neither there nor a published collection ({', '.join(COLLECTIONS.names())})"
+    problem = f"is neither a path nor a published collection ({', '.join(COLLECTIONS.names())})"
     hint = nearest(name, COLLECTIONS.names()).strip() or "check the path."
     raise MissingFile(problem, argument=argument, value=name, hint=hint)
 

@@ -164,7 +164,7 @@ def lines_of(content: bytes) -> list[bytes]:
 def damaged(path: Path, line: int, what: str) -> InvalidData:
     return InvalidData(
         f"line {line} of {path} {what}: the file was changed or damaged",
-        hint="delete that line and resume: what it held is done again.",
+        hint="delete that line and resume: its round is repeated.",
     )
 
 
@@ -184,7 +184,7 @@ def unsealed(line: bytes) -> tuple[Record, bool]:
     """The record of a line, and whether it has a checksum; one with ``"checks": true`` must have one."""
     found, record = SEALED.fullmatch(line), parsed(line)
     if record is None:
-        raise DamagedLine("is no record")
+        raise DamagedLine("is not a record")
     if found is not None and found[2] != digest(found[1]):
         raise DamagedLine("does not fit its checksum")
     if found is None and (CHECK in record or record.get("checks") is True):
@@ -248,13 +248,13 @@ def round_of(record: Mapping[str, object]) -> Round:
     --------
     >>> round_of({"strategy": "random", "seed": True})
     Traceback (most recent call last):
-    dubito.experiments.journal.InvalidRound: its 'seed' is no number of things
+    dubito.experiments.journal.InvalidRound: its 'seed' is not a count
     """
     if not isinstance(record.get("strategy"), str):
-        raise InvalidRound("its 'strategy' is no name")
+        raise InvalidRound("its 'strategy' is not text")
     for name in COUNTS:
         if not _is_count(record.get(name)):
-            raise InvalidRound(f"its {name!r} is no number of things")
+            raise InvalidRound(f"its {name!r} is not a count")
     for name in (*SHARES, *AMOUNTS, *OPTIONAL_AMOUNTS):
         value = record.get(name)
         if not _is_amount(value, 1.0 if name in SHARES else math.inf) and not (
@@ -263,9 +263,9 @@ def round_of(record: Mapping[str, object]) -> Round:
             raise InvalidRound(f"its {name!r} is out of range")
     recall, picked = record.get("recall"), record.get("picked")
     if not isinstance(recall, list) or not all(each is None or _is_amount(each, 1.0) for each in recall):
-        raise InvalidRound("its 'recall' holds what is no share")
+        raise InvalidRound("its 'recall' has a value that is not between 0 and 1")
     if not isinstance(picked, list) or not all(map(_is_count, picked)) or len(set(picked)) < len(picked):
-        raise InvalidRound("its 'picked' are no rows, or not each once")
+        raise InvalidRound("its 'picked' is not a list of distinct rows")
     return Round.from_dict(dict(record))
 
 
@@ -281,18 +281,18 @@ def check_planned(found: Round, experiment: Experiment) -> None:
     """Raise if the round is not part of the experiment."""
     schedule, names = experiment.schedule, [arm.name for arm in experiment.strategies]
     if found.strategy not in names or found.seed not in experiment.seeds or found.turn > schedule.rounds:
-        raise InvalidRound("it is no round of this experiment")
+        raise InvalidRound("it is not a round of this experiment")
     if found.labels != schedule.initial + schedule.budget * found.turn:
         raise InvalidRound("its 'labels' are not those of its turn")
     if len(found.picked) != (schedule.budget if found.turn < schedule.rounds else 0):
-        raise InvalidRound("its 'picked' are not as many as its turn asks for")
+        raise InvalidRound("its 'picked' has another length than the budget of its turn")
 
 
 def check_not_repeated(found: Round, others: Iterable[Round]) -> None:
     """Raise if the round picks rows that other turns of its run picked."""
-    asked = {row for each in others for row in each.picked}
-    if not asked.isdisjoint(found.picked):
-        raise InvalidRound(f"it asks for row {min(asked.intersection(found.picked))} again")
+    earlier = {row for each in others for row in each.picked}
+    if not earlier.isdisjoint(found.picked):
+        raise InvalidRound(f"it picks row {min(earlier.intersection(found.picked))} again")
 
 
 # Claims and checkpoints of runs. A process claims a run by locking a file; the lock is released if the process dies.
@@ -402,7 +402,7 @@ class Ledger:
                 elif not self.reader.is_sealed:
                     raise InvalidRound("its 'kind' is not known")
             except InvalidRound as error:
-                raise damaged(self.reader.path, self.reader.line, f"is no whole {kind} ({error})") from None
+                raise damaged(self.reader.path, self.reader.line, f"is not a valid {kind} ({error})") from None
 
     def _reset(self) -> None:
         self.headers.clear()
@@ -427,7 +427,7 @@ class Ledger:
             raise InvalidData(
                 f"{self.reader.path} belongs to experiment {header.get('experiment')} and this is "
                 f"{self.experiment.hash8}",
-                hint="bring back the experiment.toml it was begun with, or run this one in another folder.",
+                hint="restore the experiment.toml that it was begun with, or run this one in another folder.",
             )
 
     def completed(self, run: Run) -> list[Round]:
@@ -462,11 +462,11 @@ class Ledger:
         first, header = self.headers[0] if self.headers else {}, header_of(experiment, data, classes)
         refusal = experiment.model.refusal(first, header, experiment.schedule.labels) if first else None
         if refusal is not None:
-            raise InvalidData(f"the run of {self.reader.path} cannot go on here: {refusal}")
+            raise InvalidData(f"the run of {self.reader.path} cannot be continued here: {refusal}")
         if first.get("data", data) != data:
             raise InvalidData(
                 f"the data has changed since {self.reader.path} was begun",
-                hint="bring the old data back, or run the experiment in another folder.",
+                hint="restore the original data, or run the experiment in another folder.",
             )
         self.journal.append(header)
 

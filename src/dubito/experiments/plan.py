@@ -45,7 +45,7 @@ class Data:
 
     path: str | None = None
     builtin: str | None = None
-    """``digits``, or the name of a toy."""
+    """``digits``, or the name of a data set that another package registers."""
     images: str | None = None
     """A published collection such as ``cifar10``, a folder with a folder for each class, or a Parquet file."""
     size: tuple[int, ...] = ()
@@ -85,10 +85,10 @@ class Data:
             raise InvalidArgument(f"{names} are two sources of data", hint=f"{PASS} only one of them.")
         if self.test is not None and self.path is None and not is_table(self.images or ""):
             raise InvalidArgument(
-                "belongs to a path",
+                "needs a path",
                 argument="test",
                 value=self.test,
-                hint=f"name the path, or leave {named('test')} out.",
+                hint=f"set the path as well, or leave {named('test')} out.",
             )
         if self.size and (self.images is None or self.images in COLLECTIONS.names()):
             raise InvalidArgument(
@@ -103,7 +103,7 @@ class Data:
             check_integer("rows", self.rows, least=2)
         if self.test is not None and self.test_share is not None:
             names = f"{named('test')} and {named('test_share')}"
-            raise InvalidArgument(f"{names} are two ways to a test set", hint=f"{PASS} only one of them.")
+            raise InvalidArgument(f"{names} both define a test set", hint=f"{PASS} only one of them.")
         if self.test_share is not None and not 0 < check_real("test_share", self.test_share, least=0.0) < 1:
             raise InvalidArgument(
                 "is not allowed",
@@ -161,7 +161,7 @@ class Schedule:
             )
         if wanted > n_train:
             raise InvalidArgument(
-                f"of {named('budget', self.budget)} after {named('initial', self.initial)} want {wanted} labels and "
+                f"of {named('budget', self.budget)} after {named('initial', self.initial)} need {wanted} labels, and "
                 f"the training part has {n_train} rows",
                 argument="rounds",
                 value=self.rounds,
@@ -234,7 +234,7 @@ class Arm:
         if self.label is not None:
             return self.label
         shown = {key: value for key, value in self.as_dict().items() if key not in ("strategy", "label")}
-        return self.strategy + (":" if shown else "") + ",".join(f"{key}={_spelled_arms(shown[key])}" for key in shown)
+        return self.strategy + (":" if shown else "") + ",".join(f"{key}={_option_text(shown[key])}" for key in shown)
 
     @property
     def needs_samples(self) -> bool:
@@ -253,25 +253,14 @@ class Arm:
         return {"strategy": self.strategy, **self.options, **{key: value for key, value in own.items() if value}}
 
 
-def heard(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) -> FloatArray:
-    """The probabilities that an arm's strategy gets: unchanged, or for a control permuted among the candidates.
-
-    Parameters
-    ----------
-    arm : Arm
-        A control if it is ``permuted``.
-    probabilities : array (n, c) or (n, k, c)
-        Of the whole pool; never modified.
-    candidates : array (u,)
-        Unlabeled rows, among which probabilities are permuted; those of all other rows stay.
-    seed : int
-        The same seed gives the same permutation.
+def permuted_for_control(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) -> FloatArray:
+    """The probabilities (n, c) or (n, k, c) for an arm's strategy: unchanged, or permuted among the candidates (u,).
 
     Examples
     --------
     >>> import numpy as np
-    >>> said, rows = np.array([[0.9], [0.8], [0.7], [0.6]]), np.array([1, 2, 3])
-    >>> heard(Arm("margin", permuted=True), said, rows, seed=0).ravel().tolist()
+    >>> probabilities, rows = np.array([[0.9], [0.8], [0.7], [0.6]]), np.array([1, 2, 3])
+    >>> permuted_for_control(Arm("margin", permuted=True), probabilities, rows, seed=0).ravel().tolist()
     [0.9, 0.6, 0.8, 0.7]
     """
     if not arm.permuted:
@@ -317,7 +306,7 @@ def parse_strategy(text: str) -> Arm:
     return arm_from_table({"strategy": name, **options})
 
 
-def _spelled_arms(value: object) -> str:
+def _option_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -335,7 +324,7 @@ __all__ = [
 
 SCHEMA = 1
 MOST_SEEDS = 1_000_000
-LATER = ("ignore_columns", "no_label", "missing")
+OMITTED = ("ignore_columns", "no_label", "missing")
 """Settings that files of earlier versions do not have: written only if they differ from the default."""
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -380,10 +369,11 @@ class Experiment:
             check_integer("seeds", seed, least=0)
         _refuse_twice("seeds", self.seeds, f"{PASS} each once.")
         _refuse_twice("strategies", [arm.name for arm in self.strategies], "give one of them another label.")
-        asking = [arm.name for arm in self.strategies if arm.needs_samples]
-        if asking and not self.model.samples:
+        needing = [arm.name for arm in self.strategies if arm.needs_samples]
+        if needing and not self.model.samples:
             raise InvalidArgument(
-                f"strategy {asking[0]!r} needs a committee, and the model has none", hint="set samples = 10 in [model]."
+                f"strategy {needing[0]!r} needs a committee, which the model lacks",
+                hint="set samples = 10 in [model].",
             )
 
     @property
@@ -426,8 +416,6 @@ def read_experiment(path: str) -> Experiment:
 
 def parse_experiment(text: str) -> Experiment:
     """The experiment for TOML text."""
-    import tomllib
-
     return experiment_from_table(tomllib.loads(text))
 
 
@@ -442,7 +430,7 @@ def experiment_from_table(table: Mapping[str, object], *, beside: str | None = N
             "is not known to this version", argument="schema", value=table["schema"], hint=f"write schema = {SCHEMA}."
         )
     with naming("[data]"):
-        data = Data(**_resolved(_section(_spelled(table), "data", Data), beside))
+        data = Data(**_resolved(_section(_with_american_spelling(table), "data", Data), beside))
     with naming("[schedule]"):
         schedule = Schedule(**_section(table, "schedule", Schedule))
     with naming("[model]"):
@@ -488,7 +476,7 @@ def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] 
     return dict(section)
 
 
-def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
+def _with_american_spelling(table: Mapping[str, object]) -> Mapping[str, object]:
     """The table with ``standardise`` in its data replaced by ``standardize``; both spellings are allowed."""
     section = table.get("data")
     if not isinstance(section, Mapping) or "standardise" not in section or "standardize" in section:
@@ -517,7 +505,7 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
 def _arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
         raise InvalidArgument(
-            "there is none", hint='write [[strategies]], and below it for example strategy = "random".'
+            "there are no strategies", hint='write [[strategies]], and below it for example strategy = "random".'
         )
     for each in tables:
         if not isinstance(each, str | Mapping):
@@ -534,7 +522,7 @@ def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
     return {
         {"standardize": "standardise"}.get(each.name, each.name): table[each.name]  # The spelling is part of the hash.
         for each in fields(settings)
-        if (explicit and each.name not in LATER) or table[each.name] != each.default
+        if (explicit and each.name not in OMITTED) or table[each.name] != each.default
     }
 
 

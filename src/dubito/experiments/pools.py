@@ -1,11 +1,11 @@
-"""Pools as users have them: redundant, ambiguous, imbalanced, mislabelled.
+"""Realistic pools: redundant, ambiguous, imbalanced or mislabelled.
 
-Benchmarks are clean and pools are not. Each flaw is a seeded transformation of features and labels that keeps track of
-what it did. It is meant for the training data alone: the test set stays as it is, and stays out of sight.
+Each flaw is a seeded transformation of the features and labels of the training part, which records what it changed. The
+test set is not changed.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,17 +15,17 @@ from dubito.experiments.images import ImageArray
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
 from dubito.request.arrays import check_choice, check_integer, check_real
 
-# Near-copies and blends of 8-bit images, a block at a time: what comes out is 8-bit again, and never wraps around.
+# Near-copies and blends of 8-bit images, in blocks. The results are rounded and clipped to 8 bits.
 
 BRIGHTNESS = 0.05
-"""A near-copy is at most this share brighter or darker."""
+"""A near-copy is brighter or darker by at most this fraction."""
 PIXEL_NOISE = 3.0
-"""Standard deviation of a near-copy's noise in every pixel and color, out of 255."""
+"""Standard deviation of the noise of a near-copy in each pixel and color, out of 255."""
 BLOCK_ROWS = 1024
 
 
 def is_images(features: AnyArray) -> bool:
-    """Whether these are 8-bit images (n, h, w, 3) and no features."""
+    """Whether these are 8-bit images (n, h, w, 3) rather than features."""
     return features.dtype == np.uint8 and features.ndim == 4
 
 
@@ -65,7 +65,7 @@ def blended(images: ImageArray, first: IntArray, second: IntArray, share: FloatA
 
 
 def as_pixels(values: FloatArray) -> ImageArray:
-    """Rounded, and held between 0 and 255."""
+    """Round and clip to 0 to 255."""
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
@@ -73,11 +73,11 @@ Flaw = Literal["redundant", "ambiguous", "imbalanced", "mislabelled"]
 FLAWS: tuple[Flaw, ...] = get_args(Flaw)
 
 USUAL_AMOUNTS: dict[Flaw, float] = {"redundant": 5, "ambiguous": 1.0, "imbalanced": 10.0, "mislabelled": 0.1}
-"""What a flaw without a number means."""
+"""The default amount of each flaw."""
 JITTER = 0.05
-"""Noise of a near-copy, in standard deviations of each feature: 5% of the distance between two items, about."""
+"""Noise of a near-copy in standard deviations of each feature, about 5% of the distance between two items."""
 LEAST_MIXED = 0.3
-"""A blend has at least this share of either item."""
+"""A blend contains at least this fraction of each item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class PoolStep:
 
 
 def parse_pool(spec: str) -> tuple[PoolStep, ...]:
-    """Read what a pool shall be: flaws with their amounts, several joined by ``+``, or ``clean``.
+    """Parse flaws with their amounts, joined by ``+``; or ``clean``.
 
-    ``redundant:k`` adds k near-copies of each item; ``ambiguous:share`` adds that many blends for every item;
-    ``imbalanced:factor`` makes the largest class that many times the smallest; ``mislabelled:share`` replaces that
-    share of the labels. Without a number: 5, 1, 10 and 0.1.
+    ``redundant:k`` adds k near-copies of each item; ``ambiguous:share`` adds that many blends per item;
+    ``imbalanced:factor`` makes the largest class that many times as large as the smallest; ``mislabelled:share``
+    replaces that share of the labels. The default amounts are 5, 1, 10 and 0.1.
 
     Examples
     --------
@@ -131,64 +131,45 @@ def _parse_step(part: str, spec: str) -> PoolStep:
         except ValueError:
             continue
     raise InvalidArgument(
-        f"has {amount!r} where a number belongs",
+        f"has {amount!r} instead of a number",
         argument="pool",
         value=spec,
-        hint=f"pass such as {flaw}:{USUAL_AMOUNTS[flaw]:g}.",
+        hint=f"write for example {flaw}:{USUAL_AMOUNTS[flaw]:g}.",
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PoolMade:
-    """A pool and what was done to make it so."""
+class MadePool:
+    """A pool with flaws, and what was changed."""
 
     features: AnyArray
-    """(n', d) in the float type handed in; 8-bit images stay so, and other numbers become float64."""
+    """(n', d) in the original float type; 8-bit images stay 8-bit, and other numbers become float64."""
     labels: IntArray
-    """(n',) as an annotator would give them."""
+    """(n',) the labels, possibly wrong."""
     origin: IntArray
-    """(n',) the row each item comes from; of a blend, the one whose label it has."""
+    """(n',) the original row of each item; of a blend, the one whose label it has."""
     partner: IntArray
-    """(n',) a blend's other row, else -1."""
+    """(n',) the other row of a blend, else -1."""
     is_copy: BoolArray
-    """(n',) near-copies."""
+    """(n',) whether the item is a near-copy."""
     is_mislabelled: BoolArray
-    """(n',) labels that were replaced."""
+    """(n',) whether the label was replaced."""
 
     @property
     def is_blend(self) -> BoolArray:
-        """(n',) blends of two classes."""
+        """(n',) whether the item is a blend of two classes."""
         return np.asarray(self.partner >= 0)
 
-    @property
-    def is_flawed(self) -> BoolArray:
-        """(n',) items that are not as they were handed in."""
-        return np.asarray(self.is_copy | self.is_blend | self.is_mislabelled)
-
     def dropped(self, n: int) -> IntArray:
-        """Rows of the ``n`` handed in that are in the pool no more."""
+        """The rows of the ``n`` original ones that are no longer in the pool."""
         return np.setdiff1d(np.arange(n), self.origin)
 
 
-def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> PoolMade:
-    """Turn clean training data into a pool as users have them.
+def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> MadePool:
+    """Add flaws to clean training data, from left to right; ``spec`` is that of `parse_pool`.
 
-    Parameters
-    ----------
-    features : array (n, d) or (n, h, w, 3)
-        Features of the training data; never changed. float16 and float32 are kept, and so are 8-bit images: their
-        near-copies differ a little in brightness and in every pixel, and their blends are blends of pixels.
-    labels : array (n,)
-        Class codes.
-    spec : str
-        As `parse_pool` reads it, such as ``"redundant:5"``. Flaws apply from left to right.
-    seed : int
-        The same seed gives the same pool.
-
-    Returns
-    -------
-    PoolMade
-        The items handed in come first, in their order; what is added follows. A few copies of the result in memory.
+    ``features`` (n, d) or 8-bit images (n, h, w, 3) are not changed. In the result the original items come first, in
+    their order. Near-copies of images differ a little in brightness and in every pixel; blends are blends of pixels.
 
     Examples
     --------
@@ -201,24 +182,23 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> PoolM
     check_integer("seed", seed, least=0)
     array, codes = np.asarray(features[:]), np.asarray(labels)
     if codes.dtype.kind not in "iu" or codes.shape != array.shape[:1]:
-        raise InvalidData(
-            f"labels has shape {codes.shape} and dtype {codes.dtype}", hint="pass one class code for each row."
-        )
+        problem = f"labels have shape {codes.shape} and dtype {codes.dtype}"
+        raise InvalidData(problem, hint="pass one class code for each row.")
     array = array if array.dtype.kind == "f" or is_images(array) else array.astype(np.float64)
     n, codes = len(array), codes.astype(np.int64)
-    nothing = np.zeros(n, dtype=np.bool_)
-    made = PoolMade(array, codes, np.arange(n), np.full(n, -1), nothing, nothing)
+    none = np.zeros(n, dtype=np.bool_)
+    made = MadePool(array, codes, np.arange(n), np.full(n, -1), none, none)
     for place, step in enumerate(steps):
         made = MAKERS[step.flaw](made, step.amount, np.random.default_rng((seed, place)))
     return made
 
 
-def _redundant(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolMade:
-    """Every item, and then all of its near-copies."""
+def _redundant(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
+    """All items, followed by their near-copies."""
     times = int(amount) + 1
     is_copy = np.tile(made.is_copy, times)
     is_copy[len(made.labels) :] = True
-    return PoolMade(
+    return MadePool(
         np.concatenate([made.features, *_copies(made.features, int(amount), rng)]),
         np.tile(made.labels, times),
         np.tile(made.origin, times),
@@ -229,7 +209,7 @@ def _redundant(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolM
 
 
 def _copies(features: AnyArray, times: int, rng: np.random.Generator) -> Iterator[AnyArray]:
-    """Near-copies of all items, so many times: noise in each feature, none in one that never varies."""
+    """Yield near-copies of all items, ``times`` times, with noise in proportion to each feature's deviation."""
     if is_images(features):
         yield from (near_copies(features, rng) for _ in range(times))
         return
@@ -239,12 +219,12 @@ def _copies(features: AnyArray, times: int, rng: np.random.Generator) -> Iterato
         yield (features + noise).astype(features.dtype)
 
 
-def _ambiguous(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolMade:
-    """Blends of two items of different classes, which have the label of either by the toss of a coin."""
+def _ambiguous(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
+    """Blends of two items of different classes, each with the label of one of them, at random."""
     wanted = max(1, round(amount * len(made.labels)))
     first, second = _pairs_of_two_classes(made.labels, wanted, rng)
     share = rng.uniform(LEAST_MIXED, 1.0 - LEAST_MIXED, wanted)
-    return PoolMade(
+    return MadePool(
         np.concatenate([made.features, _blends(made.features, first, second, share)]),
         np.concatenate([made.labels, made.labels[first]]),
         np.concatenate([made.origin, made.origin[first]]),
@@ -263,20 +243,20 @@ def _blends(features: AnyArray, first: IntArray, second: IntArray, share: FloatA
 
 
 def _pairs_of_two_classes(labels: IntArray, wanted: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Rows (wanted,) at random, and for each a row of another class at random."""
+    """Random rows (wanted,), and for each a random row of another class."""
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    _need_classes(len(counts), "ambiguous")
+    _check_two_classes(len(counts), "ambiguous")
     by_class, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
     first = rng.integers(len(labels), size=wanted)
-    # In the order of classes, and past the end back to the start, the other classes follow one's own.
+    # In cyclic order of the classes, the rows of all other classes follow those of the own class.
     steps = rng.integers(len(labels) - counts[codes[first]])
     return first, by_class[(ends[codes[first]] + steps) % len(labels)]
 
 
-def _imbalanced(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolMade:
-    """A long tail: class sizes fall geometrically, in a random order of classes, by the factor in all."""
+def _imbalanced(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
+    """A long tail: class sizes fall geometrically, in a random order of classes, by the factor in total."""
     classes, counts = np.unique(made.labels, return_counts=True)
-    _need_classes(len(classes), "imbalanced")
+    _check_two_classes(len(classes), "imbalanced")
     place = rng.permutation(len(classes))
     sizes = np.rint(counts.max() * amount ** (-place / (len(classes) - 1))).astype(np.int64)
     kept = [
@@ -284,20 +264,13 @@ def _imbalanced(made: PoolMade, amount: float, rng: np.random.Generator) -> Pool
         for each, size in zip(classes, sizes, strict=True)
     ]
     rows = np.sort(np.concatenate(kept))
-    return PoolMade(
-        made.features[rows],
-        made.labels[rows],
-        made.origin[rows],
-        made.partner[rows],
-        made.is_copy[rows],
-        made.is_mislabelled[rows],
-    )
+    return MadePool(**{each.name: getattr(made, each.name)[rows] for each in fields(made)})
 
 
-def _mislabelled(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolMade:
-    """Labels replaced by another class, each of the others as likely."""
+def _mislabelled(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
+    """Labels replaced by a random other class."""
     classes, codes = np.unique(made.labels, return_inverse=True)
-    _need_classes(len(classes), "mislabelled")
+    _check_two_classes(len(classes), "mislabelled")
     rows = rng.permutation(len(codes))[: max(1, round(amount * len(codes)))]
     labels, wrong = made.labels.copy(), made.is_mislabelled.copy()
     labels[rows] = classes[(codes[rows] + rng.integers(1, len(classes), size=len(rows))) % len(classes)]
@@ -305,14 +278,13 @@ def _mislabelled(made: PoolMade, amount: float, rng: np.random.Generator) -> Poo
     return replace(made, labels=labels, is_mislabelled=wrong)
 
 
-def _need_classes(n: int, flaw: Flaw) -> None:
+def _check_two_classes(n: int, flaw: Flaw) -> None:
     if n < 2:
-        raise InvalidData(
-            f"labels hold one class only, and a pool that is {flaw} needs two", hint="pass data of several classes."
-        )
+        problem = f"labels have only one class, and a pool that is {flaw} needs two"
+        raise InvalidData(problem, hint="pass data of several classes.")
 
 
-PoolMaker = Callable[[PoolMade, float, np.random.Generator], PoolMade]
+PoolMaker = Callable[[MadePool, float, np.random.Generator], MadePool]
 MAKERS: dict[Flaw, PoolMaker] = {
     "redundant": _redundant,
     "ambiguous": _ambiguous,

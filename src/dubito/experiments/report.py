@@ -18,22 +18,22 @@ from dubito.errors import FORCE, OutputExists
 from dubito.experiments.contact_sheet import Sheet, render_sheet
 from dubito.experiments.plots.comparing import (
     areas_figure,
+    format_seconds,
     pairwise_figure,
     savings_figure,
-    shown_seconds,
     times_figure,
 )
 from dubito.experiments.plots.learning import differences_figure, learning_figure
 from dubito.experiments.plots.style import inline_svg, save_figure, strategy_color
 from dubito.experiments.records import Round
-from dubito.experiments.statistics import Comparison, Interval, Saving, area, shown_p
-from dubito.experiments.summary import NOT_REACHED, Summary, finding, is_sure, notes, shown_saved, summarize
+from dubito.experiments.statistics import Comparison, Interval, Saving, area, format_p
+from dubito.experiments.summary import NOT_REACHED, Summary, finding, format_saved, is_sure, notes, summarize
 from dubito.io import write_atomically
 
 # HTML tables, which can be sorted by clicking on a heading.
 
 MOST_CLASSES = 40
-"""Maximum number of classes to show: those with the lowest recall of random."""
+"""Maximum number of classes in the table: those with the lowest recall of random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,36 +124,36 @@ def _of(comparisons: Sequence[Comparison], name: str) -> Comparison | None:
     return next((each for each in comparisons if each.name == name), None)
 
 
-NOTHING = TableCell("–", np.nan)
+EMPTY_CELL = TableCell("–", np.nan)
 
 
 def _difference(each: Comparison | None) -> TableCell:
     if each is None:
-        return NOTHING
+        return EMPTY_CELL
     gain = each.difference
     brackets = "" if isnan(gain.low) else _below(f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}")
     return TableCell(f"{100 * gain.estimate:+.1f}{brackets}", gain.estimate)
 
 
 def _below(interval: str) -> str:
-    """An interval in brackets, on a line of its own, so that the whole table fits a page."""
+    """An interval in brackets on a separate line, so that the table fits the page."""
     return f' <small class="below">[{interval}]</small>'
 
 
 def _p(p: float | None) -> TableCell:
-    return NOTHING if p is None or isnan(p) else TableCell(escape(shown_p(p)), p, is_best=p < 0.05)
+    return EMPTY_CELL if p is None or isnan(p) else TableCell(escape(format_p(p)), p, is_best=p < 0.05)
 
 
 def _saved(each: Saving | None) -> TableCell:
     if each is None:
-        return NOTHING
-    number, _, ends = shown_saved(each).partition(" [")
+        return EMPTY_CELL
+    number, _, ends = format_saved(each).partition(" [")
     return TableCell(number + (_below(ends.rstrip("]")) if ends else ""), each.saved.estimate)
 
 
 def _ratio(ratio: Interval | None) -> TableCell:
     if ratio is None or isnan(ratio.estimate):
-        return NOTHING
+        return EMPTY_CELL
     brackets = "" if isnan(ratio.low) else _below(f"{ratio.low:.2g} to {ratio.high:.2g}")
     return TableCell(f"{ratio.estimate:.2g}{brackets}", ratio.estimate)
 
@@ -190,18 +190,18 @@ def recall_table(summary: Summary, classes: Sequence[str]) -> str:
     names = [*classes, *(f"class {place}" for place in range(len(classes), table.shape[1]))]
     shown = np.argsort(table[summary.names.index("random")], kind="stable")[:MOST_CLASSES]
     rows = [(escape(names[place]), _recalls(table[:, place])) for place in sorted(shown.tolist())]
-    left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} that random gets worst"
+    left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} with the lowest for random"
     caption = f"Recall of each class after the last round, mean over seeds, %{left}."
     return render_table(caption, ["class", *summary.names], rows, _recalls(np.nanmin(table, axis=1)))
 
 
 def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[TableCell]:
-    return [NOTHING if isnan(share) else TableCell(f"{100 * share:.1f}", float(share)) for share in shares]
+    return [EMPTY_CELL if isnan(share) else TableCell(f"{100 * share:.1f}", float(share)) for share in shares]
 
 
 def times_table(summary: Summary) -> str:
     rows = [
-        (strategy_html(name), [TableCell(shown_seconds(chosen), chosen), TableCell(shown_seconds(trained), trained)])
+        (strategy_html(name), [TableCell(format_seconds(chosen), chosen), TableCell(format_seconds(trained), trained)])
         for name, chosen, trained in zip(summary.names, summary.select_seconds, summary.train_seconds, strict=True)
     ]
     return render_table("Mean time on the machine named below.", ["strategy", "a selection", "a training"], rows)
@@ -227,12 +227,12 @@ class About:
         return {**fields, "facts": dict(self.facts), "classes": list(self.classes)}
 
 
-def shown_facts(facts: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+def fact_texts(facts: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     """Names and values as text, without those that are None.
 
     Examples
     --------
-    >>> shown_facts({"rows": 1797, "test": None})
+    >>> fact_texts({"rows": 1797, "test": None})
     (('rows', '1797'),)
     """
     return tuple((name, str(value)) for name, value in facts.items() if value is not None)
@@ -243,38 +243,28 @@ def shown_facts(facts: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 METHOD = (
     "The primary endpoint, fixed in advance, is the area under the learning curve of each seed, divided by its width: "
     "the mean accuracy between the first and the last number of labels.",
-    "Strategies share, seed by seed, the test set, the first labels and the model's start, so tests are on differences "
-    "within a seed: two-sided paired t tests with 95% intervals, and Holm's correction over the strategies held "
-    "against the same baseline, in which strategies that asked for the same rows count once. Intervals themselves are "
-    "not corrected.",
+    "With the same seed, strategies share the test set, the initial labels and the initial model, so tests are on "
+    "differences within a seed: two-sided paired t tests with 95% intervals, and Holm's correction over the strategies "
+    "compared with the same baseline, in which strategies that picked the same rows count once. Intervals are not "
+    "corrected.",
     "The Wilcoxon test is exact, two-sided and not corrected.",
-    "Labels saved: how much sooner a strategy's mean curve reaches what random has learned in the end. Both curves are "
-    "made non-decreasing first: where one falls, the rounds around are averaged. Counted is up to where random first "
-    "has its last level, which is before the last round if it gains nothing more. The interval is a percentile "
-    "bootstrap over seeds (2,000 draws), shown from 5 seeds on; 'not reached' is an end at which the strategy does not "
-    "get there at all. Pictures claim labels saved only where the whole interval does.",
-    "Who beats whom: a paired t test at 95% for each number of labels after the first, not corrected, as in BADGE's "
-    "paper.",
+    "Labels saved: how many fewer labels a strategy's mean curve needs for the last accuracy of random. Both curves "
+    "are first made non-decreasing by averaging the rounds around a fall. Random may have its last accuracy before the "
+    "last round. The interval is a percentile bootstrap over seeds (2,000 draws), shown from 5 seeds on; 'not reached' "
+    "is an end at which the strategy does not reach that accuracy. Plots show labels saved only if the whole interval "
+    "is above 0.",
+    "Who beats whom: a paired t test at 95% for each number of labels after the first, not corrected, as in the paper "
+    "on BADGE.",
     "Ratios of variances have the interval of Pitman and Morgan for paired samples, and are reported from 10 seeds on.",
 )
 TIMES = (
-    "The time of a selection is what choosing took, with the training of a committee where one was asked. Runs begun "
-    "on a CPU with a dubito before 0.1.0 have the model's predictions over the pool in it, too."
+    "The time of a selection includes the training of a committee if the strategy uses one. In runs begun on a CPU "
+    "with a version before 0.1.0, it also includes the model's predictions for the pool."
 )
 
 
 def render_report(summary: Summary, about: About, links: Mapping[str, str]) -> str:
-    """Render the HTML page.
-
-    Parameters
-    ----------
-    summary : Summary
-        The statistics.
-    about : About
-        The description of the experiment.
-    links : mapping
-        The text and the target of each link to a file.
-    """
+    """Render the HTML page; ``links`` has the text and the target of each link to a file."""
     sections = "\n".join(_sections(summary, about, links))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -293,13 +283,13 @@ def _sections(summary: Summary, about: About, links: Mapping[str, str]) -> Itera
     yield from (f"<p class='partial' role='status'>{escape(note)}</p>" for note in _warnings(summary, about))
     yield "</header>\n<main>"
     yield _figure("curves", curves_picture(summary), curves_alt(summary))
-    yield f"<h2>What the seeds show</h2>\n{statistics_table(summary)}"
+    yield f"<h2>Results</h2>\n{statistics_table(summary)}"
     yield from (f"<p class='quiet'>{escape(note)}</p>" for note in notes(summary))
     if summary.against_random:
         yield from _comparisons(summary)
     yield f"<h2>Labels for a given accuracy</h2>\n{targets_table(summary)}"
     yield f"<h2>Class by class</h2>\n{recall_table(summary, about.classes)}"
-    yield "<h2>What selecting costs</h2>"
+    yield "<h2>Cost of a selection</h2>"
     times = times_figure(summary.names, summary.select_seconds, sum(summary.train_seconds) / len(summary.train_seconds))
     yield _figure("times", times, "Bars: mean time of a selection, by strategy; the table below has the numbers", True)
     yield times_table(summary)
@@ -322,7 +312,7 @@ def _warnings(summary: Summary, about: About) -> Iterator[str]:
 
 
 def _comparisons(summary: Summary) -> Iterator[str]:
-    yield "<h2>How sure that is</h2>"
+    yield "<h2>Confidence intervals</h2>"
     yield _figure(
         "areas",
         areas_figure([summary.against_random, summary.against_coreset]),
@@ -398,7 +388,7 @@ def _what_was_run(about: About, links: Mapping[str, str]) -> Iterator[str]:
     yield "</dl>"
     if links:
         shown = ", ".join(f'<a href="{escape(where, quote=True)}">{escape(what)}</a>' for what, where in links.items())
-        yield f"<p>Beside this page: {shown}.</p>"
+        yield f"<p>Files: {shown}.</p>"
     if about.settings:
         yield f"<details><summary>The experiment as a file</summary>\n<pre>{escape(about.settings)}</pre></details>"
     listed = "\n".join(f"<li>{escape(each)}</li>" for each in METHOD)
@@ -410,7 +400,7 @@ RECORDS = ("experiment.toml", "journal.jsonl")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class ReportFiles:
     summary: Summary
     page: Path
     results: Path
@@ -427,27 +417,11 @@ def write_report(
     planned: Sequence[str] = (),
     detail: str = "",
     force: bool = True,
-) -> Written:
+) -> ReportFiles:
     """Write ``report.html``, ``results.json``, ``curves.svg`` and ``curves.png`` into a folder.
 
-    Parameters
-    ----------
-    rounds : sequence of Round
-        The records; the run may be unfinished.
-    about : About
-        The description of the experiment.
-    folder : Path
-        The output folder, created if it does not exist.
-    records : Path, optional
-        The folder of the run, whose files are linked. Default: the output folder.
-    targets : sequence of float
-        Accuracies for which to show the number of labels.
-    planned : sequence of str
-        Names of all strategies of the run, to list those without records.
-    detail : str
-        The subtitle of the learning curves.
-    force : bool
-        Replace an earlier report.
+    The run may be unfinished: ``planned`` has all of its strategies. The page links to the files of the run, in the
+    folder ``records`` or else in the output folder. ``detail`` is the subtitle of the learning curves.
     """
     summary = summarize(rounds, targets, planned)
     page, results = folder / "report.html", folder / "results.json"
@@ -459,7 +433,7 @@ def write_report(
     write_atomically(str(results), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     links = _links(folder, records or folder, (results, *pictures))
     write_atomically(str(page), render_report(summary, about, links).encode())
-    return Written(summary, page, results, tuple(pictures))
+    return ReportFiles(summary, page, results, tuple(pictures))
 
 
 def _links(folder: Path, records: Path, own: Sequence[Path]) -> dict[str, str]:
@@ -467,4 +441,4 @@ def _links(folder: Path, records: Path, own: Sequence[Path]) -> dict[str, str]:
     return {each.name: quote(os.path.relpath(each, folder)) for each in (*found, *own)}
 
 
-__all__ = ["About", "Sheet", "Written", "render_report", "render_sheet", "shown_facts", "write_report"]
+__all__ = ["About", "ReportFiles", "Sheet", "fact_texts", "render_report", "render_sheet", "write_report"]

@@ -7,16 +7,16 @@ from typing import Protocol
 
 import numpy as np
 
-from dubito.core.distances import read_rows, settle
+from dubito.core.distances import exact_sq_distances, read_rows
 from dubito.doubt import doubt_from_probabilities, uncertainty
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Checkpoints, Run
-from dubito.experiments.models.base import Fitted, Lesson, State, committee_proba
-from dubito.experiments.plan import DEFAULT_TEST_SHARE, Arm, Experiment, heard
+from dubito.experiments.models.base import Fitted, State, TrainingSet, committee_proba
+from dubito.experiments.plan import DEFAULT_TEST_SHARE, Arm, Experiment, permuted_for_control
 from dubito.experiments.pools import make_pool
 from dubito.experiments.records import Round
-from dubito.experiments.seeds import draw
+from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
 from dubito.pool import Pool
 
@@ -32,7 +32,7 @@ BLOCK_ROWS = 1024
 ROWS_AT_ONCE = 32
 """Rows measured before the bounds are checked again; doubled each time."""
 PAIRS_BYTES = 8 << 20
-"""Memory for pairs of rows whose exact distance is computed at once."""
+"""Memory for the pairs of rows in one computation of exact distances."""
 SMALL = 1 << 23
 """Number of multiplications below which measuring every row is cheaper than using bounds."""
 
@@ -58,8 +58,8 @@ def recall(probabilities: FloatArray, labels: IntArray) -> tuple[float | None, .
     """
     n_classes = probabilities.shape[1]
     right = np.bincount(labels[probabilities.argmax(axis=1) == labels], minlength=n_classes)
-    there = np.bincount(labels, minlength=n_classes)
-    return tuple(float(r / t) if t else None for r, t in zip(right, there, strict=True))
+    total = np.bincount(labels, minlength=n_classes)
+    return tuple(float(r / t) if t else None for r, t in zip(right, total, strict=True))
 
 
 def core_set_loss(probabilities: FloatArray, labels: IntArray) -> float:
@@ -79,8 +79,8 @@ class NearestLabeled:
 
     Labeled rows are only ever added, so a measured distance remains an upper bound. `largest` measures the rows with
     the largest bounds against the labeled rows they have not been compared with, until no other bound can exceed the
-    result. Small problems are measured at once. The result depends on the labeled rows and the batches they were added
-    in, not on earlier queries. O(n) memory.
+    result. In small problems all rows are measured when labeled rows are added. The result depends on the labeled rows
+    and the batches they were added in, not on earlier queries. O(n) memory.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class NearestLabeled:
             near = (self.features[span] - origin).astype(np.float32)
             nearest = self.references[(sizes - 2.0 * near @ references.T).argmin(axis=1)]
             # The exact distance to any labeled row is an upper bound, even if rounding chose the wrong one.
-            bound = settle(read_rows(self.features, span), read_rows(self.features, nearest))
+            bound = exact_sq_distances(read_rows(self.features, span), read_rows(self.features, nearest))
             self.squared[span] = np.minimum(self.squared[span], bound)
 
     def _scaled(self, weights: FloatArray) -> FloatArray:
@@ -168,7 +168,7 @@ class NearestLabeled:
         self.compared[rows] = stop
 
     def _lower(self, rows: IntArray, first: int, last: int) -> None:
-        """Lower the bounds of rows: a matrix product finds which labeled rows can be nearest, `settle` is exact."""
+        """Lower the bounds of rows; a matrix product finds the labeled rows that can be nearest."""
         others = self._near_references(last)[first:last]
         with np.errstate(over="ignore", invalid="ignore"):
             near = self._relative_to_first(rows)
@@ -181,7 +181,9 @@ class NearestLabeled:
         row, other = np.nonzero(~is_out)
         for pairs in blocks(len(row), max(1, PAIRS_BYTES // (8 * near.shape[1]))):
             one, two = rows[row[pairs]], self.references[first + other[pairs]]
-            np.minimum.at(self.squared, one, settle(read_rows(self.features, one), read_rows(self.features, two)))
+            np.minimum.at(
+                self.squared, one, exact_sq_distances(read_rows(self.features, one), read_rows(self.features, two))
+            )
 
     def _near_references(self, count: int) -> AnyArray:
         """The first ``count`` labeled rows, relative to the first one."""
@@ -230,13 +232,13 @@ def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
     """
     settings = experiment.data
     if not data.has_test or settings.test_share is not None:
-        data = data.split(settings.test_share or DEFAULT_TEST_SHARE, draw(seed, "test"))
+        data = data.split(settings.test_share or DEFAULT_TEST_SHARE, derive_seed(seed, "test"))
     if settings.rows is not None:
-        data = sample_rows(data, settings.rows, draw(seed, "rows"))
+        data = sample_rows(data, settings.rows, derive_seed(seed, "rows"))
     if settings.standardize:
         data = data.standardized()
     if experiment.pool != "clean":
-        made = make_pool(data.features, data.labels, experiment.pool, draw(seed, "pool"))
+        made = make_pool(data.features, data.labels, experiment.pool, derive_seed(seed, "pool"))
         data = replace(data, features=made.features, labels=made.labels)
     takes_images = experiment.model.takes_images
     features = as_model_input(data.features, takes_images)
@@ -275,9 +277,11 @@ def prepare_seed(experiment: Experiment, data: Dataset, seed: int) -> SeedData:
     """Prepare the data of a seed and draw the initial labels."""
     prepared = prepare(experiment, data, seed)
     experiment.schedule.check_size(len(prepared.labels))
-    generator = np.random.default_rng(draw(seed, "initial"))
+    generator = np.random.default_rng(derive_seed(seed, "initial"))
     initial = np.sort(generator.choice(len(prepared.labels), experiment.schedule.initial, replace=False))
-    return SeedData(prepared, seed, initial, None if experiment.model.moves else initial_distances(prepared, initial))
+    return SeedData(
+        prepared, seed, initial, None if experiment.model.learns_features else initial_distances(prepared, initial)
+    )
 
 
 def initial_distances(data: Dataset, initial: IntArray) -> NearestLabeled:
@@ -332,8 +336,8 @@ class Turn:
         """Whether no rows are picked afterwards."""
         return self.number >= self.experiment.schedule.rounds
 
-    def lesson(self, state: State) -> Lesson:
-        return lesson_on(self.seed_data, self.rows, self.number, state)
+    def train_set(self, state: State) -> TrainingSet:
+        return training_set(self.seed_data, self.rows, self.number, state)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -361,7 +365,7 @@ def measure(view: View, seed_data: SeedData, rows: IntArray) -> ModelMetrics:
 
 
 def finish_round(turn: Turn, view: View, metrics: ModelMetrics, train_seconds: float) -> Round:
-    """Pick rows with the strategy and build the round's measure_and_pick.
+    """Pick rows with the strategy and return the round.
 
     ``select_seconds`` includes the selection and the training of a committee, if the strategy uses one, but not the
     model's predictions.
@@ -392,11 +396,13 @@ def _pick_rows(turn: Turn, view: View) -> IntArray:
     candidates = np.setdiff1d(np.arange(len(data.labels)), turn.rows, assume_unique=True)
     asks = arm.needs_samples
     committee_or_model = (
-        committee_proba(model, turn.lesson({}), view.state, data.features) if asks else view.pool_probabilities
+        committee_proba(model, turn.train_set({}), view.state, data.features) if asks else view.pool_probabilities
     )
-    probabilities = heard(arm, committee_or_model, candidates, draw(turn.seed_data.seed, "permuted", turn.number))
+    probabilities = permuted_for_control(
+        arm, committee_or_model, candidates, derive_seed(turn.seed_data.seed, "permuted", turn.number)
+    )
     return view.choose(
-        arm, turn.experiment.schedule.budget, probabilities, draw(turn.seed_data.seed, "picks", turn.number)
+        arm, turn.experiment.schedule.budget, probabilities, derive_seed(turn.seed_data.seed, "picks", turn.number)
     )
 
 
@@ -409,9 +415,9 @@ def picks_of(completed: Sequence[Round], run: Run, seed_data: SeedData) -> list[
     for each, rows in zip(completed, picked, strict=True):
         if rows.max(initial=0) >= len(seed_data.data.labels) or np.isin(rows, seed_data.initial).any():
             raise InvalidData(
-                f"the journal asks for rows of {run.arm.name!r} in turn {each.turn} that the data does not have, or "
-                "that were labeled from the start",
-                hint="bring the old data back, or run the experiment in another folder.",
+                f"the journal has picks of {run.arm.name!r} in turn {each.turn} that are not rows of the data, or that "
+                "were among the initial labels",
+                hint="restore the original data, or run the experiment in another folder.",
             )
     return picked
 
@@ -421,8 +427,8 @@ def labeled_at(seed_data: SeedData, picked: Sequence[IntArray], turn: int) -> In
     return np.sort(np.concatenate([seed_data.initial, *picked[:turn]]))
 
 
-def lesson_on(seed_data: SeedData, rows: IntArray, turn: int, state: State) -> Lesson:
-    return Lesson(
+def training_set(seed_data: SeedData, rows: IntArray, turn: int, state: State) -> TrainingSet:
+    return TrainingSet(
         features=seed_data.data.features[rows],
         labels=seed_data.data.labels[rows],
         n_classes=len(seed_data.data.classes),
@@ -480,11 +486,11 @@ def run_rounds(
     for number in range(len(completed), experiment.schedule.rounds + 1):
         turn = Turn(run.arm, experiment, seed_data, number, labeled_at(seed_data, picked, number))
         fitted, seconds = fit(turn, state)
-        if space is None or experiment.model.moves:
+        if space is None or experiment.model.learns_features:
             space = learned_space(run.arm, seed_data, picked, fitted)
         result = measure_and_pick(turn, space, fitted, seconds)
         state, unsaved = fitted.state, unsaved + seconds
-        is_saved = unsaved >= CHECKPOINT_SECONDS and experiment.model.goes_on
+        is_saved = unsaved >= CHECKPOINT_SECONDS and experiment.model.continues
         if is_saved:
             checkpoints.save(number, state)
             unsaved = 0.0
@@ -497,9 +503,9 @@ def run_rounds(
 
 def fit(turn: Turn, state: State) -> tuple[Fitted, float]:
     """Train the model; return it with the time in seconds."""
-    lesson = turn.lesson({} if turn.experiment.schedule.from_scratch else state)
+    train_set = turn.train_set({} if turn.experiment.schedule.from_scratch else state)
     started = time.perf_counter()
-    fitted = turn.experiment.model.fit(lesson)
+    fitted = turn.experiment.model.fit(train_set)
     return fitted, time.perf_counter() - started
 
 
@@ -530,7 +536,7 @@ def learned_space(arm: Arm, seed_data: SeedData, picked: Sequence[IntArray], fit
 
 def restore(experiment: Experiment, seed_data: SeedData, picked: Sequence[IntArray], checkpoints: Checkpoints) -> State:
     """The model state after the completed turns, from the latest checkpoint and by training the turns after it."""
-    if experiment.schedule.from_scratch or not experiment.model.goes_on:
+    if experiment.schedule.from_scratch or not experiment.model.continues:
         return {}
     state: State = {}
     first, last = 0, len(picked)
@@ -540,5 +546,5 @@ def restore(experiment: Experiment, seed_data: SeedData, picked: Sequence[IntArr
             state, first = found, turn + 1
             break
     for turn in range(first, last):
-        state = experiment.model.fit(lesson_on(seed_data, labeled_at(seed_data, picked, turn), turn, state)).state
+        state = experiment.model.fit(training_set(seed_data, labeled_at(seed_data, picked, turn), turn, state)).state
     return state

@@ -90,7 +90,7 @@ class Runner(Protocol):
 
 
 RUNNERS: Registry[Runner] = Registry("dubito.runners", {"one-by-one": run_one_by_one})
-"""By the names that models call them in `Model.runner`."""
+"""Runners by name; `Model.runner` selects one."""
 
 
 def unfinished(ledger: Ledger, experiment: Experiment) -> list[Run]:
@@ -145,12 +145,12 @@ class Worker:
             return self._unexpected_end(lines)
 
     def _unexpected_end(self, lines: Sequence[str]) -> DubitoError:
-        kept = "what was done is kept: resume"
+        kept = "finished rounds are kept: resume"
         if self.process.returncode < 0:
             name = signal.Signals(-self.process.returncode).name
             problem = f"a worker was ended by {name}, as happens when memory runs out"
             return DubitoError(problem, hint=f"{kept} with fewer workers.")
-        last = lines[-1] if lines else "it said nothing"
+        last = lines[-1] if lines else "it printed nothing"
         return DubitoError(f"a worker failed: {last}", hint=f"{kept} with {named('workers', 1)} to see where.")
 
 
@@ -196,7 +196,7 @@ REFUSALS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunStatus:
     """Progress of an experiment."""
 
     done: int
@@ -211,7 +211,7 @@ class Standing:
     """Trainings done, by strategy name."""
 
 
-RunProgress = Callable[[Standing], None]
+RunProgress = Callable[[RunStatus], None]
 
 
 def run_experiment(
@@ -239,7 +239,7 @@ def run_experiment(
     workers : int
         Number of processes; 1 uses the current process. Each has one BLAS thread.
     progress : callable, optional
-        Called with a `Standing` after each round, and while waiting for other processes.
+        Called with a `RunStatus` after each round, and while waiting for other processes.
     source : DataSource, optional
         The experiment's data, if it was read before.
 
@@ -299,7 +299,7 @@ def resume_experiment(folder: Path, *, workers: int = 1, progress: RunProgress |
 
 def read_folder(folder: Path) -> Experiment:
     if not (folder / EXPERIMENT).is_file():
-        raise MissingFile(f"{folder} holds no {EXPERIMENT}", hint="pass the folder of a run.")
+        raise MissingFile(f"{folder} has no {EXPERIMENT}", hint="pass the folder of a run.")
     return read_experiment(str(folder / EXPERIMENT))
 
 
@@ -407,6 +407,6 @@ def make_reporter(experiment: Experiment, ledger: Ledger, progress: RunProgress 
             if name in by_strategy:
                 by_strategy[name] += len(turns)
         done = sum(by_strategy.values())
-        progress(Standing(done, total, resumed, time.perf_counter() - started_at, by_strategy))
+        progress(RunStatus(done, total, resumed, time.perf_counter() - started_at, by_strategy))
 
     return report

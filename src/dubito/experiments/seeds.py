@@ -11,12 +11,12 @@ Purpose = Literal["test", "pool", "initial", "weights", "batches", "picks", "com
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 
-def draw(seed: int, purpose: Purpose, *keys: int) -> int:
+def derive_seed(seed: int, purpose: Purpose, *keys: int) -> int:
     """A 32-bit seed for one purpose; ``keys`` are the turn and other numbers that need a seed of their own.
 
     Examples
     --------
-    >>> draw(0, "picks", 1) == draw(0, "picks", 1), draw(0, "picks", 1) == draw(0, "picks", 2)
-    (True, False)
+    >>> derive_seed(0, "picks", 1) == derive_seed(0, "picks", 1) != derive_seed(0, "picks", 2)
+    True
     """
     return int(np.random.SeedSequence((seed, PURPOSES.index(purpose), *keys)).generate_state(1)[0])

@@ -12,17 +12,17 @@ from dubito.experiments.statistics import (
     FEWEST_FOR_BOOTSTRAP,
     LEVEL,
     Comparison,
+    Rounded,
     Saving,
-    Steady,
     area,
     compare,
     finite,
+    format_p,
     labels_to_reach,
     non_decreasing,
     penalties,
     savings,
     seeds_note,
-    shown_p,
 )
 from dubito.matrix import FloatArray
 
@@ -39,24 +39,24 @@ def is_sure(saving: Saving) -> bool:
     --------
     >>> from dubito.experiments.statistics import Interval
     >>> result = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, 20.0, 60.0))
-    >>> is_sure(result), shown_saved(result)
+    >>> is_sure(result), format_saved(result)
     (True, '40 [20 to 60]')
     >>> result = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, -float("inf"), 60.0))
-    >>> is_sure(result), shown_saved(result)
+    >>> is_sure(result), format_saved(result)
     (False, '40 [not reached to 60]')
     """
     return isfinite(saving.needed) and saving.saved.low > 0.5
 
 
-def shown_saved(saving: Saving) -> str:
+def format_saved(saving: Saving) -> str:
     """The labels saved, with their interval in brackets if there is one; negative if the strategy needs more."""
     if not isfinite(saving.needed):
         return NOT_REACHED
-    ends = shown_ends(saving)
+    ends = format_interval(saving)
     return f"{round(saving.saved.estimate):,}" + (f" [{ends}]" if ends else "")
 
 
-def shown_ends(saving: Saving) -> str:
+def format_interval(saving: Saving) -> str:
     """The ends of the interval; empty if there are too few seeds for one."""
     if isnan(saving.saved.low):
         return ""
@@ -69,7 +69,7 @@ def describe_saved(saving: Saving) -> str:
     whole = f"{round(saving.baseline_needed):,}"
     if not isfinite(saving.needed):
         return f"yet it does not reach what {saving.baseline} learns from {whole} labels"
-    saved, ends = round(saving.saved.estimate), shown_ends(saving)
+    saved, ends = round(saving.saved.estimate), format_interval(saving)
     spared = f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
     interval = f" (95% interval {ends})" if ends else ""
     hedge = ", but not surely" if ends and saved >= 0 and not is_sure(saving) else ""
@@ -127,26 +127,26 @@ class Summary:
     seeds: tuple[int, ...]
     against_random: tuple[Comparison, ...]
     against_coreset: tuple[Comparison, ...]
-    """Empty where coreset was not run."""
+    """Empty if coreset was not run."""
     savings: tuple[Saving, ...]
     """Against random."""
     penalties: FloatArray
     """(k, k) in the order of the curves; see `dubito.experiments.statistics.penalties`."""
     targets: tuple[float, ...]
-    """Accuracies asked about."""
+    """Accuracies for which the number of labels is computed."""
     needed: tuple[tuple[float, ...], ...]
-    """For each curve the labels it needs for each target; infinite where it never gets there."""
+    """For each curve, the labels that it needs for each target; infinite if it does not reach it."""
     recall: tuple[FloatArray, ...]
-    """For each curve (c,) the mean recall of each class after the last training; NaN where the test set lacks it."""
+    """For each curve, the mean recall (c,) of each class after the last training; NaN if the test set lacks it."""
     select_seconds: tuple[float, ...]
-    """For each curve the mean time of a selection."""
+    """For each curve, the mean time of a selection."""
     train_seconds: tuple[float, ...]
     train_accuracy: float
-    """Mean share of their own labels that the models have right after the last training, over all strategies."""
+    """Mean training accuracy after the last training, over all strategies."""
     left_out: int
-    """Records of cells that not every strategy has finished: 0 for a whole experiment."""
+    """Number of records of seeds that not every strategy has finished: 0 for a complete experiment."""
     not_begun: tuple[str, ...] = ()
-    """Strategies that are planned and have no record yet."""
+    """Planned strategies without records."""
     alike: tuple[tuple[str, ...], ...] = ()
     """Groups of strategies with the same picks throughout; each counts once in Holm's correction."""
 
@@ -156,7 +156,7 @@ class Summary:
         return tuple(curve.name for curve in self.curves)
 
     def as_dict(self) -> dict[str, object]:
-        """As ``results.json`` holds it."""
+        """The content of ``results.json``."""
         return {
             "schema": 1,
             "finding": finding(self),
@@ -208,7 +208,7 @@ def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
         raise InvalidArgument(
             f"random is not among {', '.join(by_name)}", hint="run it, as all others are compared with it."
         )
-    asked = tuple(targets) or usual_targets(by_name[RANDOM])
+    chosen = tuple(targets) or usual_targets(by_name[RANDOM])
     last, same = max(each.turn for each in kept), alike(kept)
     return Summary(
         curves=found,
@@ -217,8 +217,8 @@ def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
         against_coreset=compare(found, CORESET, same) if CORESET in by_name else (),
         savings=savings(found, RANDOM),
         penalties=penalties(found),
-        targets=asked,
-        needed=tuple(_needed(curve, asked) for curve in found),
+        targets=chosen,
+        needed=tuple(_needed(curve, chosen) for curve in found),
         recall=tuple(_recall([each for each in kept if (each.strategy, each.turn) == (n, last)]) for n in by_name),
         select_seconds=tuple(_mean([r.select_seconds for r in kept if r.strategy == n and r.picked]) for n in by_name),
         train_seconds=tuple(_mean([each.train_seconds for each in kept if each.strategy == n]) for n in by_name),
@@ -267,7 +267,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def finding(summary: Summary) -> str:
-    """The first sentence of every report: what beat random and by how much, or that nothing did."""
+    """The first sentence of a report: which strategies beat random and by how much, or that none did."""
     if not summary.against_random:
         return "Only random was run, so there is nothing to compare."
     best = max(summary.against_random, key=lambda each: each.difference.estimate)
@@ -310,7 +310,7 @@ def _higher_in_the_end(summary: Summary) -> str:
     best = max(gains, key=lambda name: gains[name])
     others = f", as are {len(gains) - 1} more" if len(gains) > 2 else ", as is one more" if len(gains) == 2 else ""
     return (
-        f" At the last {summary.curves[0].labels[-1]:,} labels alone {best} is {Steady(100 * gains[best]):.1f} points "
+        f" At the last {summary.curves[0].labels[-1]:,} labels alone {best} is {Rounded(100 * gains[best]):.1f} points "
         f"above random{others}, which is not what is tested."
     )
 
@@ -320,24 +320,24 @@ def _doubts(best: Comparison) -> str:
     if isnan(best.detectable):
         return f"It is the same under all {best.seeds} seeds, which leaves no spread to judge it by: run more seeds."
     if best.p < 1.0 - LEVEL:
-        return f"Alone it would count (p {_equals(shown_p(best.p))}), but not as the best of several: run more seeds."
-    least = Steady(100 * best.detectable)
+        return f"Alone it would count (p {_equals(format_p(best.p))}), but not as the best of several: run more seeds."
+    least = Rounded(100 * best.detectable)
     return f"{best.seeds} seeds would have shown a difference of {least:.1f} points with 80% power."
 
 
 def gained(each: Comparison) -> str:
     """A difference with its interval and p, as part of a sentence."""
-    low, high = Steady(100 * each.difference.low), Steady(100 * each.difference.high)
+    low, high = Rounded(100 * each.difference.low), Rounded(100 * each.difference.high)
     if isnan(low):
         return f"{points(each)} of accuracy on average over the curve"
     return (
         f"{points(each)} of accuracy on average over the curve (95% interval {low:+.1f} to {high:+.1f}, "
-        f"p {_equals(shown_p(each.p_holm))} after Holm's correction)"
+        f"p {_equals(format_p(each.p_holm))} after Holm's correction)"
     )
 
 
 def points(each: Comparison) -> str:
-    return f"{Steady(100 * each.difference.estimate):+.1f} points"
+    return f"{Rounded(100 * each.difference.estimate):+.1f} points"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -362,18 +362,18 @@ HARDLY = 0.05
 
 
 def notes(summary: Summary) -> tuple[str, ...]:
-    said = [*_notes_on_learning(summary), seeds_note(len(summary.seeds))]
+    found = [*_notes_on_learning(summary), seeds_note(len(summary.seeds))]
     if summary.left_out:
-        said.append(
-            f"The experiment is not finished: {summary.left_out} records of cells that not every strategy has "
-            f"are left out; shown is what all have, up to {summary.curves[0].labels[-1]:,} labels."
+        found.append(
+            f"The experiment is not finished: {summary.left_out} records that not every strategy has are left out; "
+            f"the results are up to {summary.curves[0].labels[-1]:,} labels."
         )
     if summary.not_begun:
-        said.append(f"Not begun yet, and not in any number here: {listed(summary.not_begun)}.")
-    said += _notes_on_differences(summary)
+        found.append(f"Not begun yet, and not in any result: {listed(summary.not_begun)}.")
+    found += _notes_on_differences(summary)
     if summary.savings:
-        said += _notes_on_savings(summary)
-    return tuple(said)
+        found += _notes_on_savings(summary)
+    return tuple(found)
 
 
 def _notes_on_learning(summary: Summary) -> Iterator[str]:
@@ -393,9 +393,8 @@ def _notes_on_differences(summary: Summary) -> Iterator[str]:
         same = [each.name for each in summary.against_random if isnan(each.detectable)]
         if same:
             yield (
-                f"{listed(same)}: the difference to random is the same under every seed. Without spread there is "
-                "nothing to judge it by, so it has no interval, and no p that tells anything: run more seeds, or test "
-                "on more rows."
+                f"{listed(same)}: the difference to random is the same for every seed. Without variance between seeds "
+                "there is no interval and no meaningful p: run more seeds, or test on more rows."
             )
     detectable = [each.detectable for each in summary.against_random if isfinite(each.detectable)]
     if detectable:

@@ -83,11 +83,11 @@ def _value(value: object) -> str:
         return "{" + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items()) + "}"
     if isinstance(value, Sequence):
         return "[" + ", ".join(map(_value, value)) + "]"
-    raise TypeError(f"{value!r} has no place in TOML.")
+    raise TypeError(f"{value!r} cannot be written as TOML.")
 
 
 def check_keys(where: str, table: Mapping[str, object], known: Collection[str]) -> None:
-    """Refuse a key that is none of the known ones, and offer the nearest.
+    """Raise if a key is not known, with the most similar known key as the hint.
 
     Examples
     --------
@@ -104,9 +104,7 @@ def check_keys(where: str, table: Mapping[str, object], known: Collection[str]) 
 
 @contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Let an error say which file or table it comes from, in TOML's own words.
-
-    An argument that cannot be meant is the file's fault here.
+    """Add the name of the file or table to errors, and word them for TOML; `InvalidArgument` becomes `InvalidData`.
 
     Examples
     --------

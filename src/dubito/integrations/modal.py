@@ -54,7 +54,7 @@ class Sampling:
             **more,
         }
         if uses_doubt(strategy) and not given.keys() & {"probabilities", "logits", "doubt", "labels"}:
-            given["probabilities"] = said_of(learner, X_pool)
+            given["probabilities"] = probabilities_of(learner, X_pool)
         move = learner.transform_without_estimating if learner.on_transformed else lambda points: points
         taught = [member.X_training for member in members_of(learner) if member.X_training is not None]
         known = [plain(move(points), "X_training") for points in taught]
@@ -67,7 +67,7 @@ def members_of(learner: Any) -> list[Any]:
     return list(getattr(learner, "learner_list", [learner]))
 
 
-def said_of(learner: Any, points: Any) -> Any:
+def probabilities_of(learner: Any, points: Any) -> Any:
     """(n, c) probabilities, (n, k, c) of a committee; None before anything is learned, and of models that have none."""
     if not all(hasattr(member.estimator, "predict_proba") for member in members_of(learner)):
         return None

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
-from dubito.models.held_out import kept_in, log_loss
+from dubito.models.held_out import log_loss, training_masks
 from dubito.registry import import_object
 from dubito.request.scaling import Scale, measure_scale
 
@@ -30,7 +30,7 @@ ROUGH, FINE = 1e-5, 1e-12
 """By how much a step must lower the loss, as a share of it: where penalties are compared, and in the end."""
 
 
-class Spanned(NamedTuple):
+class PrincipalCoordinates(NamedTuple):
     """Rows in the directions they span."""
 
     coordinates: FloatArray
@@ -54,7 +54,7 @@ class Weights(NamedTuple):
         return np.asarray(coordinates @ self.slopes[model] + self.intercepts[model])
 
 
-def span_of(rows: AnyArray) -> Spanned:
+def span_of(rows: AnyArray) -> PrincipalCoordinates:
     """Rows (m, d) in their principal directions; O(m·d·min(m, d)), by the smaller of the two Gram matrices.
 
     Examples
@@ -70,7 +70,7 @@ def span_of(rows: AnyArray) -> Spanned:
         squared, directions = _largest(wide.T @ wide)
     # LAPACK's signs differ from machine to machine.
     directions *= np.where(directions.sum(axis=0) < 0.0, -1.0, 1.0)
-    return Spanned(wide @ directions, squared, directions)
+    return PrincipalCoordinates(wide @ directions, squared, directions)
 
 
 def _largest(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -80,7 +80,7 @@ def _largest(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def solve(
-    span: Spanned,
+    span: PrincipalCoordinates,
     codes: IntArray,
     penalty: float,
     kept: BoolArray,
@@ -170,14 +170,14 @@ CLEARLY = 2.0
 """Use a shared scale of features if it lowers the total held-out log-loss by more than this, in nats."""
 
 
-class Course(NamedTuple):
+class LabeledData(NamedTuple):
     pool: Matrix
     features: Matrix
     """(m, d) features of the labeled rows."""
     codes: IntArray
     """(m,) classes from 0 to c - 1, c >= 2; every class occurs."""
     folds: IntArray
-    """(m,) as returned by `dubito.models.held_out.deal`."""
+    """(m,) as returned by `dubito.models.held_out.stratified_folds`."""
     seed: int
 
     @property
@@ -195,38 +195,38 @@ class Learned(NamedTuple):
     settings: Mapping[str, float]
 
 
-Learn = Callable[[Course], Learned]
+Learn = Callable[[LabeledData], Learned]
 
 
-def learn_linear(course: Course) -> Learned:
+def learn_linear(data: LabeledData) -> Learned:
     """Fit a multinomial logistic regression; cross-validation chooses its penalty and the scaling of features.
 
     Takes O(n·d·c) time for the pool, and for the labels O(m·d·min(m, d)) and O(m·min(m, d)·c) per step.
     """
-    scale, search = _best_scale(course)
+    scale, search = _best_scale(data)
     place, span = search.best(), search.span
-    everything = np.ones((1, len(course.codes)), dtype=np.bool_)
-    weights = solve(span, course.codes, search.penalty(place), everything)
+    everything = np.ones((1, len(data.codes)), dtype=np.bool_)
+    weights = solve(span, data.codes, search.penalty(place), everything)
     slopes = (span.directions @ weights.slopes[0]).astype(np.float32)
-    logits = np.empty((len_of(course.pool), course.n_classes), dtype=np.float32)
-    for rows in blocks(len(logits), rows_per_read(course.pool)):
-        logits[rows] = scale.applied(course.pool[rows], np.dtype(np.float32)) @ slopes
+    logits = np.empty((len_of(data.pool), data.n_classes), dtype=np.float32)
+    for rows in blocks(len(logits), rows_per_read(data.pool)):
+        logits[rows] = scale.applied(data.pool[rows], np.dtype(np.float32)) @ slopes
     logits += weights.intercepts[0].astype(np.float32)
     return Learned(search.held_out(place), logits, {"penalty": search.penalty(place)})
 
 
-def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
+def _best_scale(data: LabeledData) -> tuple[Scale, "PenaltySearch"]:
     """Standardize each feature, or divide all by one number if that has a clearly lower held-out loss.
 
     The scales of the columns of a table are arbitrary units. Those of the dimensions of an embedding may be meaningful:
     the last dimensions of word embeddings are small, and standardizing them would amplify noise.
     """
-    each = measure_scale(course.pool)
+    each = measure_scale(data.pool)
     scales = each, each.with_shared_deviation()
     unit = max(1.0, float(np.isfinite(each.deviation).sum()))
-    given = np.asarray(course.features[:])
+    given = np.asarray(data.features[:])
     found = [
-        PenaltySearch(span_of(scale.applied(given, np.dtype(np.float64))), course.codes, course.folds, unit)
+        PenaltySearch(span_of(scale.applied(given, np.dtype(np.float64))), data.codes, data.folds, unit)
         for scale in scales
     ]
     costs = [search.cost(search.best()) for search in found]
@@ -237,7 +237,7 @@ def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
 class PenaltySearch:
     """Search for the penalty with the lowest held-out loss, in steps from `PENALTY`."""
 
-    def __init__(self, span: Spanned, codes: IntArray, folds: IntArray, unit: float) -> None:
+    def __init__(self, span: PrincipalCoordinates, codes: IntArray, folds: IntArray, unit: float) -> None:
         self.span, self.codes, self.folds, self.unit = span, codes, folds, unit
         self.is_tested = folds >= 0
         self.known: dict[int, FloatArray] = {}
@@ -252,7 +252,7 @@ class PenaltySearch:
             logits = np.full((len(self.codes), int(self.codes.max()) + 1), np.nan)
             if self.is_tested.any():
                 self.last = solve(
-                    self.span, self.codes, self.penalty(place), kept_in(self.folds), self.last, ROUGH, np.float32
+                    self.span, self.codes, self.penalty(place), training_masks(self.folds), self.last, ROUGH, np.float32
                 )
             for fold in range(int(self.folds.max()) + 1):
                 assert self.last is not None
@@ -295,16 +295,16 @@ def find_model(model: object) -> tuple[str, Learn]:
     if model == "linear":
         return "linear", learn_linear
     if model == "forest":
-        return "forest", lambda course: learn_with(_forest, course)
+        return "forest", lambda data: learn_with(_forest, data)
     if isinstance(model, str) and "." in model:
         found = import_object("model", model)
         make = _maker(model, found) if callable(found) else _copier(model, found)
-        return model, lambda course: learn_with(make, course)
+        return model, lambda data: learn_with(make, data)
     if isinstance(model, str) or not hasattr(model, "fit") or isinstance(model, type):
         hint = "choose from linear, forest and none, or name a scikit-learn estimator as package.module.Class."
         raise InvalidArgument("is not known", argument="model", value=model, hint=hint)
     copier = _copier(model, model)
-    return type(model).__name__, lambda course: learn_with(copier, course)
+    return type(model).__name__, lambda data: learn_with(copier, data)
 
 
 def _refuse_without_answers(model: object, estimator: object) -> None:
@@ -349,19 +349,19 @@ def _copier(model: object, estimator: object) -> Make:
     return lambda seed: clone(estimator)
 
 
-def learn_with(make: Make, course: Course) -> Learned:
+def learn_with(make: Make, data: LabeledData) -> Learned:
     """Train an estimator for each fold and on all labels, on features without standardization."""
-    features = np.asarray(course.features[:])
-    held_out = np.full((len(features), course.n_classes), np.nan)
-    for fold, kept in enumerate(kept_in(course.folds)):
-        estimator = _trained(make(course.seed), features[kept], course.codes[kept])
-        rows = course.folds == fold
-        held_out[rows] = _logits(estimator, features[rows], course.n_classes)
-    estimator = _trained(make(course.seed), features, course.codes)
-    logits = np.empty((len_of(course.pool), course.n_classes))
+    features = np.asarray(data.features[:])
+    held_out = np.full((len(features), data.n_classes), np.nan)
+    for fold, kept in enumerate(training_masks(data.folds)):
+        estimator = _trained(make(data.seed), features[kept], data.codes[kept])
+        rows = data.folds == fold
+        held_out[rows] = _logits(estimator, features[rows], data.n_classes)
+    estimator = _trained(make(data.seed), features, data.codes)
+    logits = np.empty((len_of(data.pool), data.n_classes))
     # Large blocks, because each call of an estimator may have a large overhead.
-    for rows_read in blocks(len(logits), 16 * rows_per_read(course.pool)):
-        logits[rows_read] = _logits(estimator, np.asarray(course.pool[rows_read]), course.n_classes)
+    for rows_read in blocks(len(logits), 16 * rows_per_read(data.pool)):
+        logits[rows_read] = _logits(estimator, np.asarray(data.pool[rows_read]), data.n_classes)
     return Learned(held_out, logits, {})
 
 

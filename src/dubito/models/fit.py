@@ -10,9 +10,9 @@ import numpy as np
 from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, american_keywords
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
-from dubito.models.estimators import Course, Learned, find_model
+from dubito.models.estimators import LabeledData, Learned, find_model
 from dubito.models.given_labels import GivenLabels, read_given
-from dubito.models.held_out import Share, calibrate, deal, log_loss
+from dubito.models.held_out import Share, calibrate, log_loss, stratified_folds
 from dubito.request.arrays import check_integer
 from dubito.request.ids import check_pool
 from dubito.request.rows import check_labeled
@@ -176,21 +176,21 @@ def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit
         note = cold_start(classes, len(by_name))
         return Fit(None, classes, counts, given.rows, NO_MODEL, None, None, None, {}, (note,))
     # Class codes are in the order of first occurrence, so that renaming a class does not change the result.
-    places = np.argsort(first_met(given.values)).astype(np.int64)
+    places = np.argsort(first_occurrence(given.values)).astype(np.int64)
     codes = places[by_name]
-    folds = deal(codes)
+    folds = stratified_folds(codes)
     # There are many small matrix products, for which several BLAS threads are slower than one.
     with import_module("threadpoolctl").threadpool_limits(1):
-        learned = learn(Course(pool, given.features, codes, folds, seed))
+        learned = learn(LabeledData(pool, given.features, codes, folds, seed))
     return _judged(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, places))
 
 
-def first_met(values: AnyArray) -> IntArray:
+def first_occurrence(values: AnyArray) -> IntArray:
     """(c,) indices of the sorted classes, in the order in which their first labels occur.
 
     Examples
     --------
-    >>> first_met(np.array(["dog", "ant", "dog", "cat"])).tolist()
+    >>> first_occurrence(np.array(["dog", "ant", "dog", "cat"])).tolist()
     [2, 0, 1]
     """
     return np.argsort(np.unique(values, return_index=True)[1]).astype(np.int64)

@@ -14,14 +14,14 @@ Z = 1.959963984540054
 """Normal quantile of a 95% interval."""
 
 
-def deal(codes: IntArray) -> IntArray:
+def stratified_folds(codes: IntArray) -> IntArray:
     """The fold (m,) in which each label is held out, stratified by class; -1 for the only label of its class.
 
     Whichever fold is held out, every class is among the remaining labels.
 
     Examples
     --------
-    >>> deal(np.array([0, 1, 0, 2, 1])).tolist()
+    >>> stratified_folds(np.array([0, 1, 0, 2, 1])).tolist()
     [0, 2, 1, -1, 3]
     """
     counts = np.bincount(codes)
@@ -33,7 +33,7 @@ def deal(codes: IntArray) -> IntArray:
     return folds
 
 
-def kept_in(folds: IntArray) -> BoolArray:
+def training_masks(folds: IntArray) -> BoolArray:
     """(k, m) the labels that remain when each fold is held out."""
     return np.asarray(folds[None, :] != np.arange(int(folds.max(initial=-1)) + 1)[:, None])
 

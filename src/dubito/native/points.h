@@ -42,7 +42,7 @@ void read_shifted(const Numbers *from, int64_t row, const Space *space, double *
 /* The same without a copy if the row needs no conversion, else in ``out``. */
 const float *view_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out);
 
-/* The squared distance, bit for bit that of dubito.core.distances.settle; ``terms`` holds d numbers. */
+/* The squared distance, bit for bit that of dubito.core.distances.exact_sq_distances; ``terms`` holds d numbers. */
 double exact_sq_distance(const double *one, const double *other, double *terms, int64_t d);
 
 /* |x|² and |x - y|² in float32, added in an unspecified order. */

@@ -8,11 +8,11 @@ from typing import Literal, get_args
 from dubito.errors import DubitoError, MissingFile
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.models.base import NeedsFiles
-from dubito.experiments.models.networks.training import found_device
+from dubito.experiments.models.networks.training import resolve_device
 from dubito.experiments.plan import Experiment, read_shipped
 from dubito.experiments.records import Curve, Round, curves
 from dubito.experiments.runner import RunProgress, run_experiment
-from dubito.experiments.statistics import FEWEST_FOR_VARIANCE, LEVEL, Steady, area, holm, paired_test, shown_p
+from dubito.experiments.statistics import FEWEST_FOR_VARIANCE, LEVEL, Rounded, area, format_p, holm, paired_test
 from dubito.paper.study import Finding, Verdict
 from dubito.request.arrays import check_choice, check_integer
 
@@ -43,8 +43,8 @@ class Gain:
         return self.estimate > 0.0 and self.p < 1.0 - LEVEL
 
     def __str__(self) -> str:
-        p = shown_p(self.p)
-        return f"{Steady(100 * self.estimate):+.2f} points (p {p if p.startswith('<') else f'= {p}'})"
+        p = format_p(self.p)
+        return f"{Rounded(100 * self.estimate):+.2f} points (p {p if p.startswith('<') else f'= {p}'})"
 
 
 def gains(found: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain]:
@@ -84,12 +84,12 @@ class Ablation:
         differences = (both, beam, scaled, added)
         numbers |= {f"{each.name} less {each.over}, mean over the curve": each.estimate for each in differences}
         highest = (
-            f"highest in the end is {best} ({Steady(shown[best]):.1%}; scaled with a beam {Steady(shown[BOTH]):.1%})"
+            f"highest in the end is {best} ({Rounded(shown[best]):.1%}; scaled with a beam {Rounded(shown[BOTH]):.1%})"
         )
         parts = [
             (both.is_sure, f"scaled with a beam is {_above(both)}"),
             (not beam.is_sure, f"a beam alone is {_above(beam)}"),
-            (best == BOTH, f"both together end highest ({Steady(shown[BOTH]):.1%})" if best == BOTH else highest),
+            (best == BOTH, f"both together end highest ({Rounded(shown[BOTH]):.1%})" if best == BOTH else highest),
         ]
         said = [words for _, words in sorted(parts, key=lambda part: part[0])]
         said += [
@@ -142,8 +142,8 @@ class Epochs:
         numbers |= {f"lowest of all trainings, {name}": min(means) for name, means in self.accuracy.items()}
         numbers |= {f"trainings above 99%, {name}": share for name, share in self.passed.items()}
         parts = [
-            f"{name}: {Steady(means[0]):.2%} after the first training, {Steady(min(means)):.2%} at the lowest of all "
-            f"{len(means)}; {Steady(self.passed[name]):.0%} of single trainings are above 99%"
+            f"{name}: {Rounded(means[0]):.2%} after the first training, {Rounded(min(means)):.2%} at the lowest of all "
+            f"{len(means)}; {Rounded(self.passed[name]):.0%} of single trainings are above 99%"
             for name, means in self.accuracy.items()
         ]
         parts += [f"{name}: not measured" for name in self.missing]
@@ -248,7 +248,7 @@ class NetworkStudy:
     def is_at_hand(self) -> bool:
         """Whether there is a GPU, and the weights and the images of at least one experiment."""
         try:
-            return found_device("auto") != "cpu" and any(map(has_images, self.plans(0).values()))
+            return resolve_device("auto") != "cpu" and any(map(has_images, self.plans(0).values()))
         except (DubitoError, ImportError):
             return False
 

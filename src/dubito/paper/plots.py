@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLoca
 
 from dubito.errors import InvalidArgument
 from dubito.experiments.plots.learning import draw_learning, learning_figure, learning_size
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, strategy_color, title
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, plain_axes, strategy_color, title
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.coreset_studies import Beams, Quadrants, Radii
 from dubito.paper.mixture_studies import LINE, Heatmap, MixtureFit, Tail
@@ -65,7 +65,7 @@ def mixture_figure(finding: MixtureFit) -> Figure:
 
 
 def _name(axes: Axes, name: str, color: str = INK, note: str = "") -> None:
-    calm(axes)
+    plain_axes(axes)
     axes.set_title(name, loc="left", color=color, fontsize=10, fontweight="bold")
     if note:
         axes.set_title(note, loc="right", color=QUIET, fontsize=9)
@@ -116,7 +116,7 @@ def _draw_batch(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.d
 
 def _draw_components(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
     axes.imshow(finding.likely[rows], cmap="YlOrBr", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest")
-    calm(axes)
+    plain_axes(axes)
     axes.set_yticks(range(len(rows)), [str(place) for place in range(1, len(rows) + 1)])
     axes.spines[:].set_visible(False)
 
@@ -141,7 +141,7 @@ def tail_figure(finding: Tail) -> Figure:
 
 
 def _draw_histogram(axes: Axes, finding: Tail) -> None:
-    calm(axes)
+    plain_axes(axes)
     axes.hist(finding.scores, bins=60, color=OKABE_ITO["sky"], edgecolor="white", linewidth=0.4)
     for value, name, ink in (
         (np.median(finding.scores), "median", INK),
@@ -167,7 +167,7 @@ def _draw_histogram(axes: Axes, finding: Tail) -> None:
 def _draw_skews(axes: Axes, finding: Tail) -> None:
     reach = max(1.0, float(np.abs(finding.skews).max()))
     axes.imshow(finding.skews, cmap=LEFT_TO_RIGHT, norm=TwoSlopeNorm(0.0, -reach, reach), aspect="auto")
-    calm(axes)
+    plain_axes(axes)
     axes.spines[:].set_visible(False)
     axes.set_xticks(range(len(finding.other_batches)), [str(each) for each in finding.other_batches])
     axes.set_yticks(range(len(finding.other_components)), [str(each) for each in finding.other_components])
@@ -208,7 +208,7 @@ def beta_figure(finding: Beta) -> Figure:
 
 
 def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
-    calm(axes)
+    plain_axes(axes)
     deltas, bound, star = finding.deltas, finding.slices[place], float(finding.stars[place])
     turn = min(1.0 / finding.lambda_c, star)
     for low, high, color, alpha in (
@@ -252,7 +252,7 @@ def timing_figure(finding: Timing) -> Figure:
 
 
 def _draw_seconds(axes: Axes, sizes: IntArray, seconds: dict[str, FloatArray]) -> None:
-    calm(axes)
+    plain_axes(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.plot(PAPER_SIZES, PAPER_SECONDS, color=QUIET, linewidth=2.0, linestyle=(0, (4, 2)), marker="D", markersize=6)
@@ -311,7 +311,7 @@ def discussion_figure(finding: Discussion) -> Figure:
 
 
 def _draw_gain(axes: Axes, finding: Discussion) -> None:
-    calm(axes)
+    plain_axes(axes)
     gains = 100.0 * finding.gains
     mean, error = gains.mean(axis=0), _standard_error(gains)
     color = strategy_color("doubt-coreset")
@@ -332,7 +332,7 @@ def _standard_error(gains: FloatArray) -> FloatArray:
 
 
 def _draw_regime(axes: Axes, finding: Discussion) -> None:
-    calm(axes)
+    plain_axes(axes)
     least, most = ((finding.delta * slope).mean(axis=0) for slope in (finding.by_data, finding.by_head))
     axes.fill_between(finding.labels, least, most, color=CERTAIN, alpha=0.2, linewidth=0)
     for values, name, side in ((most, "at most, by the head", "bottom"), (least, "at least, by the data", "top")):
@@ -386,7 +386,7 @@ def main_figure(finding: MainExperiments) -> Figure:
     figure = Figure(figsize=(width, height), layout=below_headline, facecolor="white")
     panels = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=[tall for _, tall in sizes.values()]).ravel()
     for axes, (name, found) in zip(panels, finding.curves.items(), strict=True):
-        calm(axes)
+        plain_axes(axes)
         draw_learning(axes, found, sizes[name][1])
         axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold")
     headline = (

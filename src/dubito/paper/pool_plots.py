@@ -8,7 +8,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import PercentFormatter
 
 from dubito.experiments.plots.learning import learning_figure, spread_apart
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_color
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, plain_axes, strategy_color
 from dubito.experiments.statistics import area, paired_test
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.coreset_studies import VIEWS, Beams, Quadrants, Radii, farthest_in
@@ -131,7 +131,7 @@ def _draw_asked(axes: Axes, finding: Concentration, name: str) -> None:
 
 
 def _draw_curves(axes: Axes, finding: Concentration) -> None:
-    calm(axes)
+    plain_axes(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     for curve in finding.curves:
@@ -361,7 +361,7 @@ def negative_figure(finding: Negative) -> Figure:
 
 
 def _draw_gains(axes: Axes, finding: Negative) -> None:
-    calm(axes)
+    plain_axes(axes)
     axes.axvline(0.0, color=QUIET, linewidth=1.0)
     names = [curve.name for curve in finding.curves[0] if curve.name != "random"]
     for which, (curves, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
@@ -383,7 +383,7 @@ def _draw_gains(axes: Axes, finding: Negative) -> None:
 
 
 def _draw_costs(axes: Axes, finding: Negative) -> None:
-    calm(axes)
+    plain_axes(axes)
     mean = {name: float(np.mean([each[name] for each in finding.seconds])) for name in finding.seconds[0]}
     names = sorted(mean, key=lambda name: mean[name])
     for place, name in enumerate(names):

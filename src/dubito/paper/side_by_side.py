@@ -21,14 +21,14 @@ from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.journal import Checkpoints, Ledger, Run, claim, clear
 from dubito.experiments.models.base import State
-from dubito.experiments.models.networks.learner import Answer, Learner, Split, Weights, as_state, as_weights, state_of
+from dubito.experiments.models.networks.checks import check_converged
+from dubito.experiments.models.networks.learner import Forward, Learner, Split, Weights, as_state, as_weights, state_of
 from dubito.experiments.models.networks.network import Trainable
-from dubito.experiments.models.networks.refusals import check_converged
 from dubito.experiments.models.networks.training import Steps, n_steps, rows_trained
 from dubito.experiments.plan import Arm, Experiment
 from dubito.experiments.rounds import SeedData, Turn, finish_round, labeled_at, measure, picks_of, prepare_seed
 from dubito.experiments.runner import Step, has_all_rounds
-from dubito.experiments.seeds import draw
+from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -191,15 +191,15 @@ class DeviceView:
 
 
 def read_all(
-    answer: Answer, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labeled: IntArray
+    forward: Forward, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labeled: IntArray
 ) -> DeviceView:
-    features, logits = read_rows(answer, weights, rows)
-    _, test_logits = read_rows(answer, weights, tests)
+    features, logits = read_rows(forward, weights, rows)
+    _, test_logits = read_rows(forward, weights, tests)
     nearest = nearest_squared(features, labeled)
     return DeviceView(features, softmax(logits), softmax(test_logits), labeled, nearest)
 
 
-def read_rows(answer: Answer, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
+def read_rows(forward: Forward, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
     """(n, e) features and (n, c) logits."""
     import torch
 
@@ -211,7 +211,7 @@ def read_rows(answer: Answer, weights: Weights, rows: "torch.Tensor") -> "tuple[
             n = len(block)
             if n < size:
                 block = torch.cat([block, block[:1].expand(size - n, *block.shape[1:])])
-            features, logits = answer(weights, block)
+            features, logits = forward(weights, block)
             features_of_blocks.append(features[:n].flatten(1))
             logits_of_blocks.append(logits[:n])
     return torch.cat(features_of_blocks), torch.cat(logits_of_blocks)
@@ -334,10 +334,10 @@ class BatchTrainer:
         learners = self.learners[: len(group)]
         for learner, each in zip(learners, group, strict=True):
             rows = each.rows + self.data.start[each.seed]
-            chance = draw(each.seed, "batches", each.turn)
+            chance = derive_seed(each.seed, "batches", each.turn)
             steps = Steps(rows, self.training, is_first=each.weights is None, seed=chance)
             learner.begin(self.first_weights(each.seed) if each.weights is None else each.weights, steps)
-        with seeded(draw(group[0].seed, "weights", 1, group[0].turn), self.training.device):
+        with seeded(derive_seed(group[0].seed, "weights", 1, group[0].turn), self.training.device):
             train_in_lockstep(learners, steps.count)
         trained = [learner.finish() for learner in learners]
         for weights, each in zip(trained, group, strict=True):

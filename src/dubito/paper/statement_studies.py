@@ -16,7 +16,7 @@ from dubito.experiments.data import Dataset, builtin_dataset
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import SeedData, labeled_at, lesson_on, prepare_seed
+from dubito.experiments.rounds import SeedData, labeled_at, prepare_seed, training_set
 from dubito.experiments.runner import run_experiment
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.paper.study import Verdict, picks_of
@@ -182,10 +182,10 @@ def slopes_of(plan: Experiment, data: Dataset, rounds: Sequence[Round], seed: in
 
 
 def _slopes(plan: Experiment, seed_data: SeedData, asked: Sequence[IntArray], turn: int) -> tuple[float, float]:
-    lesson = lesson_on(seed_data, labeled_at(seed_data, asked, turn), turn, {})
-    model = plan.model.fit(lesson)
+    train_set = training_set(seed_data, labeled_at(seed_data, asked, turn), turn, {})
+    model = plan.model.fit(train_set)
     doubt = doubt_from_probabilities(model.predict_proba(seed_data.data.features))
-    radii = core_set_radii(seed_data.data.features, lesson.features)
+    radii = core_set_radii(seed_data.data.features, train_set.features)
     apart = radii > 0.0
     by_data = float((doubt[apart] / radii[apart]).max(initial=0.0))
     return by_data, theory.head_lipschitz(two_rows(model.state["coef"]))

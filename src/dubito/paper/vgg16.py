@@ -15,10 +15,10 @@ import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.images import DownloadProgress, data_folder
-from dubito.experiments.models.base import Facts, Fitted, Lesson
+from dubito.experiments.models.base import Facts, Fitted, TrainingSet
 from dubito.experiments.models.networks.network import Network, fit_network
-from dubito.experiments.models.networks.training import steady
-from dubito.experiments.seeds import draw
+from dubito.experiments.models.networks.training import deterministic
+from dubito.experiments.seeds import derive_seed
 from dubito.io import open_source
 from dubito.matrix import AnyArray, IntArray
 from dubito.paper.downloads import HOW_TO_GET, PublishedFile, digest, download_file
@@ -70,7 +70,7 @@ class Vgg16(Network):
 
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
         """The network before any training; the seed draws its last layer."""
-        with steady(draw(seed, "weights"), self.training.device):
+        with deterministic(derive_seed(seed, "weights"), self.training.device):
             return vgg16(n_classes, self.weights)
 
     def facts(self) -> dict[str, str]:
@@ -86,9 +86,9 @@ class Vgg16(Network):
             )
         return Network.refusal(self, begun, now, labels)
 
-    def fit(self, lesson: Lesson) -> Fitted:
+    def fit(self, train_set: TrainingSet) -> Fitted:
         """O(m) passes forward and back: days of a CPU for the paper's experiments, minutes of a GPU."""
-        return fit_network(self, lesson)
+        return fit_network(self, train_set)
 
 
 def vgg16(n_classes: int, weights: str = IMAGENET) -> "torch.nn.Module":

@@ -119,7 +119,7 @@ def without_distances(request: Request, indices: IntArray, priorities: FloatArra
     return Choice((Configuration(indices, priorities, radius=None, uncertainty=doubted),))
 
 
-def need_doubt(request: Request, strategy: str) -> FloatArray:
+def require_doubt(request: Request, strategy: str) -> FloatArray:
     """The doubt; raises `InvalidArgument` if there is none."""
     if request.doubt is None:
         hint = f"pass {DOUBT_SOURCES}, or {named('strategy', 'coreset')}, which needs none."
@@ -160,7 +160,7 @@ def doubt_of(request: Request, strategy: str, kind: Kind) -> FloatArray:
             otherwise = named("strategy", f"{strategy}:doubt=margin")
             return learnable_doubt(require_posterior(request, f"{strategy}:doubt={kind}", otherwise))
         return margin_doubt(request.probabilities)
-    return need_doubt(request, strategy)
+    return require_doubt(request, strategy)
 
 
 REPORT_SECONDS = 0.25

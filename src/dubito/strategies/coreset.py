@@ -9,7 +9,7 @@ from dubito.doubt.reading import DOUBT_SOURCES
 from dubito.errors import InvalidArgument, keyword, named
 from dubito.matrix import FloatArray
 from dubito.request.arrays import check_choice, check_integer, check_real
-from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of, need_doubt
+from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of, require_doubt
 from dubito.strategies.constraints import solve_with_constraints
 
 
@@ -89,7 +89,7 @@ class DoubtCoreset:
             request = replace(request, doubt=doubt_of(request, self.name, self.doubt))
         weights = None
         if self.strength > 0:
-            weights = scaling_weights(need_doubt(request, self.name), self.strength)
+            weights = scaling_weights(require_doubt(request, self.name), self.strength)
         return _problem(request, self.name, self.beam_width, self.scaling, weights)
 
 

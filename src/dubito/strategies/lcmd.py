@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito.core.distances import distance_from_mean, read_rows, settle
+from dubito.core.distances import distance_from_mean, exact_sq_distances, read_rows
 from dubito.core.problem import Metric, Request
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.request.arrays import check_real
-from dubito.strategies.base import Choice, need_doubt, pick_one_by_one
+from dubito.strategies.base import Choice, pick_one_by_one, require_doubt
 
 BLOCK = 1024
 
@@ -46,13 +46,13 @@ class LargestCluster:
     def plan(self, request: Request) -> None:
         """No engine is needed."""
         if self.strength > 0.0:
-            need_doubt(request, self.name)
+            require_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the center, scaled by doubt; infinite for the first pick of a cold start."""
         weights = np.ones(len(request.candidates))
         if self.strength > 0.0:
-            weights = scaling_weights(need_doubt(request, self.name), self.strength)[request.candidates]
+            weights = scaling_weights(require_doubt(request, self.name), self.strength)[request.candidates]
         return pick_one_by_one(request, _Clusters(request, weights).pick)
 
 
@@ -89,7 +89,7 @@ class _Clusters:
         center = self.points[best]
         near = self.sizes + self.sizes[best] - 2.0 * (self.points @ center)
         rows = np.flatnonzero(near <= self.squared + slack(self.points.shape[1], self.sizes + self.sizes[best]))
-        exact = settle(self.points[rows], center)
+        exact = exact_sq_distances(self.points[rows], center)
         rows, exact = rows[exact < self.squared[rows]], exact[exact < self.squared[rows]]
         self.squared[rows], self.owner[rows] = exact, self.n_centers
         self.n_centers += 1
@@ -126,7 +126,7 @@ def _nearest(points: FloatArray, centers: FloatArray) -> tuple[FloatArray, IntAr
     point, center = np.nonzero(products - unsure <= (products + unsure).min(axis=1, keepdims=True))
     step = max(1, (1 << 20) // points.shape[1])
     pairs = blocks(len(point), step)
-    exact = np.concatenate([settle(points[point[each]], centers[center[each]]) for each in pairs])
+    exact = np.concatenate([exact_sq_distances(points[point[each]], centers[center[each]]) for each in pairs])
     order = np.lexsort((center, exact, point))
     first = order[np.flatnonzero(np.diff(point[order], prepend=-1))]
     return exact[first], center[first]

@@ -16,7 +16,7 @@ from dubito.core.problem import Request
 from dubito.errors import InvalidArgument
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
 from dubito.request.arrays import check_choice, check_integer, check_real
-from dubito.strategies.base import Choice, need_doubt, without_distances
+from dubito.strategies.base import Choice, require_doubt, without_distances
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
@@ -286,11 +286,11 @@ class ProbabilisticCoreset:
     def plan(self, request: Request) -> None:
         """No engine is needed."""
         if self.exploit > 0:
-            need_doubt(request, self.name)
+            require_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """The priority of every pick is the score of the batch, weighted with ``exploit``; picks have no order."""
-        doubt = need_doubt(request, self.name)[request.candidates] if self.exploit > 0 else None
+        doubt = require_doubt(request, self.name)[request.candidates] if self.exploit > 0 else None
         rng = np.random.default_rng(request.seed)
         points = read_rows(request.pool, request.candidates, request.metric)
         labeled = read_rows(request.references, slice(None), request.metric)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito.core.distances import read_rows, settle, squared_radii
+from dubito.core.distances import exact_sq_distances, read_rows, squared_radii
 from dubito.core.problem import Configuration, Request
 from dubito.errors import InvalidArgument, SolverFailed, in_python, named
 from dubito.matrix import BoolArray, FloatArray, IntArray, len_of
@@ -47,7 +47,7 @@ class OptimalCoreset:
         self.plan(request)
         points = read_rows(request.pool, np.arange(len_of(request.pool)), request.metric)
         known = squared_radii(points, read_rows(request.references, slice(None), request.metric))
-        pairwise = np.stack([settle(points, point) for point in points])[:, request.candidates]
+        pairwise = np.stack([exact_sq_distances(points, point) for point in points])[:, request.candidates]
         cover, radius = smallest_cover(pairwise, known, request.budget, self.seconds)
         picks = fill_up(pairwise, known, cover, request.budget)
         choice = without_distances(request, request.candidates[picks], np.full(request.budget, np.nan))

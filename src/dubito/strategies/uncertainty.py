@@ -13,8 +13,8 @@ from dubito.strategies.base import (
     Choice,
     Kind,
     doubt_of,
-    need_doubt,
     rank_by,
+    require_doubt,
     require_probabilities,
     without_distances,
 )
@@ -31,11 +31,11 @@ class LeastConfidence:
 
     def plan(self, request: Request) -> None:
         """No engine is needed."""
-        need_doubt(request, self.name)
+        require_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the doubt."""
-        return rank_by(request, need_doubt(request, self.name))
+        return rank_by(request, require_doubt(request, self.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 import dubito
 from dubito import native as compiled
 from dubito.core import reference
-from dubito.core.distances import settle
+from dubito.core.distances import exact_sq_distances
 from dubito.core.problem import Configuration, Problem, Scaling, Solution
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cpu.engine import CpuEngine, can, pays, way_of
@@ -265,10 +265,10 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
 
     def counting(points: FloatArray, others: FloatArray) -> FloatArray:
         counts[-1] += len(points)
-        return settle(points, others)
+        return exact_sq_distances(points, others)
 
     for module in ("cpu.kernels", "lazy.front"):
-        monkeypatch.setattr(f"dubito.engines.{module}.settle", counting)
+        monkeypatch.setattr(f"dubito.engines.{module}.exact_sq_distances", counting)
     rng = np.random.default_rng(0)
     pool, doubt = rng.standard_normal((600, 40)), rng.random(600)
     pool[3] *= factor

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dubito import native as compiled
-from dubito.core.distances import read_rows, settle, squared_radii
+from dubito.core.distances import exact_sq_distances, read_rows, squared_radii
 from dubito.core.problem import Metric, Problem
 from dubito.engines.cpu import products
 from dubito.engines.cpu.anchors import FirstBounds
@@ -66,7 +66,7 @@ def exactly(problem: Problem, picks: AnyArray) -> FloatArray:
     others = np.concatenate(
         [read_rows(each, slice(0, len_of(each)), problem.metric) for each in (problem.references, problem.pool[picks])]
     )
-    squared = np.min([settle(points, other) for other in others], axis=0)
+    squared = np.min([exact_sq_distances(points, other) for other in others], axis=0)
     return np.asarray(squared if problem.weights is None else squared * problem.weights[problem.candidates])
 
 
@@ -193,7 +193,7 @@ def test_distances_among_points_are_within_their_bounds(n: int, d: int, kind: st
     middle, scale = np.linspace(-1.0, 1.0, d), 0.5
     squared, sizes = kernels.in_c.among(rows, middle, scale)
     points = (read_rows(problem.pool, rows, metric) - middle) * scale
-    exact = np.array([settle(points, each) for each in points]).reshape(n, n)
+    exact = np.array([exact_sq_distances(points, each) for each in points]).reshape(n, n)
     np.testing.assert_allclose(sizes, (points**2).sum(axis=1), rtol=1e-12)
     assert (np.abs(squared - exact) <= front_slack(d) * (sizes + sizes[:, None])).all()
     assert (squared == squared.T).all()

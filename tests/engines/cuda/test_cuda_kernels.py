@@ -50,8 +50,8 @@ def test_exact_distances_have_the_bits_of_numpy(d: int) -> None:
     rng = np.random.default_rng(d)
     x, y = rng.standard_normal((9, d)), rng.standard_normal((7, d)) * 1e3
     left, right = rng.integers(0, 9, 20), rng.integers(0, 7, 20)
-    found = exact.settle(there(x), there(y), (there(left, torch.int32), there(right, torch.int32)))
-    assert here(found).tobytes() == distances.settle(x[left], y[right]).tobytes()
+    found = exact.exact_sq_distances(there(x), there(y), (there(left, torch.int32), there(right, torch.int32)))
+    assert here(found).tobytes() == distances.exact_sq_distances(x[left], y[right]).tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -59,14 +59,14 @@ def test_exact_distances_use_narrow_features_unchanged(dtype: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((6, 5)).astype(dtype)
     left, right = np.arange(6), np.arange(6)[::-1]
-    found = exact.settle(there(x), there(x), (there(left, torch.int32), there(right.copy(), torch.int32)))
+    found = exact.exact_sq_distances(there(x), there(x), (there(left, torch.int32), there(right.copy(), torch.int32)))
     wide = x.astype(np.float64)
-    assert here(found).tobytes() == distances.settle(wide[left], wide[right]).tobytes()
+    assert here(found).tobytes() == distances.exact_sq_distances(wide[left], wide[right]).tobytes()
 
 
 def test_no_pairs_have_no_distances() -> None:
     none = torch.empty(0, dtype=torch.int32, device=DEVICE)
-    assert len(exact.settle(there(np.ones((2, 3))), there(np.ones((2, 3))), (none, none))) == 0
+    assert len(exact.exact_sq_distances(there(np.ones((2, 3))), there(np.ones((2, 3))), (none, none))) == 0
 
 
 @pytest.mark.parametrize("by_pick", [False, True])
@@ -80,7 +80,7 @@ def test_exact_distances_of_pairs_lower_the_priorities_of_their_rows(by_pick: bo
     exact.lower_priorities(there(x), there(y), pairs, there(rows), found, there(weights), by_pick=by_pick)
     expected = start.copy()
     scale = weights[right] if by_pick else weights[rows[left]]
-    np.minimum.at(expected, rows[left], distances.settle(x[left], y[right]) * scale)
+    np.minimum.at(expected, rows[left], distances.exact_sq_distances(x[left], y[right]) * scale)
     assert here(found).tobytes() == expected.tobytes()
 
 
@@ -110,8 +110,8 @@ class Shaped:
         y = y[places.scattered(m, DEVICE).tolist()]
         self.shape, self.constants = references.shape, references.shape.constants(DEVICE)
         self.x, self.y = references.shape_of(source.rows(slice(0, n))), references.shaped[:m]
-        self.squared = np.array([distances.settle(y.astype(float), row) for row in x.astype(float)])
-        self.own = np.array([distances.settle(x.astype(float), row) for row in x.astype(float)])
+        self.squared = np.array([distances.exact_sq_distances(y.astype(float), row) for row in x.astype(float)])
+        self.own = np.array([distances.exact_sq_distances(x.astype(float), row) for row in x.astype(float)])
         lengths, others = here(self.x.lengths), here(self.y.lengths)
         self.sizes = (lengths[:, None] ** 2 + others**2) / self.shape.scale**2
         self.own_sizes = (lengths[:, None] ** 2 + lengths**2) / self.shape.scale**2

@@ -108,7 +108,7 @@ def test_the_farthest_of_first_picks_is_never_nearer_than_its_bound(scaling: Sca
     with torch.autocast(DEVICE, torch.float16, enabled=autocast):
         found = on_device(problem).farthest_bounds(picks)
     wide = pool.astype(np.float64)
-    squared = np.array([distances.settle(wide, wide[pick]) for pick in picks])
+    squared = np.array([distances.exact_sq_distances(wide, wide[pick]) for pick in picks])
     scales = (doubt > 0.0) * doubt[picks, None] ** 2 if scaling == "acquired" else doubt**2
     true = (squared * scales).max(axis=0)
     assert (found >= true).all()
@@ -120,7 +120,7 @@ def test_distances_in_a_front_are_off_by_no_more_than_they_say() -> None:
     problem = Problem(pool, pool[:2], np.arange(30), 5, largest=1.1e4)
     rows = np.array([1, 5, 8, 20])
     front = on_device(problem).front(rows)
-    exact = np.array([distances.settle(pool[rows], row) for row in pool[rows]])
+    exact = np.array([distances.exact_sq_distances(pool[rows], row) for row in pool[rows]])
     slack = (front.error[:, None] + front.error) * front.unit
     assert (np.abs(front.squared * front.unit - exact) <= slack).all()
     assert front.points.tobytes() == pool[rows].tobytes()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dubito import native as compiled
 from dubito.core import distances
-from dubito.core.distances import QUANTUM, UNIT64, settle, squared_radii
+from dubito.core.distances import QUANTUM, UNIT64, exact_sq_distances, squared_radii
 from dubito.core.problem import Problem, Scaling
 from dubito.engines.cpu.anchors import Reach
 from dubito.engines.cpu.engine import CpuEngine
@@ -118,7 +118,7 @@ def test_first_bounds_are_never_below_the_distance_that_decides(seed: int, edge:
     for other in range(4):
         reach = Reach(plain, shifted[other : other + 1], squared_lengths(shifted[other : other + 1]))
         bounds, _ = reach.nearest(shifted)
-        assert (bounds >= settle(points, points[other])).all()
+        assert (bounds >= exact_sq_distances(points, points[other])).all()
 
 
 def problem_of(points: FloatArray, weights: FloatArray | None, scaling: Scaling) -> Problem:
@@ -150,7 +150,7 @@ def test_tightened_pairs_hold_the_priority_that_decides(seed: int, edge: Any, d:
         group = CandidateGroup(kernels.references, rows, np.full(len(rows), np.inf), weights, 0.0)
         pairs = Pairs(np.arange(len(rows)), np.full(len(rows), reference), np.zeros(len(rows)))
         lowest = group._tighten(pairs).lowest
-        exact = settle(points[rows], points[reference]) * weights
+        exact = exact_sq_distances(points[rows], points[reference]) * weights
         assert (lowest <= exact + SMALLEST).all()
         assert (group.limits >= exact).all()
 
@@ -179,9 +179,9 @@ def test_no_reference_that_could_be_nearest_is_ruled_out(
         exact, is_fresh = kernels.refresh(np.arange(3, n), start, np.zeros(n - 3, dtype=np.int32), 0.0)
     weights = np.asarray(problem.weights)[problem.candidates]
     own, others = points[problem.candidates[3:]], points[problem.candidates[picks]]
-    labeled = np.min([settle(own, each) for each in points[:8]], axis=0) * weights[3:]
+    labeled = np.min([exact_sq_distances(own, each) for each in points[:8]], axis=0) * weights[3:]
     scales = weights[picks, None] if scaling == "acquired" else weights[None, 3:]
-    chosen = np.min([settle(own, each) for each in others] * scales, axis=0)
+    chosen = np.min([exact_sq_distances(own, each) for each in others] * scales, axis=0)
     assert is_fresh.all()
     assert exact.tolist() == np.minimum(labeled, chosen).tolist()
 
@@ -198,7 +198,7 @@ def test_a_front_holds_the_priority_that_decides(
     weights = np.asarray(problem.weights)[problem.candidates]
     low, high = front.bounds_between(np.arange(10), np.arange(10))
     for pick in range(10):
-        squared = settle(points[problem.candidates], points[problem.candidates[pick]])
+        squared = exact_sq_distances(points[problem.candidates], points[problem.candidates[pick]])
         exact = squared * (weights[pick] if scaling == "acquired" else weights)
         others = np.arange(10) != pick
         assert (low[pick][others] <= exact[others] + SMALLEST).all()
@@ -208,7 +208,7 @@ def test_a_front_holds_the_priority_that_decides(
 @given(SEEDS, Edge, WIDTHS)
 def test_what_decides_is_off_by_a_few_roundings_of_float64(seed: int, edge: Any, d: int) -> None:
     points = edge(np.random.default_rng(seed), (4, d))
-    found = settle(points, points[0])
+    found = exact_sq_distances(points, points[0])
     for row, value in zip(points, found.tolist(), strict=True):
         truth = exact_squared(row, points[0])
         allowed = (d.bit_length() + 4) * Fraction(UNIT64) * truth + d * Fraction(QUANTUM)
@@ -219,7 +219,7 @@ def test_what_decides_is_off_by_a_few_roundings_of_float64(seed: int, edge: Any,
 def test_radii_are_those_of_the_nearest_reference_to_the_last_bit(seed: int, edge: Any, d: int) -> None:
     points = edge(np.random.default_rng(seed), (20, d))
     found = squared_radii(points[:12], points[12:], batch_size=5)
-    assert found.tolist() == np.min([settle(points[:12], each) for each in points[12:]], axis=0).tolist()
+    assert found.tolist() == np.min([exact_sq_distances(points[:12], each) for each in points[12:]], axis=0).tolist()
 
 
 # The constants

@@ -11,22 +11,24 @@ from dubito.cli import main
 from dubito.experiments import data as builtin
 from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.models import kinds
-from dubito.experiments.models.base import Fitted, Lesson, Model, OnHost
+from dubito.experiments.models.base import Fitted, Model, ModelDefaults, TrainingSet
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.runner import read_folder, read_headers, read_rounds
 
 
 @dataclass(frozen=True, slots=True)
-class Stubborn(OnHost):
+class Stubborn(ModelDefaults):
     """A regression that hears only some of the labels."""
 
-    heard: int = 10
+    n_used: int = 10
     kind: ClassVar[str] = "stubborn"
 
-    def fit(self, lesson: Lesson) -> Fitted:
-        """O(heard)."""
-        first = np.arange(min(self.heard, len(lesson.labels)))
-        part = Lesson(lesson.features[first], lesson.labels[first], lesson.n_classes, lesson.seed, lesson.turn, {})
+    def fit(self, train_set: TrainingSet) -> Fitted:
+        """O(n_used)."""
+        first = np.arange(min(self.n_used, len(train_set.labels)))
+        part = TrainingSet(
+            train_set.features[first], train_set.labels[first], train_set.n_classes, train_set.seed, train_set.turn, {}
+        )
         return Linear().fit(part)
 
 
@@ -45,7 +47,7 @@ strategies = ["random", "doubt-coreset"]
 builtin = "two-towns"
 [model]
 kind = "stubborn"
-heard = 8
+n_used = 8
 [schedule]
 initial = 10
 budget = 4
@@ -62,7 +64,7 @@ def test_a_kind_and_a_data_set_of_one_line_each_are_run_reported_and_resumed(
     Path("towns.toml").write_text(EXPERIMENT)
     assert main(["run", "towns.toml", "--workers", "1", "--quiet"]) == 0
     (folder,) = Path("dubito-runs").iterdir()
-    assert read_folder(folder).model == Stubborn(heard=8)
+    assert read_folder(folder).model == Stubborn(n_used=8)
     rounds = read_rounds(folder)
     assert [each.labels for each in rounds] == [10, 14, 18] * 4
     assert np.mean([each.test_accuracy for each in rounds]) > 0.8
@@ -79,7 +81,7 @@ def test_a_kind_and_a_data_set_of_one_line_each_are_run_reported_and_resumed(
 def test_what_a_plain_model_inherits_meets_the_protocol() -> None:
     plain = Stubborn()
     assert isinstance(plain, Model)
-    assert (plain.is_convex, plain.goes_on, plain.moves, plain.samples) == (False, False, False, 0)
+    assert (plain.is_convex, plain.continues, plain.learns_features, plain.samples) == (False, False, False, 0)
     assert (plain.takes_images, plain.on_gpu, plain.runner, plain.packages) == (False, False, "one-by-one", ())
     assert plain.facts() == {"device": "cpu"}
     assert plain.refusal({"device": "cuda"}, plain.facts(), np.array([10])) is None

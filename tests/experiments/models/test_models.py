@@ -7,7 +7,7 @@ import pytest
 
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.models.base import Lesson, Model, NeedsFiles, committee_proba
+from dubito.experiments.models.base import Model, NeedsFiles, TrainingSet, committee_proba
 from dubito.experiments.models.kinds import BUILT_IN, model_as_table, model_from_table
 from dubito.experiments.models.linear import Forest, Linear, Sklearn
 from dubito.experiments.models.networks.network import Mlp, Torch
@@ -41,7 +41,7 @@ HIDDEN = Mlp(hidden=(8, 4), epochs=40, later_epochs=3, learning_rate=0.03, featu
 KINDS: list[Model] = [model_from_table({"kind": kind, **SETTINGS.get(kind, {})}) for kind in BUILT_IN]
 MODELS = [*(model for model in KINDS if not isinstance(model, NeedsFiles)), HIDDEN]
 """Those that learn from two numbers a row: what starts from published weights takes images."""
-GOES_ON = [model for model in MODELS if model.goes_on]
+CONTINUES = [model for model in MODELS if model.continues]
 PLAIN = [model for model in MODELS if not hasattr(model, "training")]
 """All but networks, whose last layer gives every class something."""
 
@@ -54,14 +54,14 @@ def data() -> Dataset:
     return make_dataset("three", (centers[labels] + rng.normal(size=(90, 2))).astype(np.float32), labels)
 
 
-def lesson_of(data: Dataset, rows: IntArray | None = None) -> Lesson:
+def train_set_of(data: Dataset, rows: IntArray | None = None) -> TrainingSet:
     chosen = np.arange(len(data.labels)) if rows is None else rows
-    return Lesson(data.features[chosen], data.labels[chosen], len(data.classes), seed=3, turn=0, state={})
+    return TrainingSet(data.features[chosen], data.labels[chosen], len(data.classes), seed=3, turn=0, state={})
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.kind)
 def test_a_lesson_is_learned_and_gives_the_same_bits_again(model: Model, data: Dataset) -> None:
-    fitted, again = model.fit(lesson_of(data)), model.fit(lesson_of(data))
+    fitted, again = model.fit(train_set_of(data)), model.fit(train_set_of(data))
     probabilities = fitted.predict_proba(data.features)
     assert probabilities.shape == (90, 3)
     assert np.allclose(probabilities.sum(axis=1), 1)
@@ -70,29 +70,29 @@ def test_a_lesson_is_learned_and_gives_the_same_bits_again(model: Model, data: D
     assert fitted.embed(data.features).shape[0] == 90
 
 
-@pytest.mark.parametrize("model", GOES_ON, ids=lambda model: model.kind)
+@pytest.mark.parametrize("model", CONTINUES, ids=lambda model: model.kind)
 def test_the_next_turn_goes_on_from_the_state_alone(model: Model, data: Dataset) -> None:
-    first = model.fit(lesson_of(data, np.arange(45)))
-    copied = {name: np.array(array) for name, array in first.state.items()}
-    second = model.fit(replace(lesson_of(data), turn=1, state=first.state))
-    again = model.fit(replace(lesson_of(data), turn=1, state=copied))
+    first = model.fit(train_set_of(data, np.arange(45)))
+    copy_network = {name: np.array(array) for name, array in first.state.items()}
+    second = model.fit(replace(train_set_of(data), turn=1, state=first.state))
+    again = model.fit(replace(train_set_of(data), turn=1, state=copy_network))
     assert np.array_equal(second.predict_proba(data.features), again.predict_proba(data.features))
-    for name, array in copied.items():
+    for name, array in copy_network.items():
         assert np.array_equal(array, first.state[name]), "a lesson changed the state it was given"
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.kind)
 def test_what_a_model_says_of_itself_is_so(model: Model, data: Dataset) -> None:
-    half, whole = model.fit(lesson_of(data, np.arange(45))), model.fit(lesson_of(data))
-    assert bool(whole.state) == model.goes_on
-    assert np.array_equal(half.embed(data.features), whole.embed(data.features)) != model.moves
+    half, whole = model.fit(train_set_of(data, np.arange(45))), model.fit(train_set_of(data))
+    assert bool(whole.state) == model.continues
+    assert np.array_equal(half.embed(data.features), whole.embed(data.features)) != model.learns_features
     assert BUILT_IN[model.kind] is type(model)
 
 
 @pytest.mark.parametrize("model", PLAIN, ids=lambda model: model.kind)
 def test_a_class_that_is_not_there_to_learn_has_no_probability(model: Model, data: Dataset) -> None:
     rows = np.flatnonzero(data.labels != 1)
-    probabilities = model.fit(lesson_of(data, rows)).predict_proba(data.features)
+    probabilities = model.fit(train_set_of(data, rows)).predict_proba(data.features)
     assert (probabilities[:, 1] == 0).all()
     assert np.allclose(probabilities.sum(axis=1), 1)
     assert (probabilities.argmax(axis=1)[rows] == data.labels[rows]).mean() > 0.85
@@ -100,41 +100,41 @@ def test_a_class_that_is_not_there_to_learn_has_no_probability(model: Model, dat
 
 @pytest.mark.parametrize("model", PLAIN, ids=lambda model: model.kind)
 def test_a_model_that_saw_one_class_is_sure_of_it(model: Model, data: Dataset) -> None:
-    fitted = model.fit(lesson_of(data, np.flatnonzero(data.labels == 2)[:4]))
+    fitted = model.fit(train_set_of(data, np.flatnonzero(data.labels == 2)[:4]))
     assert fitted.predict_proba(data.features).tolist() == [[0.0, 0.0, 1.0]] * 90
     assert len(fitted.embed(data.features)) == 90
-    on = model.fit(replace(lesson_of(data), turn=1, state=fitted.state))
+    on = model.fit(replace(train_set_of(data), turn=1, state=fitted.state))
     assert (on.predict_proba(data.features).argmax(axis=1) == data.labels).mean() > 0.85
 
 
 def test_a_forest_is_scikit_learn_s_of_so_many_trees(data: Dataset) -> None:
-    ours = Forest(trees=7).fit(lesson_of(data)).predict_proba(data.features)
-    theirs = Sklearn(FOREST, {"n_estimators": 7}).fit(lesson_of(data)).predict_proba(data.features)
+    ours = Forest(trees=7).fit(train_set_of(data)).predict_proba(data.features)
+    theirs = Sklearn(FOREST, {"n_estimators": 7}).fit(train_set_of(data)).predict_proba(data.features)
     assert np.array_equal(ours, theirs)
     with pytest.raises(InvalidArgument, match="trees=0 is too small"):
         Forest(trees=0)
 
 
 def test_the_probe_finds_what_scikit_learn_finds(data: Dataset) -> None:
-    theirs = Linear(c=0.5).fit(lesson_of(data)).predict_proba(data.features)
-    ours = Probe(c=0.5).fit(lesson_of(data)).predict_proba(data.features)
+    theirs = Linear(c=0.5).fit(train_set_of(data)).predict_proba(data.features)
+    ours = Probe(c=0.5).fit(train_set_of(data)).predict_proba(data.features)
     assert np.abs(theirs - ours).max() < 2e-3
 
 
 def test_a_fit_that_runs_out_of_iterations_is_still_a_model(data: Dataset) -> None:
-    assert Linear(iterations=1).fit(lesson_of(data)).predict_proba(data.features).shape == (90, 3)
+    assert Linear(iterations=1).fit(train_set_of(data)).predict_proba(data.features).shape == (90, 3)
 
 
 def test_initial_weights_depend_on_the_seed_alone(data: Dataset) -> None:
     model = Mlp(hidden=(4,), epochs=1, learning_rate=1e-12)
-    one, other = model.fit(lesson_of(data)), model.fit(replace(lesson_of(data, np.arange(9)), turn=5))
+    one, other = model.fit(train_set_of(data)), model.fit(replace(train_set_of(data, np.arange(9)), turn=5))
     assert np.allclose(one.state["head.weight"], other.state["head.weight"], atol=1e-6)
-    elsewhere = model.fit(replace(lesson_of(data), seed=4))
+    elsewhere = model.fit(replace(train_set_of(data), seed=4))
     assert not np.allclose(one.state["head.weight"], elsewhere.state["head.weight"], atol=1e-3)
 
 
 def test_the_hidden_layer_is_what_goes_into_the_head(data: Dataset) -> None:
-    fitted = Mlp(hidden=(8,), epochs=5, features="hidden").fit(lesson_of(data))
+    fitted = Mlp(hidden=(8,), epochs=5, features="hidden").fit(train_set_of(data))
     hidden, state = fitted.embed(data.features), fitted.state
     logits = hidden @ state["head.weight"].T + state["head.bias"]
     assert hidden.shape == (90, 8)
@@ -147,7 +147,7 @@ def test_training_leaves_torch_as_it_was(data: Dataset) -> None:
 
     torch.manual_seed(11)
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    Mlp(hidden=(4,), epochs=1).fit(lesson_of(data)).predict_proba(data.features)
+    Mlp(hidden=(4,), epochs=1).fit(train_set_of(data)).predict_proba(data.features)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.get_num_threads() == threads
     assert not torch.are_deterministic_algorithms_enabled()
@@ -155,18 +155,18 @@ def test_training_leaves_torch_as_it_was(data: Dataset) -> None:
 
 def test_a_training_that_diverges_is_said(data: Dataset) -> None:
     with pytest.raises(InvalidData, match="training diverged in turn 0; lower learning_rate"):
-        Mlp(hidden=(4,), epochs=30, learning_rate=1e20).fit(lesson_of(data))
+        Mlp(hidden=(4,), epochs=30, learning_rate=1e20).fit(train_set_of(data))
 
 
 def test_a_committee_disagrees_and_repeats_itself(data: Dataset) -> None:
     for model in (Linear(samples=3), Mlp(hidden=(4,), epochs=5, samples=2)):
-        lesson = lesson_of(data, np.arange(20))
-        fitted = model.fit(lesson)
-        answers = committee_proba(model, lesson, fitted.state, data.features)
+        train_set = train_set_of(data, np.arange(20))
+        fitted = model.fit(train_set)
+        answers = committee_proba(model, train_set, fitted.state, data.features)
         assert answers.shape == (90, model.samples, 3)
         assert np.allclose(answers.sum(axis=2), 1)
         assert not np.allclose(answers[:, 0], answers[:, 1])
-        assert np.array_equal(answers, committee_proba(model, lesson, fitted.state, data.features))
+        assert np.array_equal(answers, committee_proba(model, train_set, fitted.state, data.features))
 
 
 def test_every_kind_reads_back_from_its_table() -> None:
@@ -207,24 +207,24 @@ def test_settings_that_cannot_be_meant_are_refused(
 
 
 def test_one_width_may_stand_without_a_list(data: Dataset) -> None:
-    fitted = model_from_table({"kind": "mlp", "hidden": 8, "epochs": 1}).fit(lesson_of(data))
+    fitted = model_from_table({"kind": "mlp", "hidden": 8, "epochs": 1}).fit(train_set_of(data))
     assert fitted.state["head.weight"].shape == (3, 8)
 
 
 def test_a_head_that_is_not_there_is_refused_with_those_that_are(data: Dataset) -> None:
     with pytest.raises(InvalidArgument, match="it has first, norm, last"):
-        Torch(factory=OWN, head="head").fit(lesson_of(data))
+        Torch(factory=OWN, head="head").fit(train_set_of(data))
 
 
 def test_an_estimator_that_cannot_be_trained_says_so(data: Dataset) -> None:
     model = Sklearn("sklearn.linear_model.LogisticRegression", {"C": -1.0})
     with pytest.raises(InvalidData, match="cannot be trained on these labels"):
-        model.fit(lesson_of(data))
+        model.fit(train_set_of(data))
 
 
 def test_an_estimator_without_probabilities_says_so(data: Dataset) -> None:
     with pytest.raises(InvalidArgument, match="does not predict probabilities with these options"):
-        Sklearn("sklearn.svm.SVC").fit(lesson_of(data))
-    short = Sklearn("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 500}).fit(lesson_of(data))
+        Sklearn("sklearn.svm.SVC").fit(train_set_of(data))
+    short = Sklearn("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 500}).fit(train_set_of(data))
     with pytest.raises(InvalidData, match="gives no probabilities: Expected n_neighbors"):
         short.predict_proba(data.features)

@@ -15,18 +15,18 @@ from matplotlib.text import Text
 
 from dubito.experiments.plots.comparing import (
     areas_figure,
+    format_seconds,
     pairwise_figure,
     savings_figure,
-    shown_seconds,
     times_figure,
 )
 from dubito.experiments.plots.learning import (
-    broken,
     differences_figure,
     held_below,
     learning_figure,
-    looks,
     spread_apart,
+    styles,
+    wrapped,
 )
 from dubito.experiments.plots.style import inline_svg, strategy_color
 from dubito.experiments.records import Curve
@@ -86,7 +86,7 @@ def test_names_of_twelve_curves_that_end_together_do_not_overlap_and_stay_inside
 
 
 def test_variants_share_their_strategy_s_color_and_no_two_look_alike() -> None:
-    described = looks(TWELVE)
+    described = styles(TWELVE)
     assert len({described[name].color for name in TWELVE if name.startswith("doubt-coreset")}) == 1
     assert len({(look.color, look.line) for look in described.values()}) == len(TWELVE)
 
@@ -150,9 +150,9 @@ def test_the_matrix_keeps_its_cells_and_its_headline_whatever_the_names() -> Non
 
 
 def test_names_without_a_place_to_break_are_cut() -> None:
-    assert broken("x" * 60) == "x" * 29 + "…"
-    assert broken("coreset:metric=cosine") == "coreset:metric=cosine"
-    assert broken(":" + "y" * 25) == ":\n" + "y" * 25
+    assert wrapped("x" * 60) == "x" * 29 + "…"
+    assert wrapped("coreset:metric=cosine") == "coreset:metric=cosine"
+    assert wrapped(":" + "y" * 25) == ":\n" + "y" * 25
 
 
 def test_savings_are_bars_with_intervals_and_say_where_there_is_none() -> None:
@@ -176,7 +176,7 @@ def test_times_are_bars_with_their_seconds() -> None:
     assert texts(figure) == ["0.4 ms", "2.5 s"]
     assert "a training takes 50 ms" in figure.axes[0].get_xlabel()
     assert texts(times_figure(["random"], [0.0], 0.0)) == ["0.0 ms"]
-    assert shown_seconds(12_345.6) == "12,346 s"
+    assert format_seconds(12_345.6) == "12,346 s"
 
 
 def test_svg_for_a_page_is_one_element_whose_ids_are_its_own() -> None:

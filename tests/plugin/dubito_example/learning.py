@@ -12,25 +12,25 @@ from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.images import DownloadProgress, ImageSet
 from dubito.experiments.journal import Ledger, Run
-from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, flat, over_all_classes
+from dubito.experiments.models.base import Fitted, ModelDefaults, State, TrainingSet, flat, over_all_classes
 from dubito.experiments.plan import Experiment
 from dubito.experiments.runner import Step, run_one_by_one
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Centroids(OnHost):
+class Centroids(ModelDefaults):
     """The class whose mean is nearest."""
 
     temperature: float = 1.0
     kind: ClassVar[str] = "centroids"
     runner: ClassVar[str] = "backwards"
 
-    def fit(self, lesson: Lesson) -> Fitted:
+    def fit(self, train_set: TrainingSet) -> Fitted:
         """O(m·d)."""
-        features = flat(lesson.features)
-        means = [features[lesson.labels == code].mean(axis=0) for code in lesson.present]
-        return CentroidsFit(np.stack(means), lesson.present, lesson.n_classes, self.temperature)
+        features = flat(train_set.features)
+        means = [features[train_set.labels == code].mean(axis=0) for code in train_set.present]
+        return CentroidsFit(np.stack(means), train_set.present, train_set.n_classes, self.temperature)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import lesson_on, prepare_seed
+from dubito.experiments.rounds import prepare_seed, training_set
 from dubito.experiments.runner import check_folder, read_rounds
 from dubito.io import write_atomically
 from dubito.matrix import BoolArray
@@ -28,7 +28,7 @@ from dubito.registry import require
 from dubito.request.arrays import check_integer, read_number
 
 if TYPE_CHECKING:
-    from dubito.experiments.plots.picks import AskedPictures
+    from dubito.experiments.plots.picks import PickedPictures
 
 STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto")
 DIGITS, PICKED = "digits.npz", "picked.png"
@@ -155,7 +155,7 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
 
     seed = experiment.seeds[0]
     seed_data = prepare_seed(experiment, source(seed), seed)
-    guessed = experiment.model.fit(lesson_on(seed_data, seed_data.initial, 0, {})).predict_proba(
+    guessed = experiment.model.fit(training_set(seed_data, seed_data.initial, 0, {})).predict_proba(
         seed_data.data.features
     )
     wrong = guessed.argmax(axis=1) != seed_data.data.labels
@@ -171,15 +171,15 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
     save_figure(picture, folder / PICKED, formats=("png",), force=True)
 
 
-def what_was_asked(first: Round, wrong: BoolArray) -> "AskedPictures":
+def what_was_asked(first: Round, wrong: BoolArray) -> "PickedPictures":
     """The first picks of one strategy, and which of them the model predicted wrongly."""
-    from dubito.experiments.plots.picks import AskedPictures
+    from dubito.experiments.plots.picks import PickedPictures
 
     rows = np.array(first.picked, dtype=np.int64)
-    return AskedPictures(first.strategy, rows, wrong[rows])
+    return PickedPictures(first.strategy, rows, wrong[rows])
 
 
-def describe_of_picks(asked: "list[AskedPictures]") -> str:
+def describe_of_picks(asked: "list[PickedPictures]") -> str:
     """The title of the plot: how many of the first picks the model predicted wrongly."""
     misread = {each.name: int(each.misread.sum()) for each in asked}
     ours, random = misread["auto"], misread["random"]

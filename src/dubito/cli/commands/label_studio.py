@@ -16,9 +16,9 @@ from dubito.cli.options import FILES, METHOD
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
 from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, items_of, read_items, refuse_unknown
-from dubito.integrations.label_studio.client import Patience, Server, read_token
+from dubito.integrations.label_studio.client import RetryPolicy, Server, read_token
 from dubito.integrations.label_studio.picking import PoolPicker, Suggestion
-from dubito.integrations.label_studio.projects import StudioProject, find_project
+from dubito.integrations.label_studio.projects import LabelStudioProject, find_project
 from dubito.integrations.label_studio.projects import pull as pull_answers
 from dubito.integrations.label_studio.pushing import check_sampling, check_storage
 from dubito.integrations.label_studio.pushing import push as push_items
@@ -331,7 +331,7 @@ class DisplayOptions:
             raise InvalidArgument("cannot be served", argument="local_files", value=self.local_files, hint=hint)
         return f"{LOCAL_FILES}{os.path.relpath(folder, root)}/"
 
-    def allow_in(self, project: StudioProject) -> None:
+    def allow_in(self, project: LabelStudioProject) -> None:
         """Let the server show the local files in the project."""
         if self.local_files is not None:
             check_storage(project, os.path.normpath(self.local_files))
@@ -389,7 +389,7 @@ def _check_same_project(path: str, found: Gathered) -> None:
 
 def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> Server:
     """The server with its token. Sends no request yet."""
-    server = Server(url, read_token(token_file), Patience(_seconds("timeout", timeout)))
+    server = Server(url, read_token(token_file), RetryPolicy(_seconds("timeout", timeout)))
     if server.is_unencrypted:
         say(f"the token is sent to {server.url} without encryption; use https:// to protect it.", quiet=quiet)
     return server
@@ -504,7 +504,7 @@ def watch_project(
     def tell(text: str) -> None:
         say(text, quiet=quiet)
 
-    def begin() -> StudioProject:
+    def begin() -> LabelStudioProject:
         found = find_project(server, title, classes=files.classes, kind=picker.items[0].kind)
         _note_sampling(found, plan.jump_ahead, quiet)
         display.allow_in(found)
@@ -523,7 +523,7 @@ def watch_project(
     say("stopped; run the same command again to continue.", quiet=quiet)
 
 
-def _note_sampling(project: StudioProject, jump_ahead: bool, quiet: bool) -> None:
+def _note_sampling(project: LabelStudioProject, jump_ahead: bool, quiet: bool) -> None:
     note = check_sampling(project, jump_ahead=jump_ahead)
     if note is not None:
         say(note, quiet=quiet)

@@ -19,10 +19,10 @@ from dubito.experiments.images import COLLECTIONS, load_images
 from dubito.experiments.journal import DamagedLine, Record, sealed, unsealed
 from dubito.experiments.models.kinds import model_as_table
 from dubito.experiments.plan import Data, Experiment
-from dubito.experiments.report import About, Written, shown_facts, write_report
+from dubito.experiments.report import About, ReportFiles, fact_texts, write_report
 from dubito.experiments.runner import read_folder, read_headers, read_rounds
-from dubito.experiments.statistics import shown_p
-from dubito.experiments.summary import NOT_REACHED, Summary, finding, notes, shown_saved
+from dubito.experiments.statistics import format_p
+from dubito.experiments.summary import NOT_REACHED, Summary, finding, format_saved, notes
 from dubito.io import write_atomically
 from dubito.request.arrays import check_real, read_number
 
@@ -105,7 +105,7 @@ def about_run(experiment: Experiment, folder: Path) -> About:
     }
     return About(
         title=f"dubito: {experiment.name}, active learning replayed",
-        facts=shown_facts(facts),
+        facts=fact_texts(facts),
         classes=tuple(str(each) for each in classes) if isinstance(classes, list) else known_classes(experiment.data),
         settings=experiment.to_toml(),
         expected=len(experiment.strategies) * len(experiment.seeds) * (experiment.schedule.rounds + 1),
@@ -129,8 +129,8 @@ def _data_described(data: Data, shape: object) -> str:
 
 def schedule_described(experiment: Experiment) -> str:
     """The schedule as text."""
-    schedule, goes_on = experiment.schedule, experiment.model.goes_on and not experiment.schedule.from_scratch
-    again = "training goes on from round to round" if goes_on else "trained from scratch each round"
+    schedule, continues = experiment.schedule, experiment.model.continues and not experiment.schedule.from_scratch
+    again = "training goes on from round to round" if continues else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
     return (
         f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "
@@ -148,7 +148,7 @@ def known_classes(data: Data) -> tuple[str, ...]:
     return ()
 
 
-def make_report(folder: Path, output: Path, targets: Sequence[float], force: bool) -> Written:
+def make_report(folder: Path, output: Path, targets: Sequence[float], force: bool) -> ReportFiles:
     """Write the report of a run, finished or not."""
     experiment = read_folder(folder)
     rounds = read_rounds(folder)
@@ -165,7 +165,7 @@ def make_report(folder: Path, output: Path, targets: Sequence[float], force: boo
 
 
 def tell(
-    written: Written,
+    written: ReportFiles,
     as_json: bool,
     *,
     asked: Sequence[float] = (),
@@ -198,13 +198,13 @@ def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]
         yield f"- Labels for {target:.1%} accuracy: {', '.join(shown)}."
 
 
-def found(written: Written) -> Iterator[str]:
+def found(written: ReportFiles) -> Iterator[str]:
     """The result in one sentence, and notes."""
     yield finding(written.summary)
     yield from (f"- {note}" for note in notes(written.summary))
 
 
-def paths(written: Written, also: Sequence[Path]) -> Iterator[str]:
+def paths(written: ReportFiles, also: Sequence[Path]) -> Iterator[str]:
     """The paths of the files; report and plot come last."""
     yield "Written:"
     yield from (f"  {path}" for path in (*also, written.results, written.page, written.pictures[-1]))
@@ -233,14 +233,14 @@ def show_table(summary: Summary) -> None:
 def table_rows(summary: Summary) -> Iterator[tuple[str, list[str]]]:
     """The cells of the table, as text; intervals in brackets."""
     against = {each.name: each for each in summary.against_random}
-    saved = {each.name: shown_saved(each) for each in summary.savings}
+    saved = {each.name: format_saved(each) for each in summary.savings}
     for curve in summary.curves:
         spread = f" ± {100 * curve.spread[-1]:.1f}" if len(summary.seeds) > 1 else ""
         cells = [f"{100 * curve.mean[-1]:.1f}%{spread}"]
         if curve.name in against:
             gain = against[curve.name].difference
             ends = "" if np.isnan(gain.low) else f" [{100 * gain.low:+.1f} to {100 * gain.high:+.1f}]"
-            cells += [f"{100 * gain.estimate:+.1f}{ends}", shown_p(against[curve.name].p_holm), saved[curve.name]]
+            cells += [f"{100 * gain.estimate:+.1f}{ends}", format_p(against[curve.name].p_holm), saved[curve.name]]
         yield curve.name, cells
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dubito.core.coverage_reference import CoverageProblem
-from dubito.core.distances import SUM_ROWS, add_columns, read_rows, settle
+from dubito.core.distances import SUM_ROWS, add_columns, exact_sq_distances, read_rows
 from dubito.core.problem import Metric, Problem
 from dubito.engines.cluster.messages import (
     HOST,
@@ -324,7 +324,7 @@ class Shard:
         keys = np.empty(len(rows))
         with np.errstate(over="ignore"):
             for span in blocks(len(rows), rows_per_read(problem.pool)):
-                keys[span] = settle(n_pool * read_rows(problem.pool, rows[span], problem.metric), total)
+                keys[span] = exact_sq_distances(n_pool * read_rows(problem.pool, rows[span], problem.metric), total)
             return np.asarray(keys * (costs * costs))
 
     def start(self, start: Start) -> None:

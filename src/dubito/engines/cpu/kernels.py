@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dubito.core.distances import read_rows, settle
+from dubito.core.distances import exact_sq_distances, read_rows
 from dubito.core.problem import Problem
 from dubito.engines.cpu.anchors import FirstBounds, Reach, own_part, read_candidates
 from dubito.engines.cpu.memory import plan_memory
@@ -34,7 +34,7 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len
 
 # Bringing candidates up to date: exact priorities against references they have not seen.
 #
-# Sketches rule out nearly all pairs, float32 differences nearly all of the rest, and `settle` decides.
+# Sketches rule out nearly all pairs, float32 differences nearly all of the rest, and `exact_sq_distances` decides.
 
 PAIR_VALUES = 1 << 16
 """Features in a block of pairs."""
@@ -175,7 +175,7 @@ class CandidateGroup:
         for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // self.shifted.shape[1])):
             rows, references = pairs.rows[span], pairs.references[span]
             points = read_rows(problem.pool, self.pool_rows[rows], problem.metric)
-            exact = settle(points, self.references.points(references))
+            exact = exact_sq_distances(points, self.references.points(references))
             np.minimum.at(self.squared, rows, exact)
             np.minimum.at(self.limits, rows, exact * self._pair_weights(rows, references))
 

@@ -19,7 +19,7 @@ from dubito.core.problem import Configuration, Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs import nvrtc
-from dubito.engines.cuda.programs.exact import settle
+from dubito.engines.cuda.programs.exact import exact_sq_distances
 from dubito.engines.cuda.programs.pairs import near_pairs
 from dubito.engines.lazy.configurations import finished_beam
 from dubito.engines.lazy.front import Threshold
@@ -117,7 +117,7 @@ class DeviceFront:
 
     def _effects(self) -> tuple[Tensor, Tensor, Tensor]:
         """Picks, candidates, and the squared priority of the candidate after the pick, where it is lower."""
-        squared = settle(self.exact, self.exact, self.pairs)
+        squared = exact_sq_distances(self.exact, self.exact, self.pairs)
         lefts, rights = (side.long() for side in self.pairs)
         picks, others = torch.cat([lefts, rights]), torch.cat([rights, lefts])
         left = torch.cat([squared, squared]) * self.weights[picks if self.bounds.by_pick else others]

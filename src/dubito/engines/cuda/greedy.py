@@ -13,7 +13,7 @@ import torch
 from dubito.core.problem import Configuration, Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, FirstRows, Fronts, first_in_order
 from dubito.engines.cuda.points import Tensor
-from dubito.engines.cuda.programs.exact import settle
+from dubito.engines.cuda.programs.exact import exact_sq_distances
 from dubito.engines.cuda.programs.pairs import TooManyPairs, near_pairs
 from dubito.engines.cuda.programs.rounds import decide
 from dubito.engines.lazy.configurations import finished
@@ -93,7 +93,7 @@ class DeviceGreedy:
             own, own, rows, bounds.value, bounds.weights, bounds.constants, references.shape.precise,
             weights if bounds.by_pick else None, most=MOST_PAIRS if len(rows) > bounds.sizes.front else None,
         )  # fmt: skip
-        squared = settle(exact, exact, pairs)
+        squared = exact_sq_distances(exact, exact, pairs)
         return decide(pairs, squared, weights, rows, threshold, priorities, by_pick=bounds.by_pick)
 
     def _radius(self) -> float:

@@ -10,12 +10,13 @@ keeps a bound and the number of references it accounts for (`dubito.engines.lazy
    write the lowered bounds back. A beam steps all its configurations there.
 
 **Why the picks equal the reference's.** A fresh priority is exact: it is the number that the reference computes, by
-`dubito.core.distances.settle`. float32 products only rule references out, by bounds on their rounding error that hold
-for any order of additions. Inside a front every candidate has an interval that contains its exact priority. A candidate
-is picked if no other interval overlaps its own; otherwise the overlapping candidates are made exact first. The bound
-that is written back is the upper end of the interval. As an invariant, a bound is either exact for the references seen,
-or the nearest reference is not among them: then refreshing against the unseen references makes it exact again. Block
-sizes, thread counts and the order of additions can change which pairs are computed exactly, never the picks.
+`dubito.core.distances.exact_sq_distances`. float32 products only rule references out, by bounds on their rounding error
+that hold for any order of additions. Inside a front every candidate has an interval that contains its exact priority.
+A candidate is picked if no other interval overlaps its own; otherwise the overlapping candidates are made exact first.
+The bound that is written back is the upper end of the interval. As an invariant, a bound is either exact for the
+references seen, or the nearest reference is not among them: then refreshing against the unseen references makes it
+exact again. Block sizes, thread counts and the order of additions can change which pairs are computed exactly, never
+the picks.
 """
 
 from dataclasses import replace

@@ -210,7 +210,7 @@ def _level_of(bound: FloatArray, n_above: int) -> float:
     return max(0.0, float(np.partition(sample, position)[position]))
 
 
-# Rounding constants. Every bound must hold against `dubito.core.distances.settle` for any order of additions;
+# Rounding constants. Every bound must hold against `core.distances.exact_sq_distances` for any order of additions;
 # the proofs are in ``docs/explanation/engine.md`` (The bounds). Assumptions: floats round to nearest; reading and
 # subtracting support gradual underflow; matrix products may add in any order, fuse, and flush subnormals to zero.
 
@@ -233,9 +233,9 @@ BEYOND = 1e30
 """Larger than any squared distance in scaled units."""
 
 ROUND_UP, ROUND_DOWN = 1.0 + 2.0**-30, 1.0 - 2.0**-30
-"""Covers millions of float64 roundings: those of `settle` (log2(d) + 3), and a few in the bound itself."""
+"""Covers millions of float64 roundings: those of `exact_sq_distances` (log2(d) + 3), and a few in the bound itself."""
 SMALLEST = 2.0**-1040
-"""Bound on what `settle` loses to underflow of float64, d·2**-1075, plus the loss of a product with a weight."""
+"""Bound on the underflow of `exact_sq_distances` in float64, d·2**-1075, and of a product with a weight."""
 
 SHIFT_UNITS, SUM_UNITS, COMPARE_UNITS = 5.0, 6.0, 5.0
 """Errors in units of |x|² + |y|²: of shifting two points in float32, adding three terms, and rounding the compared
@@ -247,7 +247,7 @@ PICK_UNITS = 4.0
 """Error of a priority scaled by the pick's weight: its own rounding and its limit's (1 each), times two."""
 
 SETTLE_ROUNDINGS = 16
-"""Extra columns, at 3 units each, that cover the rounding of `settle`: at most 2·(log2(d) + 3) of |x|² + |y|²."""
+"""Extra columns, 3 units each, for the rounding of `exact_sq_distances`: at most 2·(log2(d) + 3) of |x|² + |y|²."""
 
 MEDIAN_ROWS = 128
 """Number of points whose median is the center that all points are shifted by."""
@@ -278,7 +278,7 @@ def product_slack(width: int, unit: float = UNIT) -> float:
 
 
 def front_slack(width: int) -> float:
-    """`product_slack` in float64, compared with `settle`, whose own rounding is of the same order here."""
+    """`product_slack` in float64, compared with `exact_sq_distances`, whose own rounding is of the same order here."""
     return product_slack(width + SETTLE_ROUNDINGS, UNIT64)
 
 

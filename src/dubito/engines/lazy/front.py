@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from dubito import native as compiled
-from dubito.core.distances import settle
+from dubito.core.distances import exact_sq_distances
 from dubito.matrix import FloatArray, IntArray
 
 
@@ -75,7 +75,7 @@ class Front:
         which, pick = np.nonzero(is_near)
         lowest = start.copy()
         weights = self.weights[picks[pick] if self.by_pick else rows[which]]
-        np.minimum.at(lowest, which, settle(self.points[rows[which]], self.points[picks[pick]]) * weights)
+        np.minimum.at(lowest, which, exact_sq_distances(self.points[rows[which]], self.points[picks[pick]]) * weights)
         return lowest
 
 

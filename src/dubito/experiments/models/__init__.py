@@ -1,1 +1,1 @@
-"""What is trained on the labels, every kind by its name."""
+"""Models that experiments train on the labels, by kind."""

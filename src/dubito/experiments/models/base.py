@@ -1,8 +1,8 @@
 """The interface of a model: a `Model` is a frozen dataclass of its settings, and `fit` returns a `Fitted` one.
 
-What a model keeps from one turn to the next is a `State`, a dictionary of arrays, which is saved without pickling and
-from which the next turn continues exactly. A new kind inherits from `OnHost`, which implements everything but `kind`
-and `fit`, and is added to `kinds.BUILT_IN`.
+A model's `State`, a dictionary of arrays, is saved without pickling after each turn, and the next turn continues from
+it exactly. A new kind inherits from `ModelDefaults`, which implements everything but `kind` and `fit`, and is added to
+`kinds.BUILT_IN`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from dubito.errors import PASS, InvalidArgument, named
-from dubito.experiments.seeds import draw
+from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.request.arrays import check_integer, check_real
 
@@ -24,7 +24,7 @@ Facts = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class TrainingSet:
     """The training data of a model, and its seeds."""
 
     features: AnyArray
@@ -41,7 +41,7 @@ class Lesson:
 
     @property
     def present(self) -> IntArray:
-        """The classes that occur, ascending."""
+        """The classes that occur in the labels, ascending."""
         return np.unique(self.labels)
 
 
@@ -58,7 +58,7 @@ class Fitted(Protocol):
         ...
 
     def embed(self, features: AnyArray) -> AnyArray:
-        """(n, e) the features that distances are measured between."""
+        """(n, e) the features in which distances are measured."""
         ...
 
 
@@ -73,17 +73,17 @@ class Model(Protocol):
 
     @property
     def is_convex(self) -> bool:
-        """Whether training has one optimum, so that the start affects only the time."""
+        """Whether training has a single optimum, so that initial weights affect only the time."""
         ...
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Whether a turn continues from the state of the previous one."""
         ...
 
     @property
-    def moves(self) -> bool:
-        """Whether training changes the features that distances are measured between."""
+    def learns_features(self) -> bool:
+        """Whether training changes the features in which distances are measured."""
         ...
 
     @property
@@ -111,8 +111,8 @@ class Model(Protocol):
         """The name of its runner in `dubito.experiments.runner.RUNNERS`."""
         ...
 
-    def fit(self, lesson: Lesson) -> Fitted:
-        """Train; the same lesson gives bit-identical results on one machine."""
+    def fit(self, train_set: TrainingSet) -> Fitted:
+        """Train; the same training set gives bit-identical results on one machine."""
         ...
 
     def facts(self) -> dict[str, str]:
@@ -147,17 +147,17 @@ class NeedsFiles(Protocol):
         ...
 
 
-class OnHost:
-    """Base class with the defaults: trained on the CPU from fixed features, in every turn from scratch."""
+class ModelDefaults:
+    """Base class with defaults: trained on the CPU, on fixed features, from scratch in every turn."""
 
     __slots__ = ()
     is_convex: ClassVar[bool] = False
-    goes_on: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
     takes_images: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def moves(self) -> bool:
+    def learns_features(self) -> bool:
         """Distances are measured between the original features."""
         return False
 
@@ -185,25 +185,25 @@ class OnHost:
         return None
 
 
-def committee_proba(model: Model, lesson: Lesson, start: State, features: AnyArray) -> FloatArray:
-    """(n, k, c) probabilities by k = ``model.samples`` models, each trained on a bootstrap resample of the lesson.
+def committee_proba(model: Model, train_set: TrainingSet, start: State, features: AnyArray) -> FloatArray:
+    """(n, k, c) probabilities of k = ``model.samples`` models, each trained on a bootstrap sample of the training set.
 
     Members of a convex model start from ``start``, the state of the fitted model, which only saves time; others start
-    from initial weights of their own.
+    from different initial weights.
     """
-    answers = []
+    probabilities = []
     for member in range(model.samples):
-        chance = draw(lesson.seed, "committee", lesson.turn, member)
-        rows = np.sort(np.random.default_rng(chance).integers(len(lesson.labels), size=len(lesson.labels)))
+        seed = derive_seed(train_set.seed, "committee", train_set.turn, member)
+        rows = np.sort(np.random.default_rng(seed).integers(len(train_set.labels), size=len(train_set.labels)))
         resampled = replace(
-            lesson,
-            features=lesson.features[rows],
-            labels=lesson.labels[rows],
-            seed=chance,
+            train_set,
+            features=train_set.features[rows],
+            labels=train_set.labels[rows],
+            seed=seed,
             state=start if model.is_convex else {},
         )
-        answers.append(model.fit(resampled).predict_proba(features))
-    return np.stack(answers, axis=1)
+        probabilities.append(model.fit(resampled).predict_proba(features))
+    return np.stack(probabilities, axis=1)
 
 
 def check_samples(samples: object) -> None:
@@ -227,7 +227,7 @@ def flat(features: AnyArray) -> AnyArray:
 
 
 def over_all_classes(known: FloatArray, classes: IntArray, n_classes: int) -> FloatArray:
-    """(n, c) probabilities of all classes from those of some classes; 0 for the others."""
-    everything = np.zeros((len(known), n_classes))
-    everything[:, classes] = known
-    return everything
+    """(n, c) probabilities of all classes, given those of some classes; 0 for the others."""
+    probabilities = np.zeros((len(known), n_classes))
+    probabilities[:, classes] = known
+    return probabilities

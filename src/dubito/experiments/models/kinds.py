@@ -56,7 +56,7 @@ def model_from_table(table: Mapping[str, object]) -> Model:
             "is not a model: it does not implement dubito.experiments.models.base.Model",
             argument="kind",
             value=kind,
-            hint="inherit from OnHost, which has everything but kind and fit.",
+            hint="inherit from ModelDefaults, which has everything but kind and fit.",
         )
     return made
 

@@ -12,22 +12,22 @@ from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.models.base import (
     Fitted,
-    Lesson,
-    OnHost,
+    ModelDefaults,
     State,
+    TrainingSet,
     check_positive,
     check_samples,
     flat,
     over_all_classes,
 )
-from dubito.experiments.seeds import draw
+from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.registry import check_options, import_object
 from dubito.request.arrays import check_integer
 
 
 @dataclass(frozen=True, slots=True)
-class Linear(OnHost):
+class Linear(ModelDefaults):
     """Multinomial logistic regression of scikit-learn (L-BFGS), on the original features.
 
     Training continues from the weights of the previous turn if the same classes are present. If only one class is, its
@@ -40,29 +40,29 @@ class Linear(OnHost):
     samples: int = 0
     kind: ClassVar[str] = "linear"
     is_convex: ClassVar[bool] = True
-    goes_on: ClassVar[bool] = True
+    continues: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("c", self.c)
         check_integer("iterations", self.iterations, least=1)
         check_samples(self.samples)
 
-    def fit(self, lesson: Lesson) -> Fitted:
+    def fit(self, train_set: TrainingSet) -> Fitted:
         """Take O(m·d·c) time per iteration."""
         from sklearn.linear_model import LogisticRegression
 
-        features = flat(lesson.features)
-        if len(lesson.present) == 1:
-            return LinearFit(np.zeros((1, features.shape[1])), np.zeros(1), lesson.present, lesson.n_classes)
+        features = flat(train_set.features)
+        if len(train_set.present) == 1:
+            return LinearFit(np.zeros((1, features.shape[1])), np.zeros(1), train_set.present, train_set.n_classes)
         model = LogisticRegression(C=self.c, max_iter=self.iterations, warm_start=True)
-        if np.array_equal(lesson.state.get("classes", ()), lesson.present):
-            model.coef_, model.intercept_ = lesson.state["coef"].copy(), lesson.state["intercept"].copy()
-            model.classes_ = lesson.present
+        if np.array_equal(train_set.state.get("classes", ()), train_set.present):
+            model.coef_, model.intercept_ = train_set.state["coef"].copy(), train_set.state["intercept"].copy()
+            model.classes_ = train_set.present
         with warnings.catch_warnings():
             # A fit that has not converged after the last iteration is used as it is.
             warnings.simplefilter("ignore")
-            model.fit(features, lesson.labels)
-        return LinearFit(model.coef_, model.intercept_, lesson.present, lesson.n_classes)
+            model.fit(features, train_set.labels)
+        return LinearFit(model.coef_, model.intercept_, train_set.present, train_set.n_classes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ class LinearFit:
         return {"coef": self.coef, "intercept": self.intercept, "classes": self.classes}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c), zero for a class that was not there to learn."""
+        """(n, c), zero for a class without labels."""
         logits = np.asarray(flat(features) @ self.coef.T + self.intercept, dtype=np.float64)
         if len(self.classes) == 2:
             logits = np.hstack([np.zeros_like(logits), logits])
@@ -95,7 +95,7 @@ class LinearFit:
 
 
 @dataclass(frozen=True, slots=True)
-class Sklearn(OnHost):
+class Sklearn(ModelDefaults):
     """Any estimator with ``predict_proba``, by its import path; trained from scratch every turn.
 
     ``random_state``, if the estimator has one and the options do not set it, depends on the seed and turn.
@@ -119,15 +119,15 @@ class Sklearn(OnHost):
             )
         check_options("estimator", self.estimator, factory, self.options)
 
-    def fit(self, lesson: Lesson) -> Fitted:
+    def fit(self, train_set: TrainingSet) -> Fitted:
         """Fit the estimator."""
-        if len(lesson.present) == 1:
-            return Constant(int(lesson.present[0]), lesson.n_classes)
+        if len(train_set.present) == 1:
+            return Constant(int(train_set.present[0]), train_set.n_classes)
         factory = import_object("estimator", self.estimator)
-        chance = {"random_state": draw(lesson.seed, "weights", lesson.turn)}
-        wanted = chance if "random_state" in inspect.signature(factory).parameters else {}
+        random_state = {"random_state": derive_seed(train_set.seed, "weights", train_set.turn)}
+        usual = random_state if "random_state" in inspect.signature(factory).parameters else {}
         try:
-            fitted = factory(**{**wanted, **self.options}).fit(flat(lesson.features), lesson.labels)
+            fitted = factory(**{**usual, **self.options}).fit(flat(train_set.features), train_set.labels)
         except ValueError as error:
             raise InvalidData(
                 f"cannot be trained on these labels: {error}", argument="estimator", value=self.estimator
@@ -139,7 +139,7 @@ class Sklearn(OnHost):
                 value=self.estimator,
                 hint="choose one that has predict_proba after fitting.",
             )
-        return EstimatorFit(fitted, lesson.n_classes)
+        return EstimatorFit(fitted, train_set.n_classes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +155,7 @@ class EstimatorFit:
         return {}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c), zero for a class that was not there to learn."""
+        """(n, c), zero for a class without labels."""
         try:
             known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
         except ValueError as error:
@@ -194,7 +194,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Forest(OnHost):
+class Forest(ModelDefaults):
     """A random forest of scikit-learn, trained from scratch in every turn. Feature scales do not matter."""
 
     trees: int = 100
@@ -205,6 +205,6 @@ class Forest(OnHost):
         check_integer("trees", self.trees, least=1)
         check_samples(self.samples)
 
-    def fit(self, lesson: Lesson) -> Fitted:
+    def fit(self, train_set: TrainingSet) -> Fitted:
         """Take O(trees·m log m·√d) time."""
-        return Sklearn("sklearn.ensemble.RandomForestClassifier", {"n_estimators": self.trees}).fit(lesson)
+        return Sklearn("sklearn.ensemble.RandomForestClassifier", {"n_estimators": self.trees}).fit(train_set)

@@ -1,22 +1,30 @@
-"""The linear probe in PyTorch, on a CPU or a GPU: full-batch L-BFGS that goes on from the turn before."""
+"""The linear probe in PyTorch, on a CPU or a GPU: full-batch L-BFGS, continued from the previous turn."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, check_positive, check_samples, flat
-from dubito.experiments.models.networks.training import check_device, device_facts, steady
+from dubito.experiments.models.base import (
+    Fitted,
+    ModelDefaults,
+    State,
+    TrainingSet,
+    check_positive,
+    check_samples,
+    flat,
+)
+from dubito.experiments.models.networks.training import check_device, deterministic, device_facts
 from dubito.matrix import AnyArray, BoolArray, FloatArray
 from dubito.registry import require
 from dubito.request.arrays import check_integer
 
 
 @dataclass(frozen=True, slots=True)
-class Probe(OnHost):
-    """Multinomial logistic regression as `Linear`, in float32 on a device; extra ``torch``.
+class Probe(ModelDefaults):
+    """Multinomial logistic regression like `Linear`, in float32 on a device; extra ``torch``.
 
-    The optimum is that of scikit-learn's with the same ``c``, to what float32 can tell.
+    With the same ``c``, the optimum equals that of scikit-learn up to the precision of float32.
     """
 
     c: float = 1.0
@@ -26,7 +34,7 @@ class Probe(OnHost):
     samples: int = 0
     kind: ClassVar[str] = "probe"
     is_convex: ClassVar[bool] = True
-    goes_on: ClassVar[bool] = True
+    continues: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("torch",)
 
     def __post_init__(self) -> None:
@@ -36,28 +44,28 @@ class Probe(OnHost):
         check_device(self.device)
         check_samples(self.samples)
 
-    def fit(self, lesson: Lesson) -> Fitted:
-        """O(m·d·c) an iteration."""
+    def fit(self, train_set: TrainingSet) -> Fitted:
+        """Take O(m·d·c) time per iteration."""
         import torch
 
-        features = flat(lesson.features)
-        present = np.zeros(lesson.n_classes, dtype=np.bool_)
-        present[lesson.labels] = True
-        start = lesson.state.get("weights", np.zeros((lesson.n_classes, features.shape[1] + 1), dtype=np.float32))
-        with steady(0, self.device):
+        features = flat(train_set.features)
+        present = np.zeros(train_set.n_classes, dtype=np.bool_)
+        present[train_set.labels] = True
+        start = train_set.state.get("weights", np.zeros((train_set.n_classes, features.shape[1] + 1), dtype=np.float32))
+        with deterministic(0, self.device):
             x = torch.from_numpy(np.array(features, dtype=np.float32)).to(self.device)
-            y = torch.from_numpy(lesson.labels).to(self.device)
+            y = torch.from_numpy(train_set.labels).to(self.device)
             absent = torch.from_numpy(~present).to(self.device)
             weights = minimize(x, y, absent, torch.from_numpy(start.copy()).to(self.device), self.c, self.iterations)
         return ProbeFit(weights.cpu().numpy(), present, self.device)
 
     @property
     def on_gpu(self) -> bool:
-        """As its device says."""
+        """Whether ``device`` is a GPU."""
         return self.device != "cpu"
 
     def facts(self) -> dict[str, str]:
-        """The device, which is among the settings: a run on another is another experiment."""
+        """The device, which is part of the settings: a run on another device is another experiment."""
         return device_facts(self.device)
 
 
@@ -68,7 +76,7 @@ class ProbeFit:
     weights: AnyArray
     """(c, d + 1), the last column the intercepts."""
     present: BoolArray
-    """(c,) classes that were there to learn."""
+    """(c,) which classes have labels."""
     device: str
 
     @property
@@ -77,10 +85,10 @@ class ProbeFit:
         return {"weights": self.weights}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c), zero for a class that was not there to learn."""
+        """(n, c), zero for a class without labels."""
         import torch
 
-        with steady(0, self.device), torch.no_grad():
+        with deterministic(0, self.device), torch.no_grad():
             x = torch.from_numpy(np.require(flat(features), np.float32, "W")).to(self.device)
             weights = torch.from_numpy(self.weights).to(self.device)
             logits = (x @ weights[:, :-1].T + weights[:, -1]).double()
@@ -93,7 +101,7 @@ class ProbeFit:
 
 
 def minimize(x: Any, y: Any, absent: Any, weights: Any, c: float, iterations: int) -> Any:
-    """Weights (k, d + 1) of least mean cross-entropy and L2 penalty; classes that are absent take no part."""
+    """Weights (c, d + 1) that minimize the mean cross-entropy plus an L2 penalty; absent classes are ignored."""
     import torch
 
     weights.requires_grad_(True)

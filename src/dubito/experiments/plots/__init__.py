@@ -1,7 +1,4 @@
-"""Pictures: records in, a matplotlib Figure out.
-
-Figures are made without pyplot, so that no backend is chosen and nothing global changes.
-"""
+"""Plots as matplotlib figures, made without pyplot, so that no backend is chosen and no global state changes."""
 
 from dubito.experiments.plots.diagnosis import diagnosis_figure
 from dubito.experiments.plots.style import save_figure, strategy_color

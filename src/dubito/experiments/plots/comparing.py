@@ -1,4 +1,4 @@
-"""Comparisons: areas with intervals, who beats whom, labels saved, and what selecting costs."""
+"""Plots of comparisons: areas with intervals, the pairwise matrix, labels saved, and times of selections."""
 
 from collections.abc import Sequence
 from math import inf, isfinite
@@ -9,18 +9,18 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from dubito.experiments.plots.learning import broken, longest_line
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_color
+from dubito.experiments.plots.learning import longest_line, wrapped
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, plain_axes, strategy_color
 from dubito.experiments.statistics import Comparison, Saving
-from dubito.experiments.summary import NOT_REACHED, is_sure, shown_saved
+from dubito.experiments.summary import NOT_REACHED, format_saved, is_sure
 from dubito.matrix import FloatArray
 
 ROW, HEAD = 0.34, 1.35
-"""Inches: a strategy's row, and what stands above and below all rows."""
+"""Height in inches of a row, and of everything above and below the rows."""
 LETTER = 0.085
-"""Inches of a letter of a name beside the matrix."""
+"""Width in inches of a letter in the names of the matrix."""
 TEXT_LETTER = 0.015
-"""Share of a bar chart's width that a letter beside a bar takes."""
+"""Width of a letter next to a bar, as a fraction of the chart."""
 BEATEN = "mean: beaten by others"
 POINTS = FuncFormatter(lambda value, _: f"{value:+g}" if value else "0")
 COUNTS = FuncFormatter(lambda value, _: f"{value:,.0f}")
@@ -83,9 +83,9 @@ def pairwise_figure(names: Sequence[str], penalties: FloatArray) -> Figure:
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['0', '1', '1', '0']
     """
-    k, shown = len(names), [broken(name) for name in names]
+    k, shown = len(names), [wrapped(name) for name in names]
     table = np.vstack([penalties, penalties.sum(axis=0) / max(k - 1, 1)])
-    # The names stand left of the cells, and above them at an angle: what they take comes on top of the cells.
+    # Names are to the left of the cells, and above them at an angle.
     aside = LETTER * max(longest_line(shown), len(BEATEN))
     above = LETTER * longest_line(shown)
     line = max(1 + name.count("\n") for name in shown)
@@ -116,7 +116,7 @@ def pairwise_figure(names: Sequence[str], penalties: FloatArray) -> Figure:
 
 
 def _on_shade(share: float) -> str:
-    """What can be read on the matrix's blue, also where a page has its own ink and paper for everything else."""
+    """A text color that is legible on the matrix, also in a page with its own colors."""
     if share == 0.0:
         return INK
     return "#FEFEFE" if share > 0.55 else "#111111"
@@ -136,7 +136,7 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     axes.axvline(0.0, color=QUIET, linewidth=0.9)
     ends = [end for each in savings for end in (each.saved.estimate, each.saved.low, each.saved.high) if isfinite(end)]
     reach = max([abs(end) for end in ends], default=1.0) or 1.0
-    low, room = min([0.0, *ends]) - 0.12 * reach, 0.05 + TEXT_LETTER * max(len(shown_saved(each)) for each in savings)
+    low, room = min([0.0, *ends]) - 0.12 * reach, 0.05 + TEXT_LETTER * max(len(format_saved(each)) for each in savings)
     axes.set_xlim(low, low + (max([0.0, *ends]) - low) / (1.0 - min(room, 0.6)))
     for row, each in enumerate(savings):
         _draw_saving(axes, each, row, reach)
@@ -149,7 +149,7 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
 
 
 def _draw_saving(axes: Axes, each: Saving, row: int, reach: float) -> None:
-    """A bar, faint where it is not sure, and a whisker, whose end at infinity is an arrow's head at the edge."""
+    """A bar, faint if the interval contains 0, and the interval, with an arrow at the edge for an infinite end."""
     saved, color = each.saved, strategy_color(each.name)
     if saved.estimate == -inf:
         axes.text(0.02 * reach, row, NOT_REACHED, va="center", fontsize=9, color=QUIET)
@@ -161,7 +161,7 @@ def _draw_saving(axes: Axes, each: Saving, row: int, reach: float) -> None:
         axes.plot(low, row, marker="<" if saved.low == -inf else "|", color=INK, markersize=6, clip_on=False)
         axes.plot(saved.high, row, marker="|", color=INK, markersize=6)
     furthest = max(saved.estimate, 0.0 if np.isnan(saved.high) else saved.high, 0.0)
-    axes.text(furthest + 0.025 * reach, row, shown_saved(each), va="center", fontsize=9, color=INK)
+    axes.text(furthest + 0.025 * reach, row, format_saved(each), va="center", fontsize=9, color=INK)
 
 
 def times_figure(names: Sequence[str], seconds: Sequence[float], training: float) -> Figure:
@@ -176,19 +176,19 @@ def times_figure(names: Sequence[str], seconds: Sequence[float], training: float
     longest = max(seconds, default=0.0) or 1.0
     for row, (name, each) in enumerate(zip(names, seconds, strict=True)):
         axes.barh(row, each, height=0.6, color=strategy_color(name), alpha=0.85)
-        axes.text(each + 0.015 * longest, row, shown_seconds(each), va="center", fontsize=9, color=INK)
+        axes.text(each + 0.015 * longest, row, format_seconds(each), va="center", fontsize=9, color=INK)
     axes.set_xlim(0.0, 1.15 * longest)
-    axes.set_xlabel(f"seconds; a training takes {shown_seconds(training)} on average", color=INK)
+    axes.set_xlabel(f"seconds; a training takes {format_seconds(training)} on average", color=INK)
     _headline(figure, "mean time of a selection")
     return figure
 
 
-def shown_seconds(seconds: float) -> str:
-    """Seconds with two digits or three that count.
+def format_seconds(seconds: float) -> str:
+    """Seconds or milliseconds with about three digits.
 
     Examples
     --------
-    >>> shown_seconds(0.00123), shown_seconds(0.25), shown_seconds(12.34)
+    >>> format_seconds(0.00123), format_seconds(0.25), format_seconds(12.34)
     ('1.2 ms', '250 ms', '12.3 s')
     """
     if seconds >= 1.0:
@@ -204,15 +204,15 @@ def _bars(names: Sequence[str]) -> tuple[Figure, Axes]:
 
 
 def _rows(axes: Axes, names: Sequence[str]) -> None:
-    """A row for each strategy, the first on top, its name in its color."""
-    calm(axes)
+    """One row per strategy, the first at the top, with colored names."""
+    plain_axes(axes)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_yticks(range(len(names)), [broken(name, 38) for name in names])
+    axes.set_yticks(range(len(names)), [wrapped(name, 38) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelsize=9.5)
-    # Of panels that share their rows only the first has names.
+    # Of panels that share rows, only the first has names.
     for label, name in zip(axes.get_yticklabels(), names, strict=False):
         label.set(color=strategy_color(name), fontweight="bold")
 

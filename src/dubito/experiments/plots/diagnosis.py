@@ -1,4 +1,4 @@
-"""The picture of a diagnosis: how far each point lies from its labels, and how much the model doubts it."""
+"""The plot of a diagnosis: distance to the nearest label, and doubt."""
 
 from math import ceil, floor, inf, log10
 
@@ -15,11 +15,11 @@ from dubito.matrix import FloatArray
 from dubito.theory import doubt_bound
 
 MOST_DECADES = 6
-"""Doubt below 1e-6 is drawn at 1e-6: a confident model's goes down to 1e-25, and nothing there differs."""
+"""Doubt below 1e-6 is drawn at 1e-6; that of a confident model may be as small as 1e-25."""
 FEWEST_FOR_HEXAGONS = 2_000
 """Fewer points than this are drawn one by one."""
 NAME_WIDTH, NAME_GAP, CLEAR_OF_LINES = 0.2, 0.036, 0.2
-"""Shares of the axes: how wide a bound's name is, rows of names apart, and ends whose names no other line crosses."""
+"""Fractions of the axes: width of a name, distance of two names, and of line ends whose names do not overlap."""
 HEAD, DATA, QUADRATIC = OKABE_ITO["vermilion"], OKABE_ITO["blue"], OKABE_ITO["green"]
 
 
@@ -49,14 +49,14 @@ def diagnosis_figure(diagnosis: Diagnosis) -> Figure:
 
 
 def _least_doubt(diagnosis: Diagnosis) -> float:
-    """A power of ten below nearly all doubts, 1e-6 at least."""
+    """A power of ten below nearly all doubts, but at least 1e-6."""
     low = float(np.quantile(diagnosis.doubt, 0.01))
     decades = ceil(-log10(low)) if low > 0.0 else MOST_DECADES
     return float(10.0 ** -min(max(decades, 1), MOST_DECADES))
 
 
 def _distance_limits(diagnosis: Diagnosis) -> tuple[float, float]:
-    """Room for every point, and for where the quadratic region ends unless that is very far off."""
+    """Limits that include all points, and the end of the quadratic region unless it is far away."""
     apart = diagnosis.radii[diagnosis.radii > 0.0]
     nearest, furthest = (float(apart.min()), float(apart.max())) if len(apart) else (0.5, 1.0)
     ends = [_region_end(diagnosis.lambda_c_data), _region_end(diagnosis.lambda_c_head)]
@@ -65,7 +65,7 @@ def _distance_limits(diagnosis: Diagnosis) -> tuple[float, float]:
 
 
 def _region_end(slope: float | None) -> float:
-    """1/λ_c, where doubt may reach 1; nowhere without a bound, everywhere under a flat one."""
+    """1/λ_c, the distance at which doubt may reach 1; 0 without a bound, infinite if λ_c is 0."""
     if slope is None:
         return 0.0
     return 1.0 / slope if slope > 0.0 else inf
@@ -92,7 +92,7 @@ def _draw_points(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
 
 
 def _shade_regions(axes: Axes, diagnosis: Diagnosis) -> None:
-    """Where r·λ_c < 1 by both bounds, by one alone, by none; each named where it is wide enough."""
+    """Shade the regions with r·λ_c < 1 by both bounds and by one; regions that are wide enough are named."""
     left, right = axes.get_xlim()
     ends = sorted([_region_end(diagnosis.lambda_c_data), _region_end(diagnosis.lambda_c_head)])
     shares = sorted([diagnosis.share_quadratic_data, diagnosis.share_quadratic_head or 0.0])
@@ -107,10 +107,10 @@ def _shade_regions(axes: Axes, diagnosis: Diagnosis) -> None:
 
 
 def _draw_bounds(axes: Axes, diagnosis: Diagnosis) -> None:
-    """The lines r·λ_c up to 1, each named at its upper end, where no point can be."""
+    """Draw the lines r·λ_c up to 1, with names at their upper ends, where there are no points."""
     bounds = [(diagnosis.lambda_c_data, DATA, rf"data: $\lambda_c \geq$ {diagnosis.lambda_c_data:.3g}")]
     if diagnosis.lambda_c_head is not None:
-        # First, so that of two names on one height the steeper line's, which ends further left, is the lower.
+        # First, so that of two names at the same height, that of the steeper line, which ends further left, is lower.
         bounds.insert(0, (diagnosis.lambda_c_head, HEAD, rf"head: $\lambda_c \leq$ {diagnosis.lambda_c_head:.3g}"))
     ends = np.array([_draw_line(axes, slope, color) for slope, color, _ in bounds])
     for (_, color, name), (across, _), up in zip(bounds, ends, _name_heights(ends), strict=True):
@@ -130,7 +130,7 @@ def _draw_bounds(axes: Axes, diagnosis: Diagnosis) -> None:
 
 
 def _draw_line(axes: Axes, slope: float, color: str) -> tuple[float, float]:
-    """Draw one bound; where its upper end is, in shares of the axes."""
+    """Draw one bound, and return its upper end in fractions of the axes."""
     left, right = axes.get_xlim()
     end = min(max(_region_end(slope), left), right)
     axes.plot([left, end], doubt_bound([left, end], slope), color=color, linewidth=1.8, zorder=4)
@@ -140,12 +140,12 @@ def _draw_line(axes: Axes, slope: float, color: str) -> tuple[float, float]:
 
 
 def _is_left_of_end(across: float) -> bool:
-    """Whether a name has room to the left of its line's end."""
+    """Whether a name fits to the left of the end of its line."""
     return across > NAME_WIDTH
 
 
 def _name_heights(ends: FloatArray) -> FloatArray:
-    """Where each name goes: at its line's end, or in rows above both where one would be in the other's way."""
+    """The heights of names: at the ends of their lines, or above both if they would overlap."""
     heights = ends[:, 1]
     starts = np.array([across - NAME_WIDTH * _is_left_of_end(across) for across in ends[:, 0]])
     if np.ptp(starts) >= NAME_WIDTH or np.ptp(heights) >= CLEAR_OF_LINES:
@@ -155,7 +155,7 @@ def _name_heights(ends: FloatArray) -> FloatArray:
 
 
 def _mark_radii(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
-    """δ, and δ* where it is known and in sight."""
+    """Mark δ, and δ* if it is known and within the limits."""
     left, right = axes.get_xlim()
     star = diagnosis.delta_star or 0.0
     for place, other, name in [(diagnosis.delta, star, "δ"), (star, diagnosis.delta, "δ*")]:
@@ -165,7 +165,7 @@ def _mark_radii(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
         axes.annotate(
             f"{name} = {place:.3g}",
             (place, least_doubt),
-            # Away from the other mark, so that two close ones can both be read.
+            # On the side away from the other mark.
             xytext=(4 if place > other else -4, 10),
             textcoords="offset points",
             color=QUIET,

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from dubito.experiments.plots.style import FAINT, INK, QUIET, calm, new_figure, strategy_color, title
+from dubito.experiments.plots.style import FAINT, INK, QUIET, new_figure, plain_axes, strategy_color, title
 from dubito.experiments.records import Curve
 from dubito.experiments.statistics import Interval, Saving, paired_test
-from dubito.experiments.summary import is_sure, shown_ends
+from dubito.experiments.summary import format_interval, is_sure
 from dubito.matrix import FloatArray
 
-# Names beside what they name, moved apart where they would overlap; and looks that tell strategies apart.
+# Line styles of strategies, and positions of names that do not overlap.
 
 LineStyle = str | tuple[float, tuple[float, ...]]
 STYLES: tuple[tuple[LineStyle, str], ...] = (
@@ -27,7 +27,7 @@ STYLES: tuple[tuple[LineStyle, str], ...] = (
     ((0, (9, 2.5)), "v"),
     ((0, (4, 1, 1, 1, 1, 1)), "P"),
 )
-"""For those that share a color, in turn: how the line is broken, and the marker."""
+"""Dashes and markers of strategies that share a color."""
 BASELINE: tuple[LineStyle, str] = ((0, (4, 2)), "o")
 
 
@@ -40,12 +40,12 @@ class Look:
     marker: str
 
 
-def looks(names: Sequence[str]) -> dict[str, Look]:
-    """A look for each name: the strategy's color, and a line of its own among those of one color.
+def styles(names: Sequence[str]) -> dict[str, Look]:
+    """The style of each name: the color of the strategy, and a different line for each name of that color.
 
     Examples
     --------
-    >>> drawn = looks(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
+    >>> drawn = styles(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
     >>> drawn["doubt-coreset"].color == drawn["doubt-coreset:strength=0.5"].color
     True
     >>> drawn["doubt-coreset"].line, drawn["doubt-coreset:strength=0.5"].marker
@@ -60,12 +60,12 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
     return result
 
 
-def broken(name: str, width: int = 22) -> str:
-    r"""A long name on several lines, broken after its strategy and between its options; what is longer still is cut.
+def wrapped(name: str, width: int = 22) -> str:
+    r"""A long name wrapped after the strategy and between options; longer parts are truncated.
 
     Examples
     --------
-    >>> broken("margin"), broken("doubt-coreset:strength=0.25,beam_width=4")
+    >>> wrapped("margin"), wrapped("doubt-coreset:strength=0.25,beam_width=4")
     ('margin', 'doubt-coreset:\nstrength=0.25,\nbeam_width=4')
     """
     if len(name) <= width:
@@ -78,12 +78,12 @@ def broken(name: str, width: int = 22) -> str:
 
 
 def longest_line(names: Sequence[str]) -> int:
-    """Letters of the longest line among names."""
+    """The number of letters in the longest line of the names."""
     return max((len(line) for name in names for line in name.splitlines()), default=0)
 
 
 def spread_apart(places: FloatArray, gap: float) -> FloatArray:
-    """Places at least ``gap`` apart, in the same order, around the same middle.
+    """Positions moved to be at least ``gap`` apart, in the same order and around the same center.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def spread_apart(places: FloatArray, gap: float) -> FloatArray:
 
 
 def held_below(places: FloatArray, limit: float, gap: float) -> FloatArray:
-    """Places moved down as far as it takes to stay under ``limit`` and ``gap`` apart, in the same order.
+    """Positions moved down to stay below ``limit`` and at least ``gap`` apart, in the same order.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def held_below(places: FloatArray, limit: float, gap: float) -> FloatArray:
 
 
 def _bottom(group: list[float], gap: float) -> float:
-    """Lowest place of a group laid out around its middle."""
+    """The lowest position of a group that is spread around its center."""
     return sum(group) / len(group) - gap * (len(group) - 1) / 2
 
 
@@ -124,28 +124,21 @@ def _top(group: list[float], gap: float) -> float:
 
 
 NAME_HEIGHT = 0.22
-"""Inches from one name beside the curves to the next."""
+"""Distance in inches of the names of two curves."""
 HIGHEST_NAME = 0.985
-"""No name stands above this share of the axis, where the headline begins."""
+"""The highest position of a name, as a fraction of the axis."""
 MANY = 7
-"""From so many curves on bands are fainter and names smaller."""
+"""From this number of curves on, bands are fainter and names smaller."""
 COLUMNS, PANEL = 4, 2.05
-"""Of the differences: panels in a row, and inches of each in height."""
+"""Panels per row in the plot of differences, and the height of a panel in inches."""
 
 
 def learning_figure(
     curves: Sequence[Curve], headline: str, detail: str = "", *, saving: Saving | None = None
 ) -> Figure:
-    """Each strategy's mean accuracy with a band of one standard deviation, its name at its end.
+    """Mean accuracy of each strategy with a band of one standard deviation, and its name at the end of the curve.
 
-    Parameters
-    ----------
-    curves : sequence of Curve
-        Of equal labels.
-    headline, detail : str
-        What the picture shows, and how it came about.
-    saving : Saving, optional
-        Marked by an arrow, where it is sure.
+    A ``saving`` whose interval is above 0 is marked by an arrow.
 
     Examples
     --------
@@ -166,15 +159,15 @@ def learning_figure(
 
 
 def learning_size(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Inches that curves with their names want: width and height."""
+    """The width and height in inches for curves with their names."""
     return 6.4 + 0.088 * max(len(curve.name) + 7 for curve in curves), max(5.0, 1.9 + NAME_HEIGHT * len(curves))
 
 
 def draw_learning(axes: Axes, curves: Sequence[Curve], height: float) -> None:
-    """Curves with their bands and names on axes of a figure, or of a part of one, so many inches high."""
+    """Draw curves with bands and names on axes with this height in inches."""
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
-    drawn = looks([curve.name for curve in curves])
+    drawn = styles([curve.name for curve in curves])
     for curve in curves:
         _draw_curve(axes, curve, drawn[curve.name], is_one_of_many=len(curves) >= MANY)
     _label_axis(axes, curves[0], most=9)
@@ -204,14 +197,14 @@ def _draw_curve(axes: Axes, curve: Curve, look: Look, *, is_one_of_many: bool) -
 
 
 def _label_axis(axes: Axes, curve: Curve, most: int) -> None:
-    """Ticks at numbers of labels that were trained on: all, or every so many where they would crowd."""
+    """Ticks at the numbers of labels, at most ``most`` of them."""
     axes.set_xticks(curve.labels[:: ceil(len(curve.labels) / most)])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("labels", color=INK)
 
 
 def _name_curves(axes: Axes, curves: Sequence[Curve], drawn: dict[str, Look], gap: float) -> None:
-    """Names to the right of the last points, joined to them by a piece of their own line."""
+    """Names to the right of the last points, connected to them by a line."""
     low, high = axes.get_ylim()
     ends = np.array([curve.mean[-1] for curve in curves])
     places = held_below(spread_apart((ends - low) / (high - low), gap), HIGHEST_NAME, gap) * (high - low) + low
@@ -242,7 +235,7 @@ def _name_curves(axes: Axes, curves: Sequence[Curve], drawn: dict[str, Look], ga
 
 
 def _mark_saving(axes: Axes, saving: Saving) -> None:
-    """Where the curve reaches the baseline's last accuracy, and how many labels that spares."""
+    """Mark where the curve reaches the last accuracy of the baseline, and the labels saved."""
     start, end, height = saving.needed, saving.baseline_needed, saving.accuracy
     low, high = axes.get_ylim()
     floor = low + 0.3 * (high - low)
@@ -261,7 +254,7 @@ def _mark_saving(axes: Axes, saving: Saving) -> None:
         arrowprops={"arrowstyle": "<|-|>", "color": INK, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
     )
     axes.annotate(
-        f"{round(saving.saved.estimate):,} labels saved\n(95% interval {shown_ends(saving)})",
+        f"{round(saving.saved.estimate):,} labels saved\n(95% interval {format_interval(saving)})",
         xy=((start + end) / 2, floor),
         xytext=(0, -6),
         textcoords="offset points",
@@ -274,7 +267,7 @@ def _mark_saving(axes: Axes, saving: Saving) -> None:
 
 
 def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Figure:
-    """A panel for each strategy: its accuracy less the baseline's, seed by seed, with the 95% t interval.
+    """A panel for each strategy with its accuracy minus that of the baseline, and the paired 95% t interval.
 
     Examples
     --------
@@ -286,7 +279,7 @@ def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Fig
     """
     reference = next(curve for curve in curves if curve.name == baseline)
     others = [curve for curve in curves if curve.name != baseline]
-    drawn = looks([curve.name for curve in curves])
+    drawn = styles([curve.name for curve in curves])
     columns = min(COLUMNS, max(len(others), 1))
     rows = ceil(max(len(others), 1) / columns)
     figure = Figure(figsize=(max(2.6 * columns, 4.2), PANEL * rows + 0.9), layout="constrained", facecolor="white")
@@ -307,12 +300,12 @@ def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Fig
 
 
 def _interval(gains: FloatArray) -> Interval:
-    """The t interval; where all are equal, as at the first labels, the band begins in a point."""
+    """The t interval; a single point if all gains are 0, as with the initial labels."""
     return paired_test(gains)[0] if gains.any() else Interval(0.0, 0.0, 0.0)
 
 
 def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], look: Look) -> None:
-    calm(axes)
+    plain_axes(axes)
     axes.axhline(0.0, color=QUIET, linewidth=0.9)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
@@ -332,8 +325,8 @@ def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], lo
         marker=look.marker,
         ms=3.5,
     )
-    # A long name breaks after its strategy, so that it does not run into the next panel.
-    axes.set_title(broken(curve.name), loc="left", color=look.color, fontsize=9, fontweight="bold", pad=4)
+    # Long names are wrapped, so that they do not overlap the next panel.
+    axes.set_title(wrapped(curve.name), loc="left", color=look.color, fontsize=9, fontweight="bold", pad=4)
     _label_axis(axes, curve, most=4)
     axes.set_xlabel("")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")

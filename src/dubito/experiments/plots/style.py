@@ -1,4 +1,4 @@
-"""One look for every picture: colors that color-blind readers tell apart, quiet axes, SVG and PNG."""
+"""The common style of all plots: colors that color-blind readers can distinguish, plain axes, SVG and PNG."""
 
 import re
 from collections.abc import Sequence
@@ -52,14 +52,14 @@ STRATEGY_COLORS = {
     "batchbald": "#332288",
     "probabilistic-coreset": "#5A1A1A",
 }
-"""Random is gray: it is what the others are held against. The last four are no part of the palette; they were
-chosen so that readers with either red-green blindness tell them from it and from each other."""
+"""Random, the baseline, is gray. The last four are not in the palette; readers with either kind of red-green blindness
+can distinguish them from it and from each other."""
 
 
 def strategy_color(name: str) -> str:
-    """The color of a strategy, the same in every picture; options after a colon change nothing.
+    """The color of a strategy, the same in all plots and for all options.
 
-    A name not in the palette gets a color of its own that depends on the name alone.
+    A name without a color gets one that depends only on the name.
 
     Examples
     --------
@@ -78,22 +78,22 @@ def _darker(color: str) -> str:
 
 
 def new_figure(width: float = 7.0, height: float = 4.6) -> tuple[Figure, Axes]:
-    """A figure of so many inches with one quiet pair of axes."""
+    """A figure with one pair of plain axes; the size is in inches."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
-    calm(axes)
+    plain_axes(axes)
     return figure, axes
 
 
-def calm(axes: Axes) -> None:
-    """Two thin spines instead of a box, small gray ticks."""
+def plain_axes(axes: Axes) -> None:
+    """Show two thin spines instead of a box, and small gray ticks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(QUIET)
     axes.tick_params(which="both", colors=QUIET, labelsize=9, width=0.6)
 
 
 def title(axes: Axes, headline: str, detail: str = "") -> None:
-    """A bold headline at the left edge, and a quieter line below it."""
+    """Add a bold headline at the left edge, and a gray line below it."""
     axes.set_title(headline, loc="left", color=INK, fontsize=11.5, fontweight="bold", pad=26 if detail else 8)
     if detail:
         axes.text(0.0, 1.035, detail, transform=axes.transAxes, color=QUIET, fontsize=9, va="bottom")
@@ -102,9 +102,9 @@ def title(axes: Axes, headline: str, detail: str = "") -> None:
 def save_figure(
     figure: Figure, path: str | Path, *, formats: Sequence[str] = ("svg", "png"), force: bool = False
 ) -> list[Path]:
-    """Write a figure as ``path`` with each format's suffix, and return what was written.
+    """Write a figure to ``path`` with the suffix of each format, atomically, and return the paths.
 
-    Files that exist are replaced only with ``force=True``; each is drawn whole and then renamed into place.
+    Existing files are replaced only with ``force=True``.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def save_figure(
         raise InvalidArgument(f"holds {unknown[0]!r}", argument="formats", hint="choose from svg, png.")
     if not path.parent.is_dir():
         hint = f"make {str(path.parent)!r} first."
-        raise MissingFile("lies in a folder that is not there", argument="path", value=str(path), hint=hint)
+        raise MissingFile("is in a folder that does not exist", argument="path", value=str(path), hint=hint)
     stem = path.with_suffix("") if path.suffix in (".svg", ".png") else path
     targets = [stem.with_name(f"{stem.name}.{each}") for each in formats]
     taken = [target for target in targets if target.exists()]
@@ -131,23 +131,23 @@ def save_figure(
 
 
 def _write(figure: Figure, target: Path) -> None:
-    """Drawn in memory first, so that a file is whole or not there."""
+    """Render in memory, and write the file atomically."""
     picture = BytesIO()
     suffix = target.suffix[1:]
     figure.savefig(picture, format=suffix, dpi=160, metadata={"Date": None} if suffix == "svg" else None)
     write_atomically(str(target), picture.getvalue())
 
 
-# A figure as SVG text to stand inside a page, in the page's own ink: light and dark alike.
+# A figure as SVG text inside an HTML page, which sets its colors for light and dark mode.
 
 PAGE_COLORS = {INK: "var(--ink)", QUIET: "var(--quiet)", FAINT: "var(--faint)", "#FFFFFF": "var(--paper)"}
-"""Colors that the page decides; those of the strategies stay."""
+"""Colors that the page sets; those of the strategies are kept."""
 
 
 def inline_svg(figure: Figure, name: str, alt: str) -> str:
-    """The figure as one ``<svg>`` element, scaled to its container, that a screen reader calls by ``alt``.
+    """The figure as an ``<svg>`` element, scaled to its container, with ``alt`` as the text for screen readers.
 
-    Ids begin with ``name``, so that several figures can share a page. The same figure gives the same text.
+    Ids begin with ``name``, so that a page can contain several figures. The same figure gives the same text.
 
     Examples
     --------

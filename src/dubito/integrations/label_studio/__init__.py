@@ -4,18 +4,18 @@ The server is the truth: what it holds is looked up by ``dubito_id`` before anyt
 repeated, or killed and repeated, and nothing is lost or doubled.
 """
 
-from dubito.integrations.label_studio.client import AccessToken, Patience, Server
+from dubito.integrations.label_studio.client import AccessToken, RetryPolicy, Server
 from dubito.integrations.label_studio.picking import PoolPicker, Suggestion
-from dubito.integrations.label_studio.projects import StudioProject, find_project, pull
+from dubito.integrations.label_studio.projects import LabelStudioProject, find_project, pull
 from dubito.integrations.label_studio.pushing import push
 from dubito.integrations.label_studio.watching import watch
 
 __all__ = [
     "AccessToken",
-    "Patience",
+    "LabelStudioProject",
     "PoolPicker",
+    "RetryPolicy",
     "Server",
-    "StudioProject",
     "Suggestion",
     "find_project",
     "pull",

@@ -112,7 +112,7 @@ class Unreachable(DubitoError, ConnectionError):
     """No answer that can be used, however often it was asked; there may be one later."""
 
 
-class AnswerLost(Unreachable):
+class ResponseLost(Unreachable):
     """No answer to a change: whether it was made has to be looked up."""
 
 
@@ -121,7 +121,7 @@ class ServerRefused(DubitoError):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long to wait for one answer, and how often to ask."""
 
     timeout: float = 60.0
@@ -152,13 +152,13 @@ class Server:
         Its address, such as ``https://labels.example.org``; certificates are verified.
     token : AccessToken
         Either kind.
-    patience : Patience
+    retry_policy : RetryPolicy
         Timeouts and tries.
     """
 
-    def __init__(self, url: str, token: AccessToken, patience: Patience | None = None) -> None:
+    def __init__(self, url: str, token: AccessToken, retry_policy: RetryPolicy | None = None) -> None:
         self.url = check_url(url)
-        self.patience = Patience() if patience is None else patience
+        self.retry_policy = RetryPolicy() if retry_policy is None else retry_policy
         self._token = token
         handlers: list[Any] = [_NoRedirects(), urllib.request.HTTPSHandler(context=ssl.create_default_context())]
         if urlsplit(self.url).hostname in HERE:
@@ -181,36 +181,36 @@ class Server:
         return self._patiently(lambda: self._once(method, path, body))
 
     def add(self, path: str, body: object) -> Any:
-        """Something new: sent once. `AnswerLost` where nobody knows whether it is there now."""
+        """Something new: sent once. `ResponseLost` where nobody knows whether it is there now."""
         try:
             return self._once("POST", path, body)
         except Unreachable as error:
-            raise AnswerLost(error.problem, hint=error.hint) from None
+            raise ResponseLost(error.problem, hint=error.hint) from None
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
-        for tried in range(self.patience.tries):
+        for tried in range(self.retry_policy.tries):
             try:
                 return ask()
             except Unreachable:
-                if tried + 1 == self.patience.tries:
+                if tried + 1 == self.retry_policy.tries:
                     raise
-                time.sleep(self.patience.pause(tried))
+                time.sleep(self.retry_policy.pause(tried))
         raise AssertionError("there is at least one try")
 
     def _once(self, method: str, path: str, body: object = None) -> Any:
         """One request with the token; where access has run out, one more with new access."""
         try:
-            return self._send(method, path, body, self._token.header(self._trade))
+            return self._send(method, path, body, self._token.header(self._exchange_token))
         except ServerRefused as error:
             if error.status != 401 or not self._token.can_renew:
                 raise
         self._token.forget_access()
-        return self._send(method, path, body, self._token.header(self._trade))
+        return self._send(method, path, body, self._token.header(self._exchange_token))
 
-    def _trade(self, path: str, body: object) -> Any:
+    def _exchange_token(self, path: str, body: object) -> Any:
         answer = self._send("POST", path, body, None)
         if not isinstance(answer, dict) or "access" not in answer:
-            raise self.stranger(path)
+            raise self.unexpected_answer(path)
         return answer
 
     def _send(self, method: str, path: str, body: object, authorization: str | None) -> Any:
@@ -220,7 +220,7 @@ class Server:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with self._opener.open(request, timeout=self.patience.timeout) as response:
+            with self._opener.open(request, timeout=self.retry_policy.timeout) as response:
                 return self._parsed(path, self._whole(response))
         except urllib.error.HTTPError as error:
             with error:
@@ -230,7 +230,7 @@ class Server:
 
     def _whole(self, response: IO[bytes]) -> bytes:
         """All of an answer within bounds of size and of time; a server may well send a byte a minute."""
-        parts, size, deadline = [], 0, time.monotonic() + 10.0 * self.patience.timeout
+        parts, size, deadline = [], 0, time.monotonic() + 10.0 * self.retry_policy.timeout
         while part := response.read(PIECE):
             parts.append(part)
             size += len(part)
@@ -247,9 +247,9 @@ class Server:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise self.stranger(path, "JSON") from None
+            raise self.unexpected_answer(path, "JSON") from None
 
-    def stranger(self, path: str, expected: str | None = None) -> DubitoError:
+    def unexpected_answer(self, path: str, expected: str | None = None) -> DubitoError:
         """The error for an answer that no Label Studio would give."""
         hint = "pass the address at which Label Studio's pages begin."
         wanted = "" if expected is None else f" (expected {expected})"
@@ -264,7 +264,7 @@ class Server:
         except DubitoError:
             raise
         except (TypeError, KeyError, AttributeError, ValueError, IndexError, OverflowError) as error:
-            raise self.stranger(path, expected) from error
+            raise self.unexpected_answer(path, expected) from error
 
     def _silence(self, error: Exception) -> DubitoError:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -283,7 +283,7 @@ class Server:
             failed = f"{self.url} failed ({status}: {detail or 'no words'})"
             return Unreachable(failed, hint=f"look into its log, then {REPEAT}")
         if status in (404, 405) and not detail:
-            return self.stranger(path)
+            return self.unexpected_answer(path)
         said = f"{self.url} refused ({status}: {detail or 'no words'})"
         error = ServerRefused(said, hint=_HINTS.get(status, "correct what it says."))
         error.status = status

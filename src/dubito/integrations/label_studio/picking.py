@@ -78,9 +78,9 @@ class PoolPicker:
 
     def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> list[Suggestion]:
         rows = self._rows()
-        stranger = next((name for name in asked if name not in rows), None)
-        if stranger is not None:
-            problem = f"the project has an item {stranger!r} that this pool has not"
+        unexpected_answer = next((name for name in asked if name not in rows), None)
+        if unexpected_answer is not None:
+            problem = f"the project has an item {unexpected_answer!r} that this pool has not"
             raise InvalidData(problem, hint="pass the pool that its items came from, or another project.")
         said = {rows[name]: label for name, label in {**self.known, **labels}.items() if name in rows}
         is_labeled = np.zeros(len_of(self.features), dtype=np.bool_)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.integrations.exchange.formats import answers_in_tasks, choice_result, labeling_config
 from dubito.integrations.exchange.items import ID, INDEX, Answer, Gathered, gather_answers, label_key
-from dubito.integrations.label_studio.client import AnswerLost, Server, ServerRefused, Unreachable
+from dubito.integrations.label_studio.client import ResponseLost, Server, ServerRefused, Unreachable
 from dubito.io.source import nearest
 
 # The labeling config of a project, read before anything is sent: which control takes a class, and which classes.
@@ -86,7 +86,7 @@ SHORTEST_TITLE, LONGEST_TITLE = 3, 50
 """Letters that Label Studio allows."""
 
 
-class StudioTask(NamedTuple):
+class LabelStudioTask(NamedTuple):
     """An item of ours on the server."""
 
     id: int
@@ -100,10 +100,10 @@ class StudioTask(NamedTuple):
     """People who are to answer it."""
 
 
-class Survey(NamedTuple):
+class ProjectState(NamedTuple):
     """Everything of ours on the server."""
 
-    tasks: tuple[StudioTask, ...]
+    tasks: tuple[LabelStudioTask, ...]
     """In the order in which they were added."""
     answers: Mapping[int, Sequence[Answer]]
     """What people said of each task that has an answer."""
@@ -112,13 +112,13 @@ class Survey(NamedTuple):
     def said(self) -> list[Answer]:
         return [said for task in self.tasks for said in self.answers.get(task.id, ())]
 
-    def is_open(self, task: StudioTask) -> bool:
+    def is_open(self, task: LabelStudioTask) -> bool:
         """Whether people are still to answer it; one who skips it has answered."""
         return len(self.answers.get(task.id, ())) < task.overlap
 
 
 @dataclass(frozen=True, slots=True)
-class StudioProject:
+class LabelStudioProject:
     """A project that takes one class an item."""
 
     server: Server
@@ -133,23 +133,23 @@ class StudioProject:
     def state(self) -> Mapping[str, Any]:
         found = self.server.read(f"{self.path}/")
         if not isinstance(found, dict):
-            raise self.server.stranger(f"{self.path}/", A_PROJECT)
+            raise self.server.unexpected_answer(f"{self.path}/", A_PROJECT)
         return found
 
-    def tasks(self) -> tuple[StudioTask, ...]:
+    def tasks(self) -> tuple[LabelStudioTask, ...]:
         """The items of ours, by the numbers of their tasks; read again where others change them meanwhile."""
-        total, seen = 0, dict[int, StudioTask | None]()
-        for tried in range(self.server.patience.tries):
+        total, seen = 0, dict[int, LabelStudioTask | None]()
+        for tried in range(self.server.retry_policy.tries):
             pages = list(self._pages())
             total = pages[-1][0]
             seen = {number: task for _, tasks in pages for number, task in tasks.items()}
             if len(seen) == total:
                 return tuple(filter(None, (seen[number] for number in sorted(seen))))
-            time.sleep(self.server.patience.pause(tried))
+            time.sleep(self.server.retry_policy.pause(tried))
         problem = f"{self.server.url}{TASKS}?project={self.id} says total {total} and lists {len(seen)} tasks"
         raise Unreachable(f"{problem}: they change while they are read, or it miscounts", hint="try again later.")
 
-    def _pages(self) -> Iterator[tuple[int, dict[int, StudioTask | None]]]:
+    def _pages(self) -> Iterator[tuple[int, dict[int, LabelStudioTask | None]]]:
         """How many tasks there are, and those of a page by their numbers; None for those of others."""
         seen, total, number = set[int](), 1, 1
         while len(seen) < total:
@@ -168,7 +168,7 @@ class StudioProject:
                 return  # It promised more than it lists.
             seen, number = seen | tasks.keys(), number + 1
 
-    def survey(self) -> Survey:
+    def read_state(self) -> ProjectState:
         """The items of ours, and what people said of them."""
         tasks = self.tasks()
         answers: dict[int, Sequence[Answer]] = {}
@@ -179,10 +179,10 @@ class StudioProject:
             with self.server.parsing(f"{self.path}/export", "a list of tasks with their annotations"):
                 for each in found:
                     answers[operator.index(each["id"])] = list(answers_in_tasks(f"project {self.id}", [each]))
-        return Survey(tasks, answers)
+        return ProjectState(tasks, answers)
 
 
-def _task_of(found: Mapping[str, Any]) -> StudioTask | None:
+def _task_of(found: Mapping[str, Any]) -> LabelStudioTask | None:
     """A task of ours; None for one that has no ``dubito_id``."""
     meta = found.get("meta") or {}
     for place in (found.get("data") or {}, meta):
@@ -190,11 +190,13 @@ def _task_of(found: Mapping[str, Any]) -> StudioTask | None:
             if place.get(key) not in (None, ""):
                 name, batch = label_key(place[key]), int(meta[BATCH]) if meta.get(BATCH) else None
                 overlap = max(1, int(found.get("overlap") or 1))
-                return StudioTask(found["id"], name, key, int(meta.get(ROUND) or 0), batch, overlap)
+                return LabelStudioTask(found["id"], name, key, int(meta.get(ROUND) or 0), batch, overlap)
     return None
 
 
-def find_project(server: Server, wanted: str, *, classes: Sequence[str] = (), kind: str | None = None) -> StudioProject:
+def find_project(
+    server: Server, wanted: str, *, classes: Sequence[str] = (), kind: str | None = None
+) -> LabelStudioProject:
     """The project of that number or title; with a ``kind`` of items and ``classes``, made where there is none.
 
     Parameters
@@ -212,7 +214,7 @@ def find_project(server: Server, wanted: str, *, classes: Sequence[str] = (), ki
     if found is None:
         found = _make(server, wanted, classes, kind)
     with server.parsing("/api/projects/", A_PROJECT):
-        project = StudioProject(server, operator.index(found["id"]), str(found["title"]), find_control(found))
+        project = LabelStudioProject(server, operator.index(found["id"]), str(found["title"]), find_control(found))
     if kind is not None:
         project.control.check_kind(kind)
     for label in classes:
@@ -230,7 +232,7 @@ def _by_number(server: Server, number: int) -> Mapping[str, Any]:
         problem = f"is no project that this token may see at {server.url}"
         raise InvalidArgument(problem, argument="project", value=number, hint=hint) from None
     if not isinstance(found, dict):
-        raise server.stranger("/api/projects/", A_PROJECT)
+        raise server.unexpected_answer("/api/projects/", A_PROJECT)
     return found
 
 
@@ -257,13 +259,13 @@ def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) 
         hint = f"pass one of {SHORTEST_TITLE} to {LONGEST_TITLE} letters for a new project."
         raise InvalidArgument("is too short for a title", argument="project", value=title, hint=hint)
     body = {"title": title, "description": MARK, "label_config": labeling_config(kind, classes)}
-    for tried in range(server.patience.tries):
+    for tried in range(server.retry_policy.tries):
         try:
             server.add("/api/projects/", body)
-        except AnswerLost:
-            if tried + 1 == server.patience.tries:
+        except ResponseLost:
+            if tried + 1 == server.retry_policy.tries:
                 raise
-            time.sleep(server.patience.pause(tried))
+            time.sleep(server.retry_policy.pause(tried))
         # Looked up even where an answer came: an earlier one may have come to be meanwhile, and is the first.
         found = _by_title(server, title)
         if found is not None:
@@ -274,6 +276,6 @@ def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) 
 # What people said in a project, as one label an item.
 
 
-def pull(project: StudioProject) -> Gathered:
+def pull(project: LabelStudioProject) -> Gathered:
     """The label that most people gave each item of ours, with their agreement; skipped and tied ones apart."""
-    return gather_answers(project.survey().said)
+    return gather_answers(project.read_state().said)

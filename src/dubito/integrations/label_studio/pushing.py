@@ -8,9 +8,9 @@ from typing import NamedTuple
 from dubito.errors import DubitoError, InvalidData
 from dubito.integrations.exchange.formats import task_data
 from dubito.integrations.exchange.items import Item
-from dubito.integrations.label_studio.client import AnswerLost, ServerRefused
+from dubito.integrations.label_studio.client import ResponseLost, ServerRefused
 from dubito.integrations.label_studio.picking import Suggestion
-from dubito.integrations.label_studio.projects import BATCH, RANK, ROUND, StudioProject, StudioTask
+from dubito.integrations.label_studio.projects import BATCH, RANK, ROUND, LabelStudioProject, LabelStudioTask
 
 MOST_TASKS, MOST_BYTES = 1000, 4 << 20
 """What one request carries; the server adds all of it or none."""
@@ -29,7 +29,7 @@ class Pushed(NamedTuple):
     """Copies that an answer lost on the way had made, taken away again."""
 
 
-class Sending(NamedTuple):
+class SendOptions(NamedTuple):
     round: int
     jump_ahead: bool = False
     batch: int | None = None
@@ -41,12 +41,12 @@ class Sending(NamedTuple):
         return f"dubito round {self.round}" if self.jump_ahead else "dubito"
 
 
-def push(project: StudioProject, picks: Sequence[Suggestion], *, jump_ahead: bool = False) -> Pushed:
+def push(project: LabelStudioProject, picks: Sequence[Suggestion], *, jump_ahead: bool = False) -> Pushed:
     """Add those picks that the project has not, in their order; again and again, nothing is doubled.
 
     Parameters
     ----------
-    project : StudioProject
+    project : LabelStudioProject
         Where to.
     picks : sequence of Suggestion
         Items with the model's guesses, if any, the first to be labeled first.
@@ -58,11 +58,14 @@ def push(project: StudioProject, picks: Sequence[Suggestion], *, jump_ahead: boo
     there = project.tasks()
     mine = [task.round for task in there if task.name in ours]
     latest = max((task.round for task in there), default=0)
-    return send(project, picks, Sending(max(mine) if mine else latest + 1, jump_ahead), there)
+    return send(project, picks, SendOptions(max(mine) if mine else latest + 1, jump_ahead), there)
 
 
 def send(
-    project: StudioProject, picks: Sequence[Suggestion], how: Sending, there: Sequence[StudioTask] | None = None
+    project: LabelStudioProject,
+    picks: Sequence[Suggestion],
+    how: SendOptions,
+    there: Sequence[LabelStudioTask] | None = None,
 ) -> Pushed:
     """Picks of a round to the server, each once; ``there`` is what it holds, where that is known."""
     tasks = list(map(_Ready, *_made(project, picks, how))) if picks else []
@@ -77,9 +80,9 @@ def send(
             project.server.add(f"{project.path}/import", [task.body for task in part])
             known |= {task.name for task in part}
             tried = 0
-        except AnswerLost:
+        except ResponseLost:
             tried, has_copies = tried + 1, True  # Perhaps: a request may still be on its way.
-            if tried >= project.server.patience.tries:
+            if tried >= project.server.retry_policy.tries:
                 raise
             found = _settled(project, part, tried)
             known = {task.name for task in found}
@@ -89,7 +92,7 @@ def send(
     return Pushed(how.round, added, len(tasks) - added, removed)
 
 
-def direct(project: StudioProject, how: Sending) -> None:
+def direct(project: LabelStudioProject, how: SendOptions) -> None:
     """Have the server hand out this round first, where that is wanted and not so yet."""
     wanted = {"sampling": UNCERTAINTY, "model_version": how.model_version}
     if how.jump_ahead and how.round:
@@ -98,7 +101,7 @@ def direct(project: StudioProject, how: Sending) -> None:
             project.server.change("PATCH", f"{project.path}/", wanted)
 
 
-def remove_copies(project: StudioProject, tasks: Iterable[StudioTask] | None = None) -> int:
+def remove_copies(project: LabelStudioProject, tasks: Iterable[LabelStudioTask] | None = None) -> int:
     """Take away copies of tasks that nobody has answered: a request that came late may have made some."""
     seen: set[str] = set()
     copies = []
@@ -109,7 +112,7 @@ def remove_copies(project: StudioProject, tasks: Iterable[StudioTask] | None = N
     return sum(_remove_unanswered(project, task) for task in copies)
 
 
-def _remove_unanswered(project: StudioProject, task: StudioTask) -> bool:
+def _remove_unanswered(project: LabelStudioProject, task: LabelStudioTask) -> bool:
     path = f"/api/tasks/{task.id}/"
     try:
         found = project.server.read(path)
@@ -130,7 +133,7 @@ class _Ready(NamedTuple):
 
 
 def _made(
-    project: StudioProject, picks: Sequence[Suggestion], how: Sending
+    project: LabelStudioProject, picks: Sequence[Suggestion], how: SendOptions
 ) -> tuple[list[str], list[dict[str, object]], list[int]]:
     names, bodies = [], []
     for rank, pick in enumerate(picks, start=1):
@@ -147,7 +150,7 @@ def _made(
     return names, bodies, sizes
 
 
-def _body(project: StudioProject, pick: Suggestion, rank: int, how: Sending) -> dict[str, object]:
+def _body(project: LabelStudioProject, pick: Suggestion, rank: int, how: SendOptions) -> dict[str, object]:
     item: Item = pick.item
     meta: dict[str, object] = {**item.payload, ROUND: how.round, RANK: rank}
     if how.batch is not None:
@@ -174,19 +177,19 @@ def _parts(tasks: Sequence[_Ready]) -> Iterator[list[_Ready]]:
     yield part
 
 
-def _settled(project: StudioProject, part: Sequence[_Ready], tried: int) -> tuple[StudioTask, ...]:
+def _settled(project: LabelStudioProject, part: Sequence[_Ready], tried: int) -> tuple[LabelStudioTask, ...]:
     """What is on the server after a lost answer: it may still be at work, so that it is given a while to show it."""
     names = {task.name for task in part}
-    patience, found = project.server.patience, tuple[StudioTask, ...]()
+    retry_policy, found = project.server.retry_policy, tuple[LabelStudioTask, ...]()
     for looked in range(max(2, tried + 1)):
-        time.sleep(patience.pause(looked))
+        time.sleep(retry_policy.pause(looked))
         found = project.tasks()
         if any(task.name in names for task in found):
             break
     return found
 
 
-def check_sampling(project: StudioProject, *, jump_ahead: bool) -> str | None:
+def check_sampling(project: LabelStudioProject, *, jump_ahead: bool) -> str | None:
     """A note where the project hands tasks out in another order than that of the picks."""
     sampling = project.state().get("sampling")
     if jump_ahead or sampling == SEQUENTIAL:
@@ -194,7 +197,7 @@ def check_sampling(project: StudioProject, *, jump_ahead: bool) -> str | None:
     return f"project {project.id} has {str(sampling).lower()}: people do not see the picks in their order."
 
 
-def check_storage(project: StudioProject, folder: str) -> None:
+def check_storage(project: LabelStudioProject, folder: str) -> None:
     """See that the server may show files of a folder of its own machine in this project."""
     path = "/api/storages/localfiles/"
     found = project.server.read(path, {"project": project.id})

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 from dubito.integrations.exchange.items import Gathered, gather_answers
 from dubito.integrations.label_studio.client import Unreachable
 from dubito.integrations.label_studio.picking import Picker, Suggestion
-from dubito.integrations.label_studio.projects import StudioProject, StudioTask, Survey
-from dubito.integrations.label_studio.pushing import Sending, direct, remove_copies, send
+from dubito.integrations.label_studio.projects import LabelStudioProject, LabelStudioTask, ProjectState
+from dubito.integrations.label_studio.pushing import SendOptions, direct, remove_copies, send
 from dubito.request.arrays import check_integer
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class WatchPlan:
                 check_integer(name, value, least=least)
 
 
-class Due(NamedTuple):
+class DueRound(NamedTuple):
     """A round that is to be sent, or of which something is missing."""
 
     round: int
@@ -58,7 +58,7 @@ class Due(NamedTuple):
 
 
 def watch(
-    project: StudioProject,
+    project: LabelStudioProject,
     picker: Picker,
     plan: WatchPlan,
     *,
@@ -69,7 +69,7 @@ def watch(
 
     Parameters
     ----------
-    project : StudioProject
+    project : LabelStudioProject
         Where people label.
     picker : Picker
         Says what to ask next, such as a `PoolPicker`.
@@ -94,29 +94,34 @@ def watch(
             is_at_end = True
         if is_at_end and not any(map(found.is_open, found.tasks)):
             return
-        last = Sending(_last_round(found.tasks), plan.jump_ahead)
+        last = SendOptions(_last_round(found.tasks), plan.jump_ahead)
         wait_for_server(partial(direct, project, last), plan, tell)
         while wait_for_server(lambda: _counts(project), plan, tell) == counts:
             time.sleep(plan.every)
 
 
-def next_due(found: Survey, plan: WatchPlan) -> Due | None:
+def next_due(found: ProjectState, plan: WatchPlan) -> DueRound | None:
     """The round that was sent in part, or the next one where people are about to run out of items."""
     last = _last_round(found.tasks)
     names = {task.name: task for task in found.tasks if task.round == last}
     batch = next((task.batch for task in names.values() if task.batch), None)
     if last and batch is not None and len(names) < batch:
-        return Due(last, batch, batch - len(names))
+        return DueRound(last, batch, batch - len(names))
     n_open = sum(map(found.is_open, found.tasks))
-    return None if _is_last(found, plan) or n_open > plan.ahead else Due(last + 1, plan.batch, plan.batch)
+    return None if _is_last(found, plan) or n_open > plan.ahead else DueRound(last + 1, plan.batch, plan.batch)
 
 
-def _is_last(found: Survey, plan: WatchPlan) -> bool:
+def _is_last(found: ProjectState, plan: WatchPlan) -> bool:
     return plan.rounds is not None and _last_round(found.tasks) >= plan.rounds
 
 
 def _send_round(
-    project: StudioProject, picker: Picker, plan: WatchPlan, found: Survey, due: Due, tell: Callable[[str], None]
+    project: LabelStudioProject,
+    picker: Picker,
+    plan: WatchPlan,
+    found: ProjectState,
+    due: DueRound,
+    tell: Callable[[str], None],
 ) -> bool:
     """Pick and send a round, or what is missing of it; False where nothing is left to pick."""
     earlier = [task for task in found.tasks if task.round < due.round]
@@ -126,7 +131,7 @@ def _send_round(
     if wanted is None:
         tell("every item of the pool is there: nothing is left to pick.")
         return False
-    how = Sending(due.round, plan.jump_ahead, len(wanted) if due.missing == due.batch else due.batch)
+    how = SendOptions(due.round, plan.jump_ahead, len(wanted) if due.missing == due.batch else due.batch)
     pushed = wait_for_server(lambda: send(project, wanted, how), plan, tell)
     tell(f"round {due.round}: {pushed.added} items sent, picked from {len(labels.names)} labels.")
     return True
@@ -142,18 +147,18 @@ def _within(picks: Sequence[Suggestion], there: set[str], most: int) -> list[Sug
     return [pick for pick in picks if pick.item.name in allowed] if new else None
 
 
-def _last_round(tasks: Sequence[StudioTask]) -> int:
+def _last_round(tasks: Sequence[LabelStudioTask]) -> int:
     return max((task.round for task in tasks), default=0)
 
 
-def _surveyed(project: StudioProject) -> Survey:
-    found = project.survey()
+def _surveyed(project: LabelStudioProject) -> ProjectState:
+    found = project.read_state()
     if len({task.name for task in found.tasks}) < len(found.tasks) and remove_copies(project, found.tasks):
-        return project.survey()
+        return project.read_state()
     return found
 
 
-def _counts(project: StudioProject) -> tuple[object, ...]:
+def _counts(project: LabelStudioProject) -> tuple[object, ...]:
     state = project.state()
     return tuple(state.get(name) for name in COUNTS)
 

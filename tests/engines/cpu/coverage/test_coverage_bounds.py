@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
-from dubito.core.distances import settle, squared_radii
+from dubito.core.distances import exact_sq_distances, squared_radii
 from dubito.core.problem import Known
 from dubito.engines.cpu.coverage.pairs import Cloud, Nearest, choose_width, find_cells
 from dubito.engines.cpu.coverage.space import Directions, Points, Space, evenly, fit_directions
@@ -46,7 +46,7 @@ def test_products_bound_distances_from_below(seed: int, scale: float, offset: fl
     pool = rng.standard_normal((520, rank)) @ rng.standard_normal((rank, d)) * scale + offset * scale
     pool[:10] = pool[10:20] * (1.0 + 1e-7)
     space, rows = Space(problem_of(pool, pool[:1])), np.arange(60)
-    exact = settle(np.repeat(pool[:60], 60, axis=0), np.tile(pool[:60], (60, 1))).reshape(60, 60)
+    exact = exact_sq_distances(np.repeat(pool[:60], 60, axis=0), np.tile(pool[:60], (60, 1))).reshape(60, 60)
     widest = fit_directions(space)
     for chosen in (Directions(None, d), *(Directions(widest.matrix, width) for width in (16, 48, widest.width))):
         for bound in bounds(chosen.points(space, pool, rows)):
@@ -122,7 +122,7 @@ def test_the_width_that_costs_least_is_taken() -> None:
     round_ = rng.standard_normal((700, 400))
     for pool, near, expected in ((flat, 0.1, 16), (round_, 0.7, 128)):
         space = Space(problem_of(pool, pool[:1]))
-        typical = float(np.median(settle(pool[1:], pool[:-1])))
+        typical = float(np.median(exact_sq_distances(pool[1:], pool[:-1])))
         chosen = choose_width(space, fit_directions(space), np.arange(700), np.full(700, near * typical))
         assert chosen.width == expected
 

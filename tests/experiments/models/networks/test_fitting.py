@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dubito.experiments.data import Dataset
-from dubito.experiments.models.base import Lesson, State
+from dubito.experiments.models.base import State, TrainingSet
 from dubito.experiments.models.networks.learner import Learner, Split, as_weights, state_of, train
 from dubito.experiments.models.networks.network import Mlp, perceptron
 from dubito.experiments.models.networks.training import Precision, Steps, Training
-from dubito.experiments.seeds import draw
+from dubito.experiments.seeds import derive_seed
 from dubito.paper.side_by_side import DeviceData, StreamLearner, train_in_lockstep
 from levels import examples
 
@@ -39,7 +39,7 @@ def by_lane(
     network: torch.nn.Module, data: Dataset, rows: list[int], training: Training, state: State, seed: int, turn: int
 ) -> dict[str, torch.Tensor]:
     """The weights that a lane ends a turn with."""
-    bank, chance = DeviceData({seed: data}, "cpu"), draw(seed, "batches", turn)
+    bank, chance = DeviceData({seed: data}, "cpu"), derive_seed(seed, "batches", turn)
     steps = Steps(np.array(rows), training, is_first=not state, seed=chance)
     split = Split(network, "head", training, is_training=True)
     lane = StreamLearner(Learner(network, split, bank.rows, bank.labels, training, steps.count))
@@ -51,8 +51,8 @@ def by_lane(
 def by_itself(
     network: torch.nn.Module, data: Dataset, rows: list[int], training: Training, state: State, seed: int, turn: int
 ) -> State:
-    lesson = Lesson(data.features[rows], data.labels[rows], 2, seed=seed, turn=turn, state=state)
-    return train(network, "head", training, lesson, moves=True).state
+    train_set = TrainingSet(data.features[rows], data.labels[rows], 2, seed=seed, turn=turn, state=state)
+    return train(network, "head", training, train_set, learns_features=True).state
 
 
 @settings(max_examples=examples(25))
@@ -65,13 +65,13 @@ def by_itself(
     st.integers(0, 2**20),
 )
 def test_a_network_trained_alone_sees_the_minibatches_of_a_lane_and_ends_with_its_weights(
-    chosen: set[int], batch: int, epochs: int, decay: bool, goes_on: bool, seed: int
+    chosen: set[int], batch: int, epochs: int, decay: bool, continues: bool, seed: int
 ) -> None:
     data, rows = numbered(50), sorted(chosen)
     training = Training(epochs, epochs + 1, 1e-2, decay, batch, "cpu")
     torch.manual_seed(seed)
     network = watched()
-    state = {name: each.numpy() + 0.5 for name, each in state_of(network).items()} if goes_on else {}
+    state = {name: each.numpy() + 0.5 for name, each in state_of(network).items()} if continues else {}
     SEEN.clear()
     alone = by_itself(network, data, rows, training, state, seed, turn=3)
     seen_alone = list(SEEN)
@@ -96,20 +96,22 @@ def test_precision_is_the_same_choice_alone_and_in_a_lane(precision: Precision) 
 
 def test_bfloat16_on_a_cpu_is_what_it_says() -> None:
     data = numbered(40)
-    lesson = Lesson(data.features, data.labels, 2, seed=0, turn=0, state={})
+    train_set = TrainingSet(data.features, data.labels, 2, seed=0, turn=0, state={})
     ends = {}
     for precision in ("float32", "bfloat16", "auto"):
         torch.manual_seed(0)
         training = Training(2, 1, 1e-2, False, 8, "cpu", precision=precision)
-        ends[precision] = train(perceptron((3, 16, 2)), "head", training, lesson, moves=True).embed(data.features)
+        ends[precision] = train(perceptron((3, 16, 2)), "head", training, train_set, learns_features=True).embed(
+            data.features
+        )
     assert np.array_equal(ends["auto"], ends["float32"])
     assert 0 < np.abs(ends["bfloat16"] - ends["float32"]).max() < 0.1
 
 
 def test_features_are_what_goes_into_the_head_or_the_inputs() -> None:
     data = numbered(20)
-    lesson = Lesson(data.features, data.labels, 2, seed=0, turn=0, state={})
-    fitted = [Mlp(hidden=(5,), epochs=1, features=seen).fit(lesson) for seen in ("hidden", "input")]
+    train_set = TrainingSet(data.features, data.labels, 2, seed=0, turn=0, state={})
+    fitted = [Mlp(hidden=(5,), epochs=1, features=seen).fit(train_set) for seen in ("hidden", "input")]
     assert [each.embed(data.features).shape for each in fitted] == [(20, 5), (20, 3)]
     assert np.array_equal(fitted[1].embed(data.features), data.features)
     assert np.array_equal(fitted[0].predict_proba(data.features), fitted[1].predict_proba(data.features))

@@ -6,7 +6,7 @@ import torch
 
 from dubito.errors import InvalidData
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
-from dubito.experiments.models.networks.training import Steps, Training, color_units, normalized
+from dubito.experiments.models.networks.training import Steps, Training, color_normalization, normalized
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 
@@ -65,7 +65,7 @@ def test_the_steps_are_those_of_plain_adam_at_the_rate_of_each(decay: bool) -> N
     for rows, rate in zip(steps.order, steps.rates, strict=True):
         optimizer.param_groups[0]["lr"] = float(rate)
         optimizer.zero_grad()
-        given = normalized(images[rows], *color_units("cpu"))
+        given = normalized(images[rows], *color_normalization("cpu"))
         torch.nn.functional.cross_entropy(network(given), labels[rows]).backward()
         optimizer.step()
     for name, expected in network.state_dict().items():

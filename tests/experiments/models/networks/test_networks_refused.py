@@ -12,9 +12,9 @@ import torch
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Ledger
+from dubito.experiments.models.networks.checks import check_converged, check_learning, full_state
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
 from dubito.experiments.models.networks.network import Torch
-from dubito.experiments.models.networks.refusals import check_converged, check_learning, whole_state
 from dubito.experiments.models.networks.training import Steps, Training
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
@@ -61,17 +61,17 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("factory", "words"),
     [
-        ("Uncalled", "head ?= ?'head' is never called with its input.*call the head itself in forward"),
-        ("Twice", "head ?= ?'head' is called 2 times for one answer"),
+        ("Uncalled", "head ?= ?'head' is never called with an input.*call the head itself in forward"),
+        ("Twice", "head ?= ?'head' is called 2 times per forward pass"),
         ("short", "the network's 'hidden.weight' is bfloat16; return it in float32"),
-        ("Asking", "head ?= ?'head' cannot be taken off the network: AttributeError.*no attribute 'weight'"),
-        ("Counting", "changes 'steps' while it is trained, which is no parameter and no buffer"),
-        ("Averaging", "changes 'mean' while it is trained.*register_buffer"),
-        ("Listing", "the same step of training in two ways: it keeps something that is no buffer"),
-        ("Throwing", "or draws random numbers that are not torch's"),
-        ("Replacing", "another tensor in the place of its buffer 'mean'.*with copy_"),
-        ("TwoFaced", "items an output of type list in training, and there are 2 classes"),
-        ("Uncopied", "the network cannot be copied, as every training needs one of its own: RuntimeError"),
+        ("Asking", "head ?= ?'head' cannot be separated from the network: AttributeError.*no attribute 'weight'"),
+        ("Counting", "changes 'steps' in training, which is neither a parameter nor a buffer"),
+        ("Averaging", "changes 'mean' in training.*register_buffer"),
+        ("Listing", "two identical training steps of the network differ: it has state that is not in a buffer"),
+        ("Throwing", "or uses random numbers that are not torch's"),
+        ("Replacing", "replaces its buffer 'mean' by another tensor.*with copy_"),
+        ("TwoFaced", "returns type list for .* items in training, and there are 2 classes"),
+        ("Uncopied", "the network cannot be copied, and every training needs a copy: RuntimeError"),
         ("Detached", "the network cannot be trained: RuntimeError.*does not require grad"),
     ],
 )
@@ -112,7 +112,7 @@ def test_what_can_be_kept_and_what_need_not_be_is_no_trouble(tmp_path: Path, fac
 @pytest.mark.parametrize(
     ("factory", "words"),
     [
-        ("lazy", "'0.weight' has no size yet, as of a lazy layer"),
+        ("lazy", "'0.weight' belongs to a lazy layer and has no size yet"),
         ("scripted", "scripted or traced"),
         # Torch takes seconds to load its compiler.
         pytest.param("compiled", "the network is compiled; return it as it is", marks=pytest.mark.slow),
@@ -168,14 +168,14 @@ def test_what_is_kept_of_another_network_is_refused(own_networks: Any) -> None:
     network, bank = own_networks.Buffered(2), DeviceData({0: two_clouds()}, "cpu")
     split, steps = Split(network, "head", ADAM, is_training=True), Steps(np.arange(16), ADAM, is_first=True, seed=1)
     learner = Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)
-    kept = {name: each.detach() + 1 for name, each in whole_state(network).items()}
+    kept = {name: each.detach() + 1 for name, each in full_state(network).items()}
     learner.begin(kept, steps)
     assert torch.equal(learner.finish()["mean"], torch.ones(4))
-    with pytest.raises(InvalidData, match="what is kept of 'mean' does not fit the network"):
+    with pytest.raises(InvalidData, match="the saved 'mean' does not fit the network"):
         learner.begin({name: each for name, each in kept.items() if name != "mean"}, steps)
-    with pytest.raises(InvalidData, match="what is kept of 'spare' does not fit the network"):
+    with pytest.raises(InvalidData, match="the saved 'spare' does not fit the network"):
         learner.begin({**kept, "spare": torch.zeros(1)}, steps)
-    with pytest.raises(InvalidData, match=r"what is kept of 'head\.bias' does not fit the network"):
+    with pytest.raises(InvalidData, match=r"the saved 'head\.bias' does not fit the network"):
         learner.begin({**kept, "head.bias": torch.zeros(9)}, steps)
 
 
@@ -188,5 +188,5 @@ def test_a_mask_of_attention_is_no_sign_of_divergence() -> None:
 
 def test_the_whole_network_is_no_head() -> None:
     model = Torch(factory="own_networks.Plain", head="", device="cpu")
-    with pytest.raises(InvalidArgument, match=r"head='' is no module of .*Plain; it has hidden, head"):
+    with pytest.raises(InvalidArgument, match=r"head='' is not a module of .*Plain; it has hidden, head"):
         model.network(2, 0)

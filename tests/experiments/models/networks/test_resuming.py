@@ -34,13 +34,15 @@ def test_the_same_device_and_precision_go_on() -> None:
 
 def test_another_device_is_refused_with_the_hint() -> None:
     assert "begun on a GPU and torch finds none here" in refusal(OWN, ON_GPU, HERE)
-    assert "where there is a GPU" in refusal(OWN, ON_GPU, HERE)
+    assert "on a machine with a GPU" in refusal(OWN, ON_GPU, HERE)
     assert 'hide the GPU with CUDA_VISIBLE_DEVICES=""' in refusal(OWN, HERE, ON_GPU)
 
 
 def test_another_precision_is_refused() -> None:
     narrow = {**HERE, "precision": "bfloat16"}
-    assert "trained in float32 and would go on in bfloat16; run the experiment in another" in refusal(OWN, HERE, narrow)
+    assert "trained in float32 and would continue in bfloat16; run the experiment in another" in refusal(
+        OWN, HERE, narrow
+    )
 
 
 @pytest.mark.parametrize("model", [OWN, Mlp(batch=4)], ids=["torch", "mlp"])
@@ -52,7 +54,7 @@ def test_a_journal_that_says_nothing_goes_on_where_both_ways_make_the_same_steps
 
 @pytest.mark.parametrize("model", [Torch(factory=OWN.factory, head="head", device="cpu", decay=True, batch=4)])
 def test_a_journal_that_says_nothing_is_refused_where_the_rate_falls(model: Model) -> None:
-    assert "a learning rate that fell by epochs" in refusal(model, {"device": "cpu"}, HERE)
+    assert "other minibatches (a short one at the end of every epoch)" in refusal(model, {"device": "cpu"}, HERE)
 
 
 def test_an_early_journal_of_a_gpu_goes_on_there_since_lanes_train_as_they_did() -> None:
@@ -106,7 +108,7 @@ def test_what_a_resume_checks_is_in_the_journal(tmp_path: Path) -> None:
     ("changed", "words"),
     [
         ({"device": "cuda"}, "begun on a GPU and torch finds none here"),
-        ({"precision": "bfloat16"}, "trained in bfloat16 and would go on in float32"),
+        ({"precision": "bfloat16"}, "trained in bfloat16 and would continue in float32"),
         ({"precision": None, "minibatches": None}, "an earlier version of dubito began it"),
     ],
 )
@@ -117,7 +119,7 @@ def test_a_run_that_would_mix_two_trainings_is_refused_and_stays_as_it_is(
     run_experiment(experiment, tmp_path, dataset=clouds())
     cut(tmp_path, **changed)
     before = (tmp_path / "journal.jsonl").read_bytes()
-    with pytest.raises(InvalidData, match=f"journal.jsonl cannot go on here: .*{words}"):
+    with pytest.raises(InvalidData, match=f"journal.jsonl cannot be continued here: .*{words}"):
         run_experiment(experiment, tmp_path, dataset=clouds())
     assert (tmp_path / "journal.jsonl").read_bytes() == before
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dubito import native as compiled
 from dubito.core.coverage_reference import add_rows, kernel
-from dubito.core.distances import QUANTUM, UNIT64, settle
+from dubito.core.distances import QUANTUM, UNIT64, exact_sq_distances
 from dubito.engines.cpu.coverage.pairs import NEAR_PAIRS, Look, Pairs, PairSearch, TooManyPairs
 from dubito.engines.cpu.coverage.space import Space
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, first_in_order
@@ -161,7 +161,7 @@ class CompiledGains:
         start, stop = self.held.starts[candidate], self.stops[candidate]
         rows, point = self.held.rows[start:stop], self.space.exact(self.problem.candidates[[candidate]])
         near = np.sort(rows[self.held.kernels[start:stop] > self.cover[rows]].astype(np.int64))
-        squared = [settle(self.space.exact(near[part]), point[0]) for part in blocks(len(near), 1024)]
+        squared = [exact_sq_distances(self.space.exact(near[part]), point[0]) for part in blocks(len(near), 1024)]
         stop = start + len(near)
         self.held.rows[start:stop], self.stops[candidate], self.level[candidate] = near, stop, EXACT
         self.exact[start:stop] = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
@@ -260,7 +260,7 @@ class PlainGains:
             if candidate not in self.exact:
                 point = self.space.exact(self.problem.candidates[candidate : candidate + 1])[0]
                 parts = blocks(len(self.rows), rows_per_read(self.problem.pool))
-                squared = [settle(self.space.exact(self.rows[part]), point) for part in parts]
+                squared = [exact_sq_distances(self.space.exact(self.rows[part]), point) for part in parts]
                 kernels = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
                 more = kernels > self.cover[self.rows]
                 self.exact[candidate] = self.rows[more], kernels[more]

@@ -11,7 +11,7 @@ from dubito.core.problem import Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, first_in_order, first_threshold
 from dubito.engines.cuda.coverage.planning import DeviceCoverPlan, plan_for
 from dubito.engines.cuda.points import DevicePoints, DeviceReferences, DeviceSource, Slot, Tensor, to_device
-from dubito.engines.cuda.programs.exact import settle
+from dubito.engines.cuda.programs.exact import exact_sq_distances
 from dubito.engines.cuda.programs.pairs import TooManyPairs, most_covered, pairs_within
 from dubito.engines.cuda.programs.rounds import add_terms, cover_rounds
 from dubito.engines.cuda.sketch import Sketches
@@ -174,7 +174,7 @@ def _search(state: CoverState, rows: Tensor, others: Tensor, guess: int) -> tupl
 
 def _exact_pairs(state: CoverState, lefts: Tensor, rights: Tensor) -> Tensor:
     spans = blocks(len(lefts), EXACT_PAIRS)
-    parts = [settle(state.exact, state.exact, (lefts[span], rights[span])) for span in spans]
+    parts = [exact_sq_distances(state.exact, state.exact, (lefts[span], rights[span])) for span in spans]
     return torch.cat([torch.empty(0, dtype=torch.float64, device=lefts.device), *parts])
 
 

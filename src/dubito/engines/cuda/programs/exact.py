@@ -1,4 +1,4 @@
-"""The Triton kernel for exact squared distances: float64, with the bits of `dubito.core.distances.settle`.
+"""The Triton kernel for exact squared distances: float64, with the bits of `dubito.core.distances.exact_sq_distances`.
 
 It adds in the same order, without fused multiply-add.
 """
@@ -46,8 +46,8 @@ def _exact(
         tl.store(out + pairs, squared, mask=is_pair)
 
 
-def settle(x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
-    """Squared distances of pairs of rows, with the bits of `dubito.core.distances.settle`."""
+def exact_sq_distances(x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
+    """Squared distances of pairs of rows, with the bits of `dubito.core.distances.exact_sq_distances`."""
     out = torch.empty(len(pairs[0]), dtype=torch.float64, device=x.device)
     _launch(x, y, pairs, out, out, out, lowers=False, by_pick=False)
     return out

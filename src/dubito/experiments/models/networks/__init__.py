@@ -1,1 +1,1 @@
-"""Networks of torch: how they are trained, and which are refused."""
+"""PyTorch networks: training, and checks of the user's modules."""

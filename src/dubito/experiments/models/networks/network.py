@@ -1,7 +1,6 @@
-"""What networks by name have in common: how they are trained, and what the runner asks of them. Extra ``torch``.
+"""Models that are PyTorch networks: ``torch`` (any module) and ``mlp`` (a small perceptron). Extra ``torch``.
 
-Distances are measured between what goes into the last layer, the head. On a GPU the runs of an experiment are trained
-side by side (the runner of that name); on a CPU each is trained by itself (`learner.train`), by the same steps.
+Distances are measured between the inputs of the last layer, the head.
 """
 
 from collections.abc import Mapping
@@ -10,79 +9,83 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast, get_args, runtime_checkable
 
 from dubito.errors import DubitoError, InvalidArgument
-from dubito.experiments.models.base import Facts, Fitted, Lesson, Model, OnHost, check_samples, flat
+from dubito.experiments.models.base import Facts, Fitted, Model, ModelDefaults, TrainingSet, check_samples, flat
+from dubito.experiments.models.networks.checks import is_same_by_epoch, training_facts, training_refusal
 from dubito.experiments.models.networks.learner import Split, train
-from dubito.experiments.models.networks.refusals import by_epoch_too, training_facts, training_refusal
 from dubito.experiments.models.networks.training import (
     Precision,
     Training,
     check_device,
-    found_device,
+    deterministic,
     on_device,
-    steady,
+    resolve_device,
 )
-from dubito.experiments.seeds import draw
+from dubito.experiments.seeds import derive_seed
 from dubito.matrix import IntArray
-from dubito.registry import check_options, import_object, require
+from dubito.registry import Registry, check_options, import_object, require
 from dubito.request.arrays import check_choice, check_integer
 
 if TYPE_CHECKING:
     import torch
 
 
+PARALLEL_RUNNER = "side-by-side"
+"""The runner that trains several networks on one GPU; `dubito.paper` offers one."""
+
+
 class Trainable(Model, Protocol):
-    """A model whose runs can be trained side by side: a network, its head, and how it is trained."""
+    """A model that is a network whose runs can be trained side by side."""
 
     @property
     def head(self) -> str:
-        """Name of its last module: its input is the feature, its output the logits."""
+        """Name of the last module, whose input is the features and whose output is the logits."""
         ...
 
     @property
     def training(self) -> Training:
-        """How a turn trains."""
+        """The training settings."""
         ...
 
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
-        """The module before any training, with weights drawn by the seed."""
+        """The untrained module, with weights drawn with the seed."""
         ...
 
 
 @runtime_checkable
 class Slow(Trainable, Protocol):
-    """A network that takes hours or days without a GPU: whoever trains it there is reported so first."""
+    """A network that takes hours or days to train without a GPU, of which users are warned."""
 
     @property
     def rows_a_second(self) -> float:
-        """Rows that one core trains on in a second."""
+        """Rows per second that one core trains on."""
         ...
 
     @property
     def device(self) -> str:
-        """The device that was asked for, or ``auto``."""
+        """The device in the settings, which may be ``auto``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Network(OnHost):
-    """How modules of one's own are trained: as the paper does by default."""
+class Network(ModelDefaults):
+    """Training settings of a module; the defaults are those of the paper."""
 
     epochs: int = 30
     """Passes over the labels in the first turn."""
     later_epochs: int = 12
-    """Passes in every later turn, which goes on from the weights before it."""
+    """Passes over the labels in later turns, which continue from the weights of the previous one."""
     learning_rate: float = 1e-4
     decay: bool = False
-    """Let the learning rate fall to 0 within each turn, along a cosine."""
+    """Whether the learning rate falls to 0 within each turn, along a cosine."""
     batch: int = 64
     device: str = "auto"
-    """``cpu``, ``cuda``, or a GPU where torch finds one."""
+    """``cpu``, ``cuda``, or ``auto`` for a GPU if torch finds one."""
     precision: Precision = "auto"
-    """Of the layers before the last: ``float32``, ``bfloat16``, or the latter on a GPU."""
+    """Precision of the layers before the head: ``float32``, ``bfloat16``, or ``auto`` for bfloat16 on a GPU."""
     samples: int = 0
-    """Members of the committee that ``bald`` and ``batchbald`` ask."""
-    goes_on: ClassVar[bool] = True
-    moves: ClassVar[bool] = True
+    """Number of members of the committee for ``bald`` and ``batchbald``."""
+    continues: ClassVar[bool] = True
+    learns_features: ClassVar[bool] = True
     takes_images: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("torch",)
 
@@ -93,57 +96,56 @@ class Network(OnHost):
 
     @property
     def training(self) -> Training:
-        """How a turn trains."""
-        return Training(
-            epochs=self.epochs,
-            later_epochs=self.later_epochs,
-            learning_rate=self.learning_rate,
-            decay=self.decay,
-            batch=self.batch,
-            device=found_device(self.device),
-            precision=self.precision,
-        )
+        """The training settings, with the device that ``auto`` stands for."""
+        return training_of(self, resolve_device(self.device), self.precision)
 
     @property
     def on_gpu(self) -> bool:
-        """As the device that was found."""
+        """Whether the device is a GPU."""
         return self.training.is_on_gpu
 
     @property
     def runner(self) -> str:
-        """On a GPU all networks of an experiment train together."""
-        return "side-by-side" if self.on_gpu else "one-by-one"
+        """`PARALLEL_RUNNER` on a GPU if an installed package offers it, else one run after another."""
+        is_offered = PARALLEL_RUNNER in Registry("dubito.runners", {}).names()
+        return PARALLEL_RUNNER if self.on_gpu and is_offered else "one-by-one"
 
     def facts(self) -> dict[str, str]:
-        """The device that was found, the precision, and how minibatches follow one another."""
+        """Device, precision and the scheme of minibatches."""
         return training_facts(self.training)
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """On another device, in another precision, or by the steps of earlier versions."""
-        return training_refusal(begun, now, is_the_same=by_epoch_too(self.training, labels), were_lanes=True)
+        """Refuse another device, another precision, or the minibatches of earlier versions."""
+        return training_refusal(begun, now, is_the_same=is_same_by_epoch(self.training, labels), was_side_by_side=True)
 
 
-def fit_network(model: Trainable, lesson: Lesson) -> Fitted:
-    """A network by name trained on a lesson; at first it is tried out, and refused by what is wrong with it."""
-    network, training = model.network(lesson.n_classes, lesson.seed), model.training
-    if not lesson.state:
-        first = on_device(lesson.features[:2], training.device)
-        Split(network, model.head, training, is_training=False).check(network, first, lesson.n_classes)
-    with steady(draw(lesson.seed, "weights", 1), training.device):
-        return train(network, model.head, training, lesson, moves=True)
+def training_of(model: "Network | Mlp", device: str, precision: Precision) -> Training:
+    """The training settings of a model."""
+    names = ("epochs", "later_epochs", "learning_rate", "decay", "batch")
+    return Training(**{name: getattr(model, name) for name in names}, device=device, precision=precision)
 
 
-# ``torch``: any network of one's own, by the import path of what makes it.
+def fit_network(model: Trainable, train_set: TrainingSet) -> Fitted:
+    """Train a network; before the first turn, check that it can be trained."""
+    network, training = model.network(train_set.n_classes, train_set.seed), model.training
+    if not train_set.state:
+        first = on_device(train_set.features[:2], training.device)
+        Split(network, model.head, training, is_training=False).check(network, first, train_set.n_classes)
+    with deterministic(derive_seed(train_set.seed, "weights", 1), training.device):
+        return train(network, model.head, training, train_set, learns_features=True)
+
+
+# ``torch``: any network, by the import path of the function or class that makes it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torch(Network):
-    """Any module, by the import path of what makes it."""
+    """Any module, by the import path of a function or class that makes it."""
 
     factory: str
-    """Called with ``n_classes`` and the options; returns a ``torch.nn.Module`` that gives logits (n, c)."""
+    """Called with ``n_classes`` and the options; returns a ``torch.nn.Module`` that returns logits (n, c)."""
     head: str
-    """Name of its last module, as ``named_modules`` has it: its input is the feature, its output the logits."""
+    """Name of the last module in ``named_modules``: its input is the features, its output the logits."""
     options: Mapping[str, object] = field(default_factory=dict)
     kind: ClassVar[str] = "torch"
 
@@ -153,13 +155,16 @@ class Torch(Network):
         check_options("factory", self.factory, factory, self.options)
 
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
-        """The module before any training, with weights drawn by the seed."""
-        with steady(draw(seed, "weights"), self.training.device):
+        """The untrained module, with weights drawn with the seed."""
+        with deterministic(derive_seed(seed, "weights"), self.training.device):
             made = self._make(n_classes)
         names = [name for name, _ in made.named_modules(remove_duplicate=False) if name]
         if self.head not in names:
             raise InvalidArgument(
-                f"is no module of {self.factory}", argument="head", value=self.head, hint=f"it has {', '.join(names)}."
+                f"is not a module of {self.factory}",
+                argument="head",
+                value=self.head,
+                hint=f"it has {', '.join(names)}.",
             )
         return cast("torch.nn.Module", made)
 
@@ -186,93 +191,85 @@ class Torch(Network):
             )
         return made
 
-    def fit(self, lesson: Lesson) -> Fitted:
-        """As long as the module takes."""
-        return fit_network(self, lesson)
+    def fit(self, train_set: TrainingSet) -> Fitted:
+        """Train the module."""
+        return fit_network(self, train_set)
 
 
-# ``mlp``: a small multilayer perceptron. Extra ``torch``.
+# ``mlp``: a small multilayer perceptron.
 #
-# The weights go on from turn to turn and the optimizer starts anew, as in the paper. One thread and deterministic
-# algorithms, so that the same lesson gives the same bits on one machine.
+# Each turn continues from the weights of the previous one with a new optimizer, as in the paper. One thread and
+# deterministic algorithms, so that the same training set gives bit-identical results on one machine.
 
-Seen = Literal["input", "hidden"]
+FeatureLayer = Literal["input", "hidden"]
 HEAD = "head"
-"""Name of its last layer."""
+"""Name of the last layer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mlp(OnHost):
+class Mlp(ModelDefaults):
     """A multilayer perceptron with ReLUs, in float32."""
 
     hidden: tuple[int, ...] = (128,)
-    """Widths of its hidden layers."""
+    """Widths of the hidden layers."""
     epochs: int = 60
     """Passes over the labels in the first turn."""
     later_epochs: int = 30
-    """Passes in every later turn, which goes on from the weights before it."""
+    """Passes over the labels in later turns, which continue from the weights of the previous one."""
     learning_rate: float = 1e-3
     decay: bool = False
-    """Let the learning rate fall to 0 within each turn, along a cosine."""
+    """Whether the learning rate falls to 0 within each turn, along a cosine."""
     batch: int = 64
-    features: Seen = "input"
-    """What distances are measured between: the input, or the last hidden layer."""
+    features: FeatureLayer = "input"
+    """The layer in which distances are measured: the input, or the last hidden layer."""
     device: str = "cpu"
     samples: int = 0
     kind: ClassVar[str] = "mlp"
-    goes_on: ClassVar[bool] = True
+    continues: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("torch",)
 
     def __post_init__(self) -> None:
         require("torch", extra="torch")
         for width in self.widths or (0,):
             check_integer("hidden", width, least=1)
-        check_choice("features", self.features, get_args(Seen))
+        check_choice("features", self.features, get_args(FeatureLayer))
         check_samples(self.samples)
         _ = self.training
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of its hidden layers; one may stand without a list."""
+        """Widths of the hidden layers; a single one may be given without a list."""
         return self.hidden if isinstance(self.hidden, tuple) else (self.hidden,)
 
     @property
-    def moves(self) -> bool:
-        """Only a hidden layer moves."""
+    def learns_features(self) -> bool:
+        """Whether distances are measured in a hidden layer."""
         return self.features == "hidden"
 
     @property
     def on_gpu(self) -> bool:
-        """As its device says."""
+        """Whether the device is a GPU."""
         return self.training.is_on_gpu
 
     @property
     def training(self) -> Training:
-        """How a turn trains."""
-        return Training(
-            epochs=self.epochs,
-            later_epochs=self.later_epochs,
-            learning_rate=self.learning_rate,
-            decay=self.decay,
-            batch=self.batch,
-            device=check_device(self.device),
-            precision="float32",
-        )
+        """The training settings."""
+        return training_of(self, check_device(self.device), "float32")
 
-    def fit(self, lesson: Lesson) -> Fitted:
-        """O(m·width) an epoch."""
-        n_inputs = flat(lesson.features).shape[1]
-        with steady(draw(lesson.seed, "weights"), self.device):
-            network = perceptron((n_inputs, *self.widths, lesson.n_classes))
-            return train(network, HEAD, self.training, lesson, moves=self.moves)
+    def fit(self, train_set: TrainingSet) -> Fitted:
+        """Take O(m·width) time per epoch."""
+        n_inputs = flat(train_set.features).shape[1]
+        with deterministic(derive_seed(train_set.seed, "weights"), self.device):
+            network = perceptron((n_inputs, *self.widths, train_set.n_classes))
+            return train(network, HEAD, self.training, train_set, learns_features=self.learns_features)
 
     def facts(self) -> dict[str, str]:
-        """The device, the precision, and how minibatches follow one another."""
+        """Device, precision and the scheme of minibatches."""
         return training_facts(self.training)
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """On another device, or by the steps of earlier versions where they were others."""
-        return training_refusal(begun, now, is_the_same=by_epoch_too(self.training, labels), were_lanes=False)
+        """Refuse another device, or different minibatches of earlier versions."""
+        return training_refusal(begun, now, is_the_same=is_same_by_epoch(self.training, labels), was_side_by_side=False)
 
 
 def perceptron(widths: tuple[int, ...]) -> "torch.nn.Module":

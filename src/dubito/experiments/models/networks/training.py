@@ -1,4 +1,4 @@
-"""How a network is trained in a turn, as settings; what the steps are made of is in `steps`."""
+"""The settings of a training, the minibatches of a turn, and the device."""
 
 import math
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Precision = Literal["auto"] | Stated
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How a network is trained in a turn: cross-entropy and Adam, on a CPU and on a GPU alike.
+    """The settings of a training with cross-entropy and Adam, on a CPU or a GPU.
 
     Examples
     --------
@@ -33,15 +33,15 @@ class Training:
     epochs: int
     """Passes over the labels in the first turn."""
     later_epochs: int
-    """Passes in every turn after it, where the weights go on."""
+    """Passes over the labels in later turns."""
     learning_rate: float
     decay: bool
-    """Let the learning rate fall to 0 within each turn, along a cosine."""
+    """Whether the learning rate falls to 0 within each turn, along a cosine."""
     batch: int
     device: str
     precision: Precision = "auto"
-    """Of the layers before the last; ``auto`` is bfloat16 on a GPU and float32 on a CPU. The last layer and the weights
-    themselves are float32 always."""
+    """Precision of the layers before the head; ``auto`` is bfloat16 on a GPU and float32 on a CPU. The head and all
+    weights are float32."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "later_epochs", "batch"):
@@ -58,30 +58,19 @@ class Training:
 
     @property
     def stated_precision(self) -> Stated:
-        """What ``auto`` comes to on this device."""
+        """The precision, with ``auto`` replaced."""
         if self.precision == "auto":
             return "bfloat16" if self.is_on_gpu else "float32"
         return self.precision
 
 
-# The steps of a turn: which rows are in each minibatch, and at which learning rate it is learned from.
-#
-# One meaning for every network, trained alone on a CPU or side by side on a GPU.
+# The steps of a turn, which are the same for networks trained alone on a CPU and side by side on a GPU.
 
 
 class Steps:
-    """What a turn trains on, step by step.
+    """The minibatches of a turn and their learning rates; the same seed gives the same ones on every device.
 
-    Parameters
-    ----------
-    rows : array (m,)
-        The labeled rows.
-    training : Training
-        How to train.
-    is_first : bool
-        Whether nothing was trained before: then there are `Training.epochs` passes, else `Training.later_epochs`.
-    seed : int
-        The same seed gives the same minibatches, on every device.
+    There are `Training.epochs` passes over the labeled rows (m,) in the first turn, later `Training.later_epochs`.
 
     Examples
     --------
@@ -95,18 +84,18 @@ class Steps:
         epochs = training.epochs if is_first else training.later_epochs
         self.count = n_steps(len(rows), epochs, training.batch)
         self.order = minibatches(rows, epochs, training.batch, seed)
-        """(steps, batch) the rows of every minibatch."""
+        """(steps, batch) the rows of each minibatch."""
         self.rates = learning_rates(self.count, training)
-        """(steps,) the learning rate of every step."""
+        """(steps,) the learning rate of each step."""
 
 
 def n_steps(labels: int, epochs: int, batch: int) -> int:
-    """Minibatches of a turn, at least one an epoch."""
+    """Number of minibatches of a turn, at least one per epoch."""
     return max(epochs, epochs * labels // batch)
 
 
 def rows_trained(labels: IntArray, training: Training, *, from_scratch: bool) -> int:
-    """Rows that a run with these labels (rounds + 1,) trains on in all turns, counted once per epoch.
+    """Number of rows that a run trains on, counted once per epoch; ``labels`` (rounds + 1,) are those of each turn.
 
     Examples
     --------
@@ -120,9 +109,9 @@ def rows_trained(labels: IntArray, training: Training, *, from_scratch: bool) ->
 def minibatches(rows: IntArray, epochs: int, batch: int, seed: int) -> "torch.Tensor":
     """(steps, batch) rows in random order, epoch after epoch.
 
-    Epochs follow one another without a gap: a minibatch may hold the end of one and the beginning of the next, and all
-    are of one size. What is left of the last epoch, less than a minibatch, is passed over. Labels that are fewer than a
-    minibatch are repeated in it.
+    Minibatches have the same size, so that one may contain the end of an epoch and the beginning of the next. The
+    remaining rows of the last epoch, fewer than a minibatch, are ignored. If there are fewer labels than a minibatch
+    needs, they are repeated.
     """
     import torch
 
@@ -135,29 +124,29 @@ def minibatches(rows: IntArray, epochs: int, batch: int, seed: int) -> "torch.Te
 
 
 def learning_rates(count: int, training: Training) -> "torch.Tensor":
-    """(steps,) the learning rate of every step: the same, or with ``decay`` falling to 0 along a cosine."""
+    """(steps,) the learning rate of each step: constant, or with ``decay`` falling to 0 along a cosine."""
     import torch
 
-    places = torch.arange(count, dtype=torch.float64) / count
-    falling = 0.5 * (1.0 + torch.cos(math.pi * places)) if training.decay else torch.ones_like(places)
-    return (training.learning_rate * falling).float()
+    progress = torch.arange(count, dtype=torch.float64) / count
+    factors = 0.5 * (1.0 + torch.cos(math.pi * progress)) if training.decay else torch.ones_like(progress)
+    return (training.learning_rate * factors).float()
 
 
-# What goes into a network: rows of the data on a device, and images in the units that networks take them in.
+# The inputs of a network: rows of the data on a device, with images normalized.
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of red, green and blue over ImageNet: networks trained there take images in these units."""
+"""Mean and standard deviation of red, green and blue in ImageNet, by which images are normalized."""
 
 
 def on_device(array: AnyArray, device: str) -> "torch.Tensor":
-    """A copy on the device, in the type it has."""
+    """A copy on the device, of the same type."""
     import torch
 
     return torch.from_numpy(np.array(array)).to(device)
 
 
-def color_units(device: str) -> "tuple[torch.Tensor, torch.Tensor]":
-    """What to multiply pixels by, and what to take away then, for each color."""
+def color_normalization(device: str) -> "tuple[torch.Tensor, torch.Tensor]":
+    """The factor for the pixels of each color, and the shift to subtract afterwards."""
     import torch
 
     deviation = torch.tensor(DEVIATION)
@@ -165,36 +154,31 @@ def color_units(device: str) -> "tuple[torch.Tensor, torch.Tensor]":
 
 
 def normalized(images: "torch.Tensor", scale: "torch.Tensor", shift: "torch.Tensor") -> "torch.Tensor":
-    """(n, 3, h, w) in ImageNet's units, out of pixels (n, h, w, 3); in memory the colors stay last."""
+    """Normalized pixels (n, h, w, 3) as (n, 3, h, w); in memory, the colors stay last."""
     return (images.float() * scale - shift).permute(0, 3, 1, 2)
 
 
-# Where a network is trained: the device that is meant, and a CPU that gives the same bits again.
+# The device, and deterministic results on a CPU.
 
 
 def check_device(device: Any) -> str:
-    """``cpu``, or ``cuda`` where there is one."""
+    """The device: ``cpu``, or ``cuda`` if torch finds a GPU."""
     import torch
 
     kind, _, number = device.partition(":") if isinstance(device, str) else (device, "", "")
     if check_choice("device", kind, ("cpu", "cuda")) == "cpu":
         return "cpu"
     if number and not (number.isdecimal() and int(number) < max(1, torch.cuda.device_count())):
-        raise InvalidArgument(
-            "is not there", argument="device", value=device, hint=f"{PASS} {named('device', 'cuda')}."
-        )
+        hint = f"{PASS} {named('device', 'cuda')}."
+        raise InvalidArgument("does not exist", argument="device", value=device, hint=hint)
     if not torch.cuda.is_available():
-        raise InvalidArgument(
-            "is not there: torch finds no GPU",
-            argument="device",
-            value=device,
-            hint=f"{PASS} {named('device', 'cpu')}.",
-        )
+        hint = f"{PASS} {named('device', 'cpu')}."
+        raise InvalidArgument("is not available: torch finds no GPU", argument="device", value=device, hint=hint)
     return str(device)
 
 
-def found_device(device: Any) -> str:
-    """The device meant: ``auto`` is a GPU where torch finds one."""
+def resolve_device(device: Any) -> str:
+    """The device, where ``auto`` is a GPU if torch finds one."""
     if device != "auto":
         return check_device(device)
     import torch
@@ -203,17 +187,17 @@ def found_device(device: Any) -> str:
 
 
 def device_facts(device: str) -> dict[str, str]:
-    """What a journal's header says of a device: its name for torch, and which GPU it is."""
+    """The entries for the header of a journal: torch's name of the device, and the model of the GPU."""
     import torch
 
     return {"device": device} if device == "cpu" else {"device": device, "gpu": torch.cuda.get_device_name(device)}
 
 
 @contextmanager
-def steady(seed: int, device: str) -> Iterator[None]:
-    """One thread, deterministic algorithms, and torch's global generator seeded; all as before afterwards.
+def deterministic(seed: int, device: str) -> Iterator[None]:
+    """Use one thread, deterministic algorithms and a seeded global generator of torch in the block.
 
-    A GPU is left as it is: it has no deterministic form of some operations, and results are the same only on a CPU.
+    Results are reproducible on a CPU only, as some operations have no deterministic form on a GPU.
     """
     import torch
 
