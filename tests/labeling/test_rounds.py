@@ -91,6 +91,7 @@ def test_the_worker_answers_jobs_by_files_of_the_project(tmp_path: Path) -> None
     runner = worker._make_runner(project)
     asked = {"task": "round", "round": 3, "items": [5, 2, 9, 4], "labels": [truth(row) for row in (5, 2, 9, 4)]}
     asked |= {"closed": [], "only": None, "budget": 5, "audit": 0.0, "strategy": "auto", "audited": [], "own": True}
+    asked["class_changes"] = []
     facts = worker._run_job(project, runner, {**asked, "last_batch": [1, 2]})
     assert json.loads(json.dumps(facts))["own"] is True
     assert (Path(project.folder) / model_file(3)).exists()

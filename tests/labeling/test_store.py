@@ -156,8 +156,8 @@ def test_an_older_store_is_brought_up_to_date_with_its_labels(tmp_path: Path, st
     engine = open_engine(project.folder, store)
     with engine.begin() as connection:
         connection.execute(text("DROP VIEW dubito_answers"))
-        connection.execute(text("ALTER TABLE dubito_events DROP COLUMN seconds"))
-        connection.execute(text(schema.ANSWERS))
+        for column in ("seconds", "new_label"):
+            connection.execute(text(f"ALTER TABLE dubito_events DROP COLUMN {column}"))
         connection.execute(update(schema.facts).where(schema.facts.c.name == "schema").values(value="1"))
     again = LabelingService(*open_project(project.folder))
     assert again.state.label_table.labels == {3: "left"}

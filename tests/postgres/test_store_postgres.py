@@ -14,12 +14,13 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from dubito.labeling.database import LOCK, POSTGRES, SESSION, StoreUnavailable, open_engine, open_reader
 from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, LabelingService
-from labeling import test_faults, test_store
+from labeling import test_classes, test_faults, test_store
 from labeling.projects import make_project, truth, wait_until
 from postgres.cluster import Cluster
 
-for module in (test_store, test_faults):
-    globals().update({name: each for name, each in vars(module).items() if name.startswith(("test_", "labeled_"))})
+for module in (test_store, test_faults, test_classes):
+    names = ("test_", "labeled_", "service")
+    globals().update({name: each for name, each in vars(module).items() if name.startswith(names)})
 
 
 def writer_process(store: str) -> int:

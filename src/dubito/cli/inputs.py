@@ -115,7 +115,7 @@ def opened(
     if not is_project(pool):
         return Opened(pool, None if labeled is None else list(labeled), ignore, no_label)
     require("sqlalchemy", extra="label")
-    from dubito.labeling.project_export import own_column, read_state, write_labels
+    from dubito.labeling.project_export import label_column, read_state, write_labels
 
     state = read_state(pool)
     with suppress(OSError), open(state.project.path(FAILURE), encoding="utf-8") as file:
@@ -123,7 +123,7 @@ def opened(
     if folder is None and not os.access(state.project.folder, os.W_OK):
         folder = mkdtemp(prefix="dubito-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    own = own_column(state.project)
+    own = label_column(state.project)
     ignored = ",".join(each for each in (ignore, own) if each) or None
     paths = [*write_labels(state, folder), *(labeled or [])]
     return Opened(state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY)

@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 
+from dubito.errors import MissingFile
 from dubito.io.formats.parquet import COLUMN
-from dubito.io.lookup import find_names
+from dubito.io.lookup import Columns, find_names
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.io.source import Source
@@ -98,14 +99,14 @@ def identities_of(project: Project, contents: Contents) -> Identities:
 
 def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:
     """The features of the items, and whether they are named columns of a table."""
-    pool = read_pool(project.pool_path)
+    pool = read_pool(project.pool_path, columns=Columns(label=project.columns.get("label_column")))
     return (pool.features if rows is None else Rows(pool.features, rows)), bool(pool.feature_names)
 
 
 def _read_pool_contents(project: Project) -> Contents:
     source = open_source(project.pool_path)
     names = list(source.names)
-    label = label_name([name for name in names if name])
+    label = label_column(project, names)
     what, shown = _shown(source)
     n_rows = _n_rows(source)
     ids = find_names(source, None, n_rows).ids
@@ -118,10 +119,19 @@ def _read_pool_contents(project: Project) -> Contents:
         item_ids,
         None if shown is None else list(source.entry(shown).values().tolist()),
         _columns(source, [name for name in names if name and name not in hidden]),
-        () if label is None else _labels(source, label),
+        () if label is None or project.columns.get("labels") == "no" else _labels(source, label),
         root,
         ids is not None,
     )
+
+
+def label_column(project: Project, names: Sequence[str]) -> str | None:
+    """The label column among the names of the pool, which is not shown to annotators."""
+    given = project.columns.get("label_column")
+    if given is not None and given not in names:
+        hint = f"it has {', '.join(name for name in names if name)}."
+        raise MissingFile(f"{project.pool_path} has no column {given!r}", hint=hint)
+    return given or label_name([name for name in names if name])
 
 
 def _n_rows(source: Source) -> int:

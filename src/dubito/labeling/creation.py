@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dubito.errors import DubitoError, InvalidArgument, InvalidIds, MissingFile
+from dubito.errors import DubitoError, InvalidArgument, InvalidIds, MissingFile, named
 from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.labeling.contents import Contents, identities_of, read_contents
 from dubito.labeling.database import has_store, open_engine, store_errors
-from dubito.labeling.events import Event, check_name
+from dubito.labeling.events import Event, LabelTable, check_name
 from dubito.labeling.items import ITEMS, has_items, save_items
 from dubito.labeling.project import (
     NAME,
@@ -39,6 +40,8 @@ SOURCE = "source"
 
 Report = Callable[[str], None]
 EmbedProgress = Callable[[int, int, None, float], None]
+Confirm = Callable[[str, Sequence[str]], bool]
+"""Asks the user whether the names of these folders are classes."""
 
 
 def project_folder(source: str) -> str:
@@ -63,14 +66,35 @@ def open_project(
     settings: Settings | None = None,
     store: str | None = None,
     embedder: str = "auto",
+    columns: Mapping[str, str] | None = None,
     progress: EmbedProgress | None = None,
     report: Report = lambda line: None,
+    confirm: Confirm = lambda source, names: False,
 ) -> tuple[Project, Contents]:
-    """Open the project of a source, or create it. `report` gets one-line messages for the user."""
+    """Open the project of a source, or create it.
+
+    Parameters
+    ----------
+    source : str
+        A folder, a table, a pool or the folder of a project.
+    classes : sequence of str, optional
+        The classes; labels of the source with other classes are left out. Default: the classes of the source.
+    settings, store, embedder : optional
+        Of a new project.
+    columns : mapping of str, optional
+        How to read the source; see `Project.columns`.
+    progress : callable, optional
+        Called while items are embedded.
+    report : callable, optional
+        Gets one-line messages for the user.
+    confirm : callable, optional
+        Asked whether folder names are classes, unless `classes` or `columns` say so.
+    """
     folder = project_folder(source)
     if is_project(folder):
         project = _reopen(folder, source, store)
         _check_embedder(project, embedder)
+        _check_columns(project, columns or {})
         contents = read_contents(project)
         if not has_items(project):
             save_items(project, identities_of(project, contents))
@@ -84,11 +108,47 @@ def open_project(
         for note in changed_source(project, contents):
             report(note)
         more = [name for name in classes or () if check_name("classes", name) not in project.classes]
+        former = _former_classes(project, more)
+        for name, now in former.items():
+            report(f"{name!r} was removed from the classes" if now is None else f"the class {name!r} is {now!r} now")
+        more = [name for name in more if name not in former]
         project = _add_classes(project, more)
         if more:
             report(f"added to the classes: {', '.join(more)}.")
         return project, contents
-    return _create(folder, source, classes, settings or Settings(), store, embedder, progress, report)
+    known = _with_labels_choice(source, classes, columns or {}, report, confirm)
+    return _create(folder, source, classes, settings or Settings(), store, embedder, known, progress, report)
+
+
+def _check_columns(project: Project, given: Mapping[str, str]) -> None:
+    """Raise `InvalidArgument` if a project was created with other columns."""
+    for name, value in given.items():
+        if project.columns.get(name) != value:
+            shown = f"no {named(name)}" if project.columns.get(name) is None else f"{project.columns[name]!r}"
+            problem = f"is not what {project.folder} was made with ({shown})"
+            hint = "leave it out, or rename that folder and begin anew."
+            raise InvalidArgument(problem, argument=name, value=value, hint=hint)
+
+
+def _with_labels_choice(
+    source: str, classes: Sequence[str] | None, columns: Mapping[str, str], report: Report, confirm: Confirm
+) -> dict[str, str]:
+    """The columns with ``labels``: whether the labels of the source count. Names of folders do if the user says so."""
+    from dubito.embedding.folder import class_folders, find_pictures
+    from dubito.embedding.table import is_saved
+
+    known = dict(columns)
+    if "labels" in known or not os.path.isdir(source) or is_saved(source):
+        return {"labels": "yes", **known}
+    found = list(dict.fromkeys(each for each in class_folders(find_pictures(source)) if each is not None))
+    if classes:
+        known["labels"] = "yes" if set(found) & {check_name("classes", each) for each in classes} else "no"
+    elif found:
+        known["labels"] = "yes" if confirm(source, found) else "no"
+    if found and known.get("labels") == "no":
+        shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+        report(f"the folders in {source} ({shown}) are not taken for classes; pass --labels if they are.")
+    return {"labels": "yes", **known}
 
 
 def _reopen(folder: str, source: str, store: str | None) -> Project:
@@ -111,6 +171,23 @@ def _check_embedder(project: Project, embedder: str) -> None:
         raise InvalidArgument(problem, argument="embedder", value=embedder, hint=hint)
 
 
+def _former_classes(project: Project, names: Sequence[str]) -> dict[str, str | None]:
+    """Those of the names that were classes, with their current names: a repeated command must not add them again."""
+    table = LabelTable(_read_log(project)) if names else LabelTable()
+    changed = {change.label for change in table.class_changes}
+    return {name: table.current_name(name) for name in names if name in changed}
+
+
+def _read_log(project: Project) -> list[Event]:
+    """The events of a project whose database exists; otherwise none."""
+    if project.store is None and not os.path.exists(project.path("labels.sqlite")):
+        return []
+    # The engine that writes: after a power cut SQLite has to roll a journal back before anything can be read.
+    engine = open_engine(project.folder, project.store)
+    with store_errors("the labels cannot be opened"), engine.begin() as connection:
+        return read_events(connection) if has_store(connection) else []
+
+
 def _add_classes(project: Project, classes: Sequence[str]) -> Project:
     for name in classes:
         if check_name("classes", name) not in project.classes:
@@ -127,6 +204,7 @@ def _create(
     settings: Settings,
     store: str | None,
     embedder: str,
+    columns: Mapping[str, str],
     progress: EmbedProgress | None,
     report: Report,
 ) -> tuple[Project, Contents]:
@@ -145,7 +223,7 @@ def _create(
     # Without this, a power failure could lose the new folder even if its files are synced.
     sync_folder(os.path.dirname(os.path.abspath(folder)))
     try:
-        return _fill(folder, source, classes, settings, store, embedder, progress, report)
+        return _fill(folder, source, classes, settings, store, embedder, columns, progress, report)
     except BaseException as error:
         with suppress(OSError):
             # Keep embeddings for a retry after an interrupt or a full disk, but not after invalid input.
@@ -163,16 +241,19 @@ def _fill(
     settings: Settings,
     store: str | None,
     embedder: str,
+    columns: Mapping[str, str],
     progress: EmbedProgress | None,
     report: Report,
 ) -> tuple[Project, Contents]:
     relative = os.path.relpath(source, folder)
-    pool = relative if is_pool(source) else _embed(folder, source, embedder, progress, report)
+    pool = relative if is_pool(source, columns) else _embed(folder, source, embedder, columns, progress, report)
     if store is None and not os.path.exists(os.path.join(folder, "labels.sqlite")):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, ITEMS))  # Left by an interrupted creation, perhaps of another source.
-    project = Project(folder, ensure_ident(folder), relative, pool, (), "", settings, store)
+    project = Project(folder, ensure_ident(folder), relative, pool, (), "", settings, store, columns=columns)
     contents = read_contents(project)
+    if classes:
+        contents = _with_these_classes(contents, classes, report)
     found = sorted({label for label in contents.labels if label is not None})
     used = _used_classes(project)
     for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found, *used)):
@@ -187,26 +268,45 @@ def _fill(
 
 def _used_classes(project: Project) -> list[str]:
     """The classes of people's labels in the store of a project that has lost its ``project.toml``."""
-    if project.store is None and not os.path.exists(project.path("labels.sqlite")):
-        return []
-    # The engine that writes: after a power cut SQLite has to roll a journal back before anything can be read.
-    engine = open_engine(project.folder, project.store)
-    with store_errors("the labels cannot be opened"), engine.begin() as connection:
-        events = read_events(connection) if has_store(connection) else []
-    return list(dict.fromkeys(event.label for event in events if event.label and event.annotator != SOURCE))
+    named = LabelTable(_read_log(project)).named.values()
+    return list(dict.fromkeys(event.label for event in named if event.label and event.annotator != SOURCE))
 
 
-def is_pool(source: str) -> bool:
+def _with_these_classes(contents: Contents, classes: Sequence[str], report: Report) -> Contents:
+    """The contents without labels of other classes."""
+    names = {check_name("classes", each) for each in classes}
+    others = Counter(label for label in contents.labels if label is not None and label not in names)
+    if not others:
+        return contents
+    shown = ", ".join(f"{name} ({n:,})" for name, n in others.most_common(5)) + (", ..." if len(others) > 5 else "")
+    report(f"labels of the source that are not in --classes are left out: {shown}.")
+    return replace(contents, labels=tuple(label if label in names else None for label in contents.labels))
+
+
+def is_pool(source: str, columns: Mapping[str, str] | None = None) -> bool:
     """Whether a file already has features: a pool file, arrays, or a table with only numbers."""
     if os.path.isdir(source):
         return False
+    given = {name: value for name, value in (columns or {}).items() if name in ("text", "image", "id_column")}
+    opened = open_source(source)
+    if not opened.embedder and opened.is_table and ("text" in given or "image" in given):
+        return False
+    if _has_features(source, given.get("id_column")):
+        for name, value in given.items():
+            problem = f"is for sources that are embedded, and {source} has features"
+            raise InvalidArgument(problem, argument=name, value=value, hint="leave it out.")
+        return True
+    return False
+
+
+def _has_features(source: str, id_column: str | None) -> bool:
     opened = open_source(source)
     if opened.embedder or not opened.is_table:
         return True
     from dubito.embedding.opening import open_items
 
     try:
-        open_items(source)
+        open_items(source, id_column=id_column)
     except DubitoError as no_items:
         try:
             read_pool(source)
@@ -217,13 +317,29 @@ def is_pool(source: str) -> bool:
     return False
 
 
-def _embed(folder: str, source: str, embedder: str, progress: EmbedProgress | None, report: Report) -> str:
+def _embed(
+    folder: str,
+    source: str,
+    embedder: str,
+    columns: Mapping[str, str],
+    progress: EmbedProgress | None,
+    report: Report,
+) -> str:
     from dubito.embedding import embed
 
-    found = embed(source, embedder, os.path.join(folder, POOL), progress=progress)
+    found = embed(
+        source,
+        embedder,
+        os.path.join(folder, POOL),
+        text=columns.get("text"),
+        image=columns.get("image"),
+        id_column=columns.get("id_column"),
+        labels=columns.get("labels") != "no",
+        progress=progress,
+    )
     os.chmod(os.path.join(folder, POOL), 0o600)
     for note in found.notes:
-        if "--" not in note:
+        if "--ignore-columns" not in note and "--no-labels" not in note:
             report(note)
     for each in found.left_out[:10]:
         report(f"left out: {each}")

@@ -300,8 +300,8 @@ def _describe(error: DBAPIError) -> str:
 
 # Schema and migrations.
 
-VERSION = 2
-"""Schema version; version 1 had no `seconds` column. See `MIGRATIONS`."""
+VERSION = 3
+"""Schema version; version 1 had no `seconds` column, version 2 no `new_label`. See `MIGRATIONS`."""
 
 metadata = MetaData()
 facts = Table(
@@ -325,6 +325,7 @@ events = Table(
     Column("guess_seen", Boolean, nullable=False),
     Column("why", String(20), nullable=False),
     Column("seconds", Float(53)),
+    Column("new_label", String(200)),
 )
 rounds = Table(
     "dubito_rounds",
@@ -360,15 +361,30 @@ leases = Table(
 
 ANSWERS = """
 CREATE VIEW dubito_answers AS
-SELECT e.item, e.annotator, e.label, e.round, e.at, e.number FROM dubito_events e
-WHERE e.kind <> 'undo'
-  AND NOT EXISTS (SELECT 1 FROM dubito_events u WHERE u.kind = 'undo' AND u.target = e.number)
-  AND NOT EXISTS (
-    SELECT 1 FROM dubito_events l
-    WHERE l.kind <> 'undo' AND l.item = e.item AND l.annotator = e.annotator AND l.number > e.number
-      AND NOT EXISTS (SELECT 1 FROM dubito_events v WHERE v.kind = 'undo' AND v.target = l.number))
+WITH RECURSIVE answers AS (
+  SELECT e.number, e.item, e.annotator, e.kind, e.label, e.round, e.at FROM dubito_events e
+  WHERE e.kind IN ('label', 'skip')
+    AND NOT EXISTS (SELECT 1 FROM dubito_events u WHERE u.kind = 'undo' AND u.target = e.number)
+    AND NOT EXISTS (
+      SELECT 1 FROM dubito_events l
+      WHERE l.kind IN ('label', 'skip') AND l.item = e.item AND l.annotator = e.annotator AND l.number > e.number
+        AND NOT EXISTS (SELECT 1 FROM dubito_events v WHERE v.kind = 'undo' AND v.target = l.number))
+), changes AS (
+  SELECT c.number, c.label, c.new_label, u.number AS undone FROM dubito_events c
+  LEFT JOIN dubito_events u ON u.kind = 'undo' AND u.target = c.number
+  WHERE c.kind IN ('rename', 'merge', 'remove')
+), named(number, label, since) AS (
+  SELECT number, label, number FROM answers
+  UNION ALL
+  SELECT n.number, CASE WHEN c.undone IS NULL THEN c.new_label ELSE n.label END, COALESCE(c.undone, c.number)
+  FROM named n JOIN changes c ON c.label = n.label AND c.number > n.since
+    AND NOT EXISTS (SELECT 1 FROM changes d WHERE d.label = n.label AND d.number > n.since AND d.number < c.number)
+)
+SELECT a.item, a.annotator, n.label, a.round, a.at, a.number FROM answers a JOIN named n ON n.number = a.number
+WHERE (n.label IS NOT NULL OR a.kind = 'skip')
+  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.label = n.label AND c.number > n.since)
 """
-"""The current answer of each annotator on each item; a NULL label is a skip."""
+"""The current answer of each annotator on each item, with the current name of its class; a NULL label is a skip."""
 
 
 def has_store(connection: Connection) -> bool:
@@ -415,5 +431,11 @@ def _add_seconds(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE dubito_events ADD COLUMN seconds DOUBLE PRECISION"))
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _add_seconds}
+def _add_new_label(connection: Connection) -> None:
+    connection.execute(text("DROP VIEW IF EXISTS dubito_answers"))
+    connection.execute(text("ALTER TABLE dubito_events ADD COLUMN new_label VARCHAR(200)"))
+    connection.execute(text(ANSWERS))
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _add_seconds, 2: _add_new_label}
 """By version, the step to the next one."""

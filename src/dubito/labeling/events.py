@@ -1,15 +1,17 @@
-"""Label events, and the table of current labels computed from them."""
+"""Events of answers and of changes of classes, and the table of current labels computed from them."""
 
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 from dubito.errors import InvalidArgument
 
-Kind = Literal["label", "skip", "undo"]
+Kind = Literal["label", "skip", "undo", "rename", "merge", "remove"]
+CHANGES = ("rename", "merge", "remove")
+"""Kinds of events that change a class."""
 Why = Literal["in doubt", "covers", "audit", "random", "overlap", "first", "review", "source", ""]
 """Why an item was queried. ``audit``: drawn uniformly from all unlabeled items, assigned in the order of the round and
 answered without seeing the model's guess; ``random``: drawn at random under other conditions."""
@@ -29,12 +31,12 @@ class Event:
     kind: Kind
     annotator: str
     item: int
-    """Row index in the pool."""
+    """Row index in the pool; for a change of a class, its position among the classes."""
     label: str | None
     """The class, or None for a skip."""
     round: int
     target: int | None
-    """For an undo, the number of the event that it undoes."""
+    """For an undo, the number of the event that it undoes. The undo of a rename is a rename back, with a target."""
     at: float
     """Unix time of the server, in seconds."""
     guess: str | None = None
@@ -47,6 +49,58 @@ class Event:
     """Why the item was queried; see `Why`."""
     seconds: float | None = None
     """Time that the annotator took, as measured by the page."""
+    new_label: str | None = None
+    """For a rename or merge, the class that `label` becomes."""
+
+
+class ClassChange(NamedTuple):
+    """The part of an event that says how a class changed."""
+
+    number: int
+    kind: str
+    label: str | None
+    new_label: str | None
+    target: int | None
+
+
+def names_since(changes: Sequence[ClassChange], number: int) -> dict[str, str | None]:
+    """By class as it was named after event `number`, its current name, or None if it was removed.
+
+    Classes that are not listed have kept their name.
+
+    Examples
+    --------
+    >>> changes = [ClassChange(3, "rename", "cat", "tabby", None), ClassChange(5, "remove", "tabby", None, None)]
+    >>> names_since(changes, 0), names_since([*changes, ClassChange(8, "undo", None, None, 5)], 0)
+    ({'tabby': None, 'cat': None}, {'tabby': 'tabby', 'cat': 'tabby'})
+    """
+    names: dict[str, str | None] = {}
+    restored: dict[int, str | None] = {}
+    for change in reversed(changes):
+        if change.number <= number:
+            break
+        _step_back(names, restored, change, changes)
+    return names
+
+
+def _step_back(
+    names: dict[str, str | None], restored: dict[int, str | None], change: ClassChange, changes: Sequence[ClassChange]
+) -> None:
+    """Update the current names by class from those after a change to those before it."""
+    if change.kind == "undo":
+        # The class exists again from here on; until its removal or merge, its labels are found under `target`.
+        assert change.target is not None
+        undone = next(each for each in changes if each.number == change.target)
+        assert undone.label is not None
+        restored[change.target] = names.get(undone.label, undone.label)
+        return
+    assert change.label is not None
+    if change.number in restored:
+        names[change.label] = restored.pop(change.number)
+    elif change.new_label is None:
+        names[change.label] = None
+    else:
+        names[change.label] = names.get(change.new_label, change.new_label)
 
 
 def check_name(argument: str, value: str, max_length: int = MAX_NAME_LENGTH) -> str:
@@ -83,6 +137,8 @@ class LabelTable:
     label is the majority vote of its annotators; a tie goes to the latest of the tied answers. A review overrides the
     vote, because the reviewer has seen both the label and the model's prediction; the last review wins.
 
+    Labels follow their classes when these are renamed or merged. An answer does not count if its class was removed.
+
     Examples
     --------
     >>> table = LabelTable()
@@ -100,24 +156,72 @@ class LabelTable:
         self.partial: dict[int, None] = {}
         """Items answered by at least one annotator, but by fewer than `overlap`; a dict keeps their order."""
         self.events: dict[int, Event] = {}
+        """The log, as it is stored."""
+        self.named: dict[int, Event] = {}
+        """The answers, with the current names of their classes; the label is None if the class was removed."""
+        self.class_changes: list[ClassChange] = []
         self.keys: dict[str, int] = {}
         self.labels: dict[int, str] = {}
         self.skipped: set[int] = set()
         """Items that somebody skipped and nobody labeled."""
         self.answers: dict[int, dict[str, list[int]]] = {}
         """By item and annotator, the numbers of the events that are not undone, oldest first."""
+        self.current: dict[int, dict[str, Event]] = {}
+        """By item and annotator, the answer that counts."""
         self.active: dict[str, list[int]] = {}
         """By annotator, the numbers of the events that are not undone."""
         self.changed: list[int] = []
         """Numbers of the events that changed their item's label, ascending."""
         self.last = 0
         for event in events:
-            self.add(event)
+            self._record(event)
+        self._replay()
 
-    def add(self, event: Event) -> None:
+    def _record(self, event: Event) -> bool:
+        """Append an event to the log; returns whether it changes a class."""
         self.events[event.number] = event
         self.keys[event.key] = event.number
         self.last = max(self.last, event.number)
+        is_undo = event.kind == "undo" and event.target is not None and self.events[event.target].kind in CHANGES
+        if is_undo or event.kind in CHANGES:
+            change = ClassChange(event.number, event.kind, event.label, event.new_label, event.target)
+            self.class_changes.append(change)
+            return True
+        return False
+
+    def add(self, event: Event) -> None:
+        if self._record(event):
+            self._replay()
+        else:
+            self._apply(event, {})
+
+    def _replay(self) -> None:
+        """Compute everything from the log again, with the current names of classes."""
+        for found in (self.partial, self.named, self.labels, self.answers, self.current, self.active):
+            found.clear()
+        self.skipped.clear()
+        self.changed.clear()
+        changes = {change.number: change for change in self.class_changes}
+        names_at: dict[int, dict[str, str | None]] = {}
+        names: dict[str, str | None] = {}
+        restored: dict[int, str | None] = {}
+        for change in reversed(self.class_changes):
+            names_at[change.number] = dict(names)
+            _step_back(names, restored, change, self.class_changes)
+        for number, event in self.events.items():
+            if number in changes:
+                names = names_at[number]
+            else:
+                self._apply(event, names)
+
+    def _apply(self, event: Event, names: Mapping[str, str | None]) -> None:
+        """Add an answer, or the undo of one; `names` are the current names of the classes at that time."""
+        if event.label in names or event.guess in names:
+            label = None if event.label is None else names.get(event.label, event.label)
+            guess = None if event.guess is None else names.get(event.guess, event.guess)
+            self.named[event.number] = replace(event, label=label, guess=guess)
+        else:
+            self.named[event.number] = event
         active = self.active.setdefault(event.annotator, [])
         if event.kind == "undo":
             assert event.target is not None
@@ -138,8 +242,11 @@ class LabelTable:
         by_person = self.answers[item]
         for who in [who for who, numbers in by_person.items() if not numbers]:
             del by_person[who]
+        latest = {who: self.named[numbers[-1]] for who, numbers in by_person.items()}
+        current = {who: event for who, event in latest.items() if event.label is not None or event.kind == "skip"}
+        self.current[item] = current
         self._update_partial(item)
-        answers = [self.events[numbers[-1]] for numbers in by_person.values()]
+        answers = list(current.values())
         given = sorted((event for event in answers if event.label is not None), key=lambda event: event.number)
         votes = Counter(event.label for event in given)
         if not given:
@@ -154,7 +261,7 @@ class LabelTable:
         self.labels[item] = reviewed[-1] if reviewed else majority
 
     def _update_partial(self, item: int) -> None:
-        if 0 < len(self.answers[item]) < self.overlap:
+        if 0 < len(self.current[item]) < self.overlap:
             self.partial[item] = None
         else:
             self.partial.pop(item, None)
@@ -162,12 +269,12 @@ class LabelTable:
     def set_overlap(self, overlap: int) -> None:
         """Change the number of annotators that each item needs."""
         self.overlap = overlap
-        for item in self.answers:
+        for item in self.current:
             self._update_partial(item)
 
     def current_answers(self, item: int) -> dict[str, Event]:
         """By annotator, the latest answer on an item that is not undone."""
-        return {who: self.events[numbers[-1]] for who, numbers in self.answers.get(item, {}).items()}
+        return self.current.get(item, {})
 
     def votes(self, item: int) -> dict[str, Event]:
         """By annotator, the independent labels (not from a review); if there are none, the reviews."""
@@ -176,10 +283,10 @@ class LabelTable:
 
     def n_answers(self, item: int) -> int:
         """Number of annotators who have answered."""
-        return len(self.answers.get(item, ()))
+        return len(self.current.get(item, ()))
 
     def has_answered(self, item: int, annotator: str) -> bool:
-        return annotator in self.answers.get(item, ())
+        return annotator in self.current.get(item, ())
 
     def changes_after(self, number: int) -> int:
         return len(self.changed) - bisect_right(self.changed, number)
@@ -197,3 +304,27 @@ class LabelTable:
         """The last annotator whose answer equals the current label."""
         matching = [event for event in self.current_answers(item).values() if event.label == self.labels.get(item)]
         return max(matching, key=lambda event: event.number).annotator if matching and item in self.labels else None
+
+    def names_since(self, number: int) -> dict[str, str | None]:
+        """By class as it was named after event `number`, its current name, or None if it was removed."""
+        return names_since(self.class_changes, number)
+
+    def current_name(self, name: str) -> str | None:
+        """What a former class is called now; None if it was removed. Any other name is returned as it is."""
+        last = max((change.number for change in self.class_changes if change.label == name), default=None)
+        return name if last is None else self.names_since(last - 1).get(name, name)
+
+    def undoable_change(self) -> Event | None:
+        """The last change of a class that can be undone."""
+        stack: list[int] = []
+        for change in self.class_changes:
+            if change.target is None:
+                stack.append(change.number)
+            else:
+                stack.remove(change.target)
+        return self.events[stack[-1]] if stack else None
+
+    @property
+    def last_merge(self) -> int:
+        """Number of the last event that merged, removed or restored a class; 0 if there is none."""
+        return max((change.number for change in self.class_changes if change.kind != "rename"), default=0)

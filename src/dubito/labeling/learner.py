@@ -146,7 +146,8 @@ class LearningLoop:
             if self._is_requested or self._is_retry or not self._state.rounds:
                 return True
             batch = self._state.project.settings.batch
-            return self._state.changes_since_round() >= batch or self._is_exhausted()
+            is_merged = self._state.label_table.last_merge > (self._state.learned or 0)
+            return is_merged or self._state.changes_since_round() >= batch or self._is_exhausted()
 
     def _is_exhausted(self) -> bool:
         """Whether all picks are answered, there are new answers since the last round, and unanswered items are left."""
@@ -195,7 +196,7 @@ class LearningLoop:
             state.learned = learned
             state.rounds.append(record)
             state.picks += picks
-            state.model = model
+            state.use_model(model)
             state.queue.replace(picks)
             state.version += 1
 
@@ -227,6 +228,7 @@ class LearningLoop:
                 "audited": state.audited(),
                 "last_batch": _blind_hits(state),
                 "own": state.has_user_probabilities(),
+                "class_changes": table.class_changes,
                 "last_event": table.last,
             }
 

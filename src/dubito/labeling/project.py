@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -13,12 +13,15 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile, shorten
 from dubito.experiments.toml import write_toml
 from dubito.io.durable import explain_write_errors, try_lock, write_atomically
 from dubito.io.source import reading
-from dubito.labeling.events import check_name, check_text
+from dubito.labeling.events import Event, check_name, check_text
 
 SCHEMA = 1
 NAME = "project.toml"
 IDENT = "ident"
 MAX_CLASSES = 500
+LETTERS = "abdefijknopqsuvwxyz"
+KEYS = f"123456789{LETTERS}"
+"""Keys of classes in the order in which they are assigned, followed by 0; the page uses the other letters."""
 LAYOUT, USER_PROBABILITIES, FAILURE = "layout.npz", "probabilities.npz", "learning-failure.txt"
 """Files of the project: the map, the probabilities of the user's own model, and why the last round failed."""
 TYPE_NAMES = {int: "a whole number", float: "a number", str: "text in quotes", list: "names in quotes", dict: "a table"}
@@ -48,6 +51,30 @@ def _check_range(name: str, value: float, minimum: float, maximum: float) -> Non
         raise InvalidArgument("is out of bounds", argument=name, value=value, hint=f"pass {minimum:g} to {maximum:g}.")
 
 
+def assign_keys(classes: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """The key of every class: the chosen one, or a free one; classes for which none is left are not listed.
+
+    A class whose name is a free character gets this key, since people press 3 for a class named 3; for the same reason,
+    other numbers prefer letters.
+
+    Examples
+    --------
+    >>> assign_keys(["cat", "2", "10", "dog"], {"dog": "c"})
+    {'cat': '1', '2': '2', '10': 'a', 'dog': 'c'}
+    """
+    free = set(KEYS) | {"0"}
+    free -= {chosen[name] for name in classes if name in chosen}
+    keys = {}
+    for name in classes:
+        plain = name.lower()
+        order = LETTERS + KEYS if name.isascii() and name.isdigit() else KEYS
+        found = chosen.get(name) or (plain if plain in free else next((each for each in order if each in free), None))
+        if found is not None:
+            keys[name] = found
+            free.discard(found)
+    return keys
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """The contents of ``project.toml``."""
@@ -66,6 +93,12 @@ class Project:
     """URL of a database; None for SQLite in the project folder."""
     class_keys: Mapping[str, str] = field(default_factory=dict)
     """By class, the idempotency key of the request that added it, so that a repeated request succeeds."""
+    chosen_keys: Mapping[str, str] = field(default_factory=dict)
+    """By class, its key on the keyboard; classes of older projects have none here."""
+    class_event: int = 0
+    """Number of the last event of the log that is applied to `classes`."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """How the source was read: ``text``, ``image``, ``id_column``, ``label_column`` if given; ``labels``: yes or no."""
 
     @property
     def name(self) -> str:
@@ -92,7 +125,50 @@ class Project:
         if len(self.classes) >= MAX_CLASSES:
             raise InvalidArgument(f"there are {MAX_CLASSES} classes", hint="label with fewer.")
         keys = self.class_keys if key is None else {**self.class_keys, clean: key}
-        return replace(self, classes=(*self.classes, clean), class_keys=keys)
+        return self.with_classes((*self.classes, clean), self.keys, class_keys=keys)
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """By class, its key on the keyboard."""
+        return assign_keys(self.classes, self.chosen_keys)
+
+    def with_classes(self, classes: Sequence[str], keys: Mapping[str, str], **others: Any) -> "Project":
+        """A copy with these classes, which keep their keys; the others get free ones."""
+        return replace(self, classes=tuple(classes), chosen_keys=assign_keys(classes, keys), **others)
+
+    def with_order(self, classes: Sequence[str] | None, keys: Mapping[str, str] | None) -> "Project":
+        """A copy with the classes in another order, or with other keys; a class that had such a key gets a free one."""
+        order = self.classes if classes is None else tuple(classes)
+        if sorted(order) != sorted(self.classes):
+            hint = f"load the classes again: they are {', '.join(self.classes[:20])}."
+            raise InvalidArgument("the order is not of the classes that there are now", hint=hint)
+        given = dict(keys or {})
+        unknown = next((name for name in given if name not in self.classes), None)
+        if unknown is not None:
+            raise InvalidArgument(f"there is no class {unknown!r}", hint="load the classes again.")
+        bad = next((key for key in given.values() if key not in (*KEYS, "0")), None)
+        if bad is not None:
+            raise InvalidArgument(f"{bad!r} is no key for a class", hint=f"choose one of 0{KEYS}; others are commands.")
+        if len(set(given.values())) < len(given):
+            raise InvalidArgument("two classes have the same key", hint="choose another for one of them.")
+        kept = {name: key for name, key in self.keys.items() if key not in given.values()}
+        return self.with_classes(order, {**kept, **given})
+
+    def with_change(self, event: Event, undone: Event | None = None) -> "Project":
+        """A copy after a change of a class, or after the undo of the change `undone`."""
+        classes, keys = list(self.classes), self.keys
+        if event.kind == "undo":
+            assert undone is not None
+            assert undone.label is not None
+            if undone.label not in classes:
+                classes.insert(undone.item, undone.label)
+        elif event.label in classes:
+            position, key = classes.index(event.label), keys.pop(event.label, None)
+            classes.remove(event.label)
+            if event.kind == "rename" and event.new_label is not None and event.new_label not in classes:
+                classes.insert(position, event.new_label)
+                keys |= {} if key is None else {event.new_label: key}
+        return self.with_classes(classes, keys, class_event=event.number)
 
     def with_guidelines(self, text: str) -> "Project":
         return replace(self, guidelines=check_text("guidelines", text))
@@ -116,6 +192,9 @@ class Project:
             "store": self.store,
             "settings": asdict(self.settings),
             "class_keys": self.class_keys or None,
+            "keys": self.chosen_keys or None,
+            "class_event": self.class_event or None,
+            "columns": self.columns or None,
         }
         return write_toml(table)
 
@@ -164,16 +243,19 @@ def read_project(folder: str) -> Project:
             check_text("guidelines", _typed_value(path, found, "guidelines", str)),
             _read_settings(path, _typed_value(path, found, "settings", dict)),
             _typed_value(path, found, "store", str) if "store" in found else None,
-            _read_class_keys(path, found),
+            _read_strings(path, found, "class_keys"),
+            _read_strings(path, found, "keys"),
+            _typed_value(path, found, "class_event", int) if "class_event" in found else 0,
+            _read_strings(path, found, "columns"),
         )
     except InvalidArgument as error:
         raise InvalidData(f"{path}: {error.problem}", hint=error.hint) from error
 
 
-def _read_class_keys(path: str, found: dict[str, Any]) -> dict[str, str]:
-    """The keys of existing classes; others may have been renamed or removed by hand."""
-    keys = _typed_value(path, found, "class_keys", dict) if "class_keys" in found else {}
-    return {name: _typed_value(path, keys, name, str) for name in keys if name in found["classes"]}
+def _read_strings(path: str, found: dict[str, Any], name: str) -> dict[str, str]:
+    """A table of strings; those of classes may be of classes that were renamed or removed since."""
+    values = _typed_value(path, found, name, dict) if name in found else {}
+    return {each: _typed_value(path, values, each, str) for each in values}
 
 
 def _typed_value(path: str, found: dict[str, Any], name: str, kind: type) -> Any:

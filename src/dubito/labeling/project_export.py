@@ -10,11 +10,10 @@ from dubito.io.durable import save_sealed, write_atomically
 from dubito.io.opening import open_source
 from dubito.io.picks import render_columns
 from dubito.io.source import whole
-from dubito.labeling.contents import features_of, read_contents
+from dubito.labeling.contents import features_of, label_column, read_contents
 from dubito.labeling.database import open_reader, store_errors
 from dubito.labeling.project import Project, read_project
 from dubito.labeling.state import State
-from dubito.request.columns import label_name
 
 LABELS, DATA = "labels-{}.csv", "labeled.npz"
 
@@ -32,9 +31,9 @@ def read_state(folder: str) -> State:
     return state
 
 
-def own_column(project: Project) -> str | None:
+def label_column(project: Project) -> str | None:
     """The label column of the pool, which the labels of the project replace."""
-    return label_name([name for name in open_source(project.pool_path).names if name])
+    return label_column(project, open_source(project.pool_path).names)
 
 
 def write_labels(state: State, folder: str | None = None) -> list[str]:
@@ -44,7 +43,7 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
         item for item in table.labels if max(event.round for event in table.current_answers(item).values()) >= last > 1
     }
     parts = [sorted(set(table.labels) - recent), sorted(recent)]
-    column = "class" if own_column(state.project) == "label" else "label"
+    column = "class" if label_column(state.project) == "label" else "label"
     paths = []
     for number, items in enumerate((each for each in parts if each), start=1):
         name = LABELS.format(number)

@@ -4,8 +4,9 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,13 +16,13 @@ from dubito.labeling.contents import Contents
 from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event, check_name
 from dubito.labeling.learner import LearningLoop
-from dubito.labeling.project import Project, ProjectLock, Settings
+from dubito.labeling.project import MAX_CLASSES, Project, ProjectLock, Settings
 from dubito.labeling.queue import LEASE
 from dubito.labeling.state import RESTRICTED, State
 from dubito.labeling.store import Pick, Statements, Writer, add_event, drop_leases, put_fact, put_leases
 
 
-class Conflict(DubitoError):
+class Conflict(InvalidArgument):
     """The request contradicts the stored state, for example by reusing a key."""
 
 
@@ -37,6 +38,22 @@ class AnswerIn:
     seconds: float | None = None
     is_review: bool = False
     """Whether it decides a label that the model doubted."""
+    class_event: int | None = None
+    """The last change of a class that the client knew; a class that was renamed or merged since is understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassChangeIn:
+    """A change of a class by an annotator."""
+
+    key: str
+    annotator: str
+    kind: Literal["rename", "merge", "remove", "undo"]
+    label: str | None = None
+    new_label: str | None = None
+    """The new name for a rename, the other class for a merge."""
+    number: int | None = None
+    """For an undo, the number of the event to undo, which must be the last change of a class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +75,8 @@ def items_by_guess(state: State, annotator: str, now: float) -> dict[str, list[i
     if model is None or model.probabilities is None:
         return {}
     is_left = np.ones(len(state.contents), dtype=np.bool_) if state.is_open is None else state.is_open.copy()
-    if state.label_table.answers:
-        is_left[[item for item, answers in state.label_table.answers.items() if answers]] = False
+    if state.label_table.current:
+        is_left[[item for item, answers in state.label_table.current.items() if answers]] = False
     for item in state.queue.held(now):
         is_left[item] &= state.queue.has_capacity(item, annotator, now)
     rows = np.flatnonzero(is_left)
@@ -200,8 +217,10 @@ class LabelingService:
         checked = [self._check_answer(each) for each in answers]
 
         def store(statements: Statements) -> list[Committed]:
-            self._check_keys(checked)
-            return [self._store_answer(statements, each) for each in checked]
+            # A class may have changed since the check above.
+            named = [replace(each, label=self._current_class(each)) for each in checked]
+            self._check_keys(checked, named)
+            return [self._store_answer(statements, each) for each in named]
 
         future = self._writer.submit(store)
         future.add_done_callback(self._announce_labels)
@@ -211,27 +230,42 @@ class LabelingService:
         key, who = check_name("key", answer.key), check_name("annotator", answer.annotator)
         self.check_item(answer.item)
         label = None if answer.label is None else check_name("class", answer.label)  # In the form that classes have.
+        checked = replace(answer, key=key, annotator=who, label=label)
         with self.state.lock:
-            known = self.state.project.classes
-        if label is not None and label not in known:
+            self._current_class(checked)
+        return checked
+
+    def _current_class(self, answer: AnswerIn) -> str | None:
+        """The class of an answer as it is named now; raises `InvalidArgument` if there is none."""
+        table, known, given = self.state.label_table, self.state.project.classes, answer.label
+        if given is None or answer.key in table.keys:
+            return given
+        if answer.class_event is not None:
+            label = table.names_since(answer.class_event).get(given, given)
+        else:
+            label = given if given in known else table.current_name(given)
+        if label is None:
+            raise InvalidArgument(f"the class {given[:100]!r} was removed", hint="choose another.")
+        if label not in known:
             shown = f"classes are {', '.join(known[:20])}" if known else "there are no classes yet"
             hint = f"{shown};{nearest(label, known)} choose one, or add it first."
             raise InvalidArgument(f"there is no class {label[:100]!r}", hint=hint)
-        return replace(answer, key=key, annotator=who, label=label)
+        return label
 
-    def _check_keys(self, answers: Sequence[AnswerIn]) -> None:
-        """Raise `Conflict` for a key that was sent before with other contents."""
+    def _check_keys(self, answers: Sequence[AnswerIn], named: Sequence[AnswerIn]) -> None:
+        """Raise `Conflict` for a key that was sent before with other contents; `named` has the current classes."""
         table = self.state.label_table
-        seen: dict[str, AnswerIn] = {}
-        for each in answers:
+        seen: set[str] = set()
+        for each, now in zip(answers, named, strict=True):
             earlier = table.events[table.keys[each.key]] if each.key in table.keys else None
             is_reused = earlier is not None and (
-                (earlier.annotator, earlier.item, earlier.label) != (each.annotator, each.item, each.label)
-                or earlier.kind == "undo"
+                (earlier.annotator, earlier.item) != (each.annotator, each.item)
+                or earlier.kind not in ("label", "skip")
+                or not {each.label, now.label} & {earlier.label, table.named[earlier.number].label}
             )
             if is_reused or each.key in seen:
                 raise Conflict(f"the key {each.key[:60]!r} was sent with another label", hint="send a new key.")
-            seen[each.key] = each
+            seen.add(each.key)
 
     def _store_answer(self, statements: Statements, answer: AnswerIn) -> Committed:
         state, table = self.state, self.state.label_table
@@ -293,7 +327,7 @@ class LabelingService:
             state, table = self.state, self.state.label_table
             if key in table.keys:
                 earlier = table.events[table.keys[key]]
-                if earlier.kind != "undo" or earlier.annotator != who:
+                if earlier.kind != "undo" or earlier.annotator != who or earlier.number not in table.named:
                     raise Conflict(f"the key {key[:60]!r} was sent with something else", hint="send a new key.")
                 return Committed(earlier, False, len(table.labels))
             last = table.last_of(who)
@@ -343,12 +377,94 @@ class LabelingService:
 
         return self._update_project(with_class)
 
-    def change(self, guidelines: str | None, settings: Mapping[str, Any]) -> "Future[bool]":
-        """Change the guidelines or some settings; the result is False if nothing changed."""
+    def change_class(self, change: ClassChangeIn) -> "Future[bool]":
+        """Rename, merge or remove a class, or undo the last such change; the labels follow.
+
+        The result is False if a request with this key has made the change before.
+        """
+        key, who = check_name("key", change.key), check_name("annotator", change.annotator)
+        label = None if change.label is None else check_name("class", change.label)
+        new_label = None if change.new_label is None else check_name("class", change.new_label)
+        given = replace(change, key=key, annotator=who, label=label, new_label=new_label)
+
+        def apply(statements: Statements) -> bool:
+            state, table = self.state, self.state.label_table
+            if key in table.keys:
+                earlier = table.events[table.keys[key]]
+                if earlier.number in table.named:
+                    raise Conflict(f"the key {key[:60]!r} was sent with a label", hint="send a new key.")
+                return False
+            event = self._class_event(given)
+            undone = None if event.target is None else table.events[event.target]
+            project = state.project.with_change(event, undone)
+            add_event(statements, event)
+            table.add(event)
+            state.project = project
+            state.use_model(state.trained)
+            state.queue.rescan()
+            state.version += 1
+            return True
+
+        def write() -> bool:
+            is_new = self._writer.run(apply)
+            if is_new:  # The change is stored; if this fails, the next start repeats it from the log.
+                with suppress(StoreFailed):
+                    self._save_project(self.state.project)
+            return is_new
+
+        return self._submit_change(write)
+
+    def _class_event(self, change: ClassChangeIn) -> Event:
+        """Build the event of a change; raises `Conflict` if the classes are not as the client believes."""
+        state, table, classes = self.state, self.state.label_table, self.state.project.classes
+        kind, label, new_label, target, position = change.kind, change.label, change.new_label, None, 0
+        if kind == "undo":
+            last = table.undoable_change()
+            if last is None or (change.number is not None and change.number != last.number):
+                raise Conflict("there is no such change to undo", hint="look at the classes again.")
+            target, position = last.number, last.item
+            if last.kind == "rename":
+                kind, label, new_label = "rename", last.new_label, last.label
+        if kind != "undo":
+            if label not in classes:
+                now = None if label is None else table.current_name(label)
+                hint = f"it is called {now!r} now." if now in classes else f"classes are {', '.join(classes[:20])}."
+                raise Conflict(f"there is no class {label!r}", hint=hint)
+            if kind == "rename" and (new_label is None or new_label in classes):
+                hint = "merge the two, or choose another name."
+                raise Conflict(f"there is a class {new_label!r} already", hint=hint)
+            if kind == "merge" and (new_label not in classes or new_label == label):
+                raise Conflict(f"{new_label!r} is no other class", hint=f"classes are {', '.join(classes[:20])}.")
+            position = classes.index(str(label))
+        elif len(classes) >= MAX_CLASSES:
+            raise Conflict(f"there are {MAX_CLASSES} classes", hint="remove one first.")
+        return Event(
+            number=table.last + 1,
+            key=change.key,
+            kind=kind,
+            annotator=change.annotator,
+            item=position,
+            label=label,
+            round=state.round,
+            target=target,
+            at=time.time(),
+            new_label=new_label if kind in ("rename", "merge") else None,
+        )
+
+    def change(
+        self,
+        guidelines: str | None,
+        settings: Mapping[str, Any],
+        classes: Sequence[str] | None = None,
+        keys: Mapping[str, str] | None = None,
+    ) -> "Future[bool]":
+        """Change the guidelines, settings, the order of the classes or their keys; False if nothing changed."""
 
         def with_changes(project: Project) -> Project:
             current = {each.name: getattr(project.settings, each.name) for each in fields(Settings)}
             project = replace(project, settings=Settings(**{**current, **settings}))
+            if classes is not None or keys is not None:
+                project = project.with_order(classes, keys)
             return project if guidelines is None else project.with_guidelines(guidelines)
 
         return self._update_project(with_changes)
@@ -362,27 +478,39 @@ class LabelingService:
             project = update(state.project)
             if project == state.project:
                 return False
-            try:
-                project.save()
-            except (DubitoError, OSError) as error:
-                failed = StoreFailed(f"it could not be saved: {error}")
-                self._project_failure = str(failed)
-                raise failed from error
-            self._project_failure = None
+            self._save_project(project)
             with state.lock:
-                state.project = project
+                state.project = project = state.caught_up(project)
                 if state.queue.overlap != project.settings.overlap:
                     state.queue.overlap = project.settings.overlap
                     state.label_table.set_overlap(project.settings.overlap)
                 state.version += 1
             return True
 
+        return self._submit_change(write)
+
+    def _save_project(self, project: Project) -> None:
+        try:
+            project.save()
+        except (DubitoError, OSError) as error:
+            failed = StoreFailed(f"it could not be saved: {error}")
+            self._project_failure = str(failed)
+            raise failed from error
+        self._project_failure = None
+
+    def _submit_change(self, write: Callable[[], bool]) -> "Future[bool]":
+        """Have the thread that changes the project do so, and announce the change."""
         try:
             future = self._project_executor.submit(write)
         except RuntimeError as closed:
             raise StoreFailed("it could not be saved: the project is closed") from closed
-        future.add_done_callback(lambda done: self.announce("project", {}) if succeeded(done) else None)
+        future.add_done_callback(self._announce_project)
         return future
+
+    def _announce_project(self, future: "Future[Any]") -> None:
+        if succeeded(future):
+            self.announce("project", {})
+            self.loop.wake_if_due()
 
     def restrict(self, mode: str, rows: Sequence[int]) -> "Future[int]":
         """Query only these rows, exclude them, or clear the restriction; the result is the number of open items."""

@@ -4,9 +4,9 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,40 @@ class RoundModel:
         best = int(self.probabilities[item].argmax())
         return self.classes[best], float(self.probabilities[item, best])
 
+    def with_names(self, names: Mapping[str, str | None]) -> "RoundModel":
+        """The model with other names of its classes: probabilities of merged classes add up; None removes a class."""
+        if names.keys().isdisjoint((*self.classes, *self.held_classes)):
+            return self
+        classes, probabilities = merge_columns(self.classes, self.probabilities, names)
+        held_classes, held_out = merge_columns(self.held_classes, self.held_out, names)
+        if held_out is None:
+            none = np.empty(0)
+            return replace(self, classes=classes, probabilities=probabilities, held_rows=none, held_out=none)
+        return replace(self, classes=classes, probabilities=probabilities, held_classes=held_classes, held_out=held_out)
+
+
+def merge_columns(
+    classes: Sequence[str], values: AnyArray | None, names: Mapping[str, str | None]
+) -> tuple[tuple[str, ...], AnyArray | None]:
+    """Rename the columns of (n, c) values; columns that get the same name are added, those named None are dropped.
+
+    Examples
+    --------
+    >>> merge_columns(("a", "b", "c"), np.array([[0.5, 0.25, 0.25]]), {"c": "a", "b": "d"})
+    (('a', 'd'), array([[0.75, 0.25]]))
+    """
+    named = [names.get(each, each) for each in classes]
+    kept = tuple(dict.fromkeys(each for each in named if each is not None))
+    if values is None or len(kept) == len(classes):
+        return kept, values
+    if not kept:
+        return (), None
+    merged = np.zeros((len(values), len(kept)), dtype=values.dtype)
+    for column, name in enumerate(named):
+        if name is not None:
+            merged[:, kept.index(name)] += values[:, column]
+    return kept, merged
+
 
 def read_model(project: Project, round: int, n_rows: int) -> RoundModel | None:
     """Read the model of a round; None if its file is missing, damaged or of another pool."""
@@ -74,8 +108,9 @@ class Snapshot(NamedTuple):
     last: int
     n_rounds: int
     n_picks: int
-    model: RoundModel | None
+    trained: RoundModel | None
     learned: int | None
+    project: Project
     mode: str
     is_open: BoolArray | None
 
@@ -90,7 +125,10 @@ class State:
         self.queue = PickQueue(self.label_table, project.settings.overlap)
         self.rounds: list[RoundRecord] = []
         self.picks: list[Pick] = []
+        self.trained: RoundModel | None = None
+        """The model of the last round, with the names that classes had when it was trained."""
         self.model: RoundModel | None = None
+        """The same model with the current names."""
         self.learned: int | None = None
         """Number of the last event that the last round was trained on, if known."""
         self.places: AnyArray | None = None
@@ -113,19 +151,35 @@ class State:
             queue.random_order = np.random.default_rng(17).permutation(len(self.contents)).tolist()
             queue.replace([pick for pick in picks if pick.round == round])
             queue.restore(leases, time.time(), time.monotonic(), self.lease)
-            model = self.model
-            if model is None or model.round != round:
-                model = read_model(self.project, round, len(self.contents)) if round else None
+            trained = self.trained
+            if trained is None or trained.round != round:
+                trained = read_model(self.project, round, len(self.contents)) if round else None
             self.restrict(restriction)
-            self.label_table, self.rounds, self.picks, self.queue, self.model = label_table, rounds, picks, queue, model
+            self.label_table, self.rounds, self.picks, self.queue = label_table, rounds, picks, queue
             self.learned = learned.get("event") if learned.get("round") == round else None
+            self.project = self.caught_up(self.project)
+            self.use_model(trained)
             self.version += 1
+
+    def caught_up(self, project: Project) -> Project:
+        """The project with all changes of classes in the log; ``project.toml`` is written after the log."""
+        events = self.label_table.events
+        for change in self.label_table.class_changes:
+            if change.number > project.class_event:
+                undone = None if change.target is None else events[change.target]
+                project = project.with_change(events[change.number], undone)
+        return project
+
+    def use_model(self, trained: RoundModel | None) -> None:
+        """Predict with a model of the last round, under the current names of its classes."""
+        self.trained = trained
+        self.model = trained and trained.with_names(self.label_table.names_since(self.learned or 0))
 
     def snapshot(self) -> Snapshot:
         """Capture the state before operations run, for `rollback`."""
         with self.lock:
             counts = self.label_table.last, len(self.rounds), len(self.picks)
-            return Snapshot(*counts, self.model, self.learned, self.mode, self.is_open)
+            return Snapshot(*counts, self.trained, self.learned, self.project, self.mode, self.is_open)
 
     def rollback(self, snapshot: Snapshot) -> None:
         """Undo the changes since a snapshot, which may not be stored.
@@ -140,7 +194,10 @@ class State:
             if len(self.rounds) > snapshot.n_rounds:
                 del self.rounds[snapshot.n_rounds :], self.picks[snapshot.n_picks :]
                 self.queue.replace([pick for pick in self.picks if pick.round == self.round])
-            self.model, self.learned = snapshot.model, snapshot.learned
+            if self.project.class_event != snapshot.project.class_event:
+                self.project = snapshot.project
+            self.learned = snapshot.learned
+            self.use_model(snapshot.trained)
             self.mode, self.is_open = snapshot.mode, snapshot.is_open
             self.version += 1
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, Engine, Executable, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Engine, Executable, bindparam, delete, func, insert, inspect, select
 
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.labeling import database as schema
@@ -367,7 +367,10 @@ def _as_store_error(error: Exception) -> Exception:
 def read_events(connection: Connection, after: int = 0) -> list[Event]:
     """Events with a number greater than `after`, in order."""
     table = schema.events
-    rows = connection.execute(select(table).where(table.c.number > after).order_by(table.c.number))
+    # A reader does not migrate the store of an older dubito, whose events lack some columns.
+    present = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    columns = [column for column in table.c if column.name in present]
+    rows = connection.execute(select(*columns).where(table.c.number > after).order_by(table.c.number))
     return [Event(**row) for row in map(dict, rows.mappings())]
 
 

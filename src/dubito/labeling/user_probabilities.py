@@ -21,9 +21,12 @@ NUMPY, PARQUET = b"PK\x03\x04", b"PAR1"
 def save_probabilities(project: Project, contents: Contents, path: str) -> int:
     """Read a file of probabilities, match its rows by id, and store them; returns the number of rows read."""
     probabilities, classes, n_given = read_probabilities(project, contents, path)
-    save_sealed(
-        project.path(USER_PROBABILITIES), {"probabilities": probabilities, "classes": np.array(classes)}, private=True
-    )
+    arrays = {
+        "probabilities": probabilities,
+        "classes": np.array(classes),
+        "class_event": np.array(project.class_event),
+    }
+    save_sealed(project.path(USER_PROBABILITIES), arrays, private=True)
     return n_given
 
 

@@ -103,6 +103,24 @@ def one_item(service: LabelingService, item: int) -> Facts:
         return {**facts, "label": table.labels.get(item), "by": by, "skipped": item in table.skipped}
 
 
+def class_facts(service: LabelingService) -> Facts:
+    """The classes with their keys and numbers of labels, and the last change that can be undone."""
+    state = service.state
+    with state.lock:
+        table, keys = state.label_table, state.project.keys
+        counts = Counter(table.labels.values())
+        last = table.undoable_change()
+        classes = [{"class": each, "key": keys.get(each), "labels": counts[each]} for each in state.project.classes]
+        change = last and {
+            "number": last.number,
+            "kind": last.kind,
+            "class": last.label,
+            "new_name": last.new_label,
+            "annotator": last.annotator,
+        }
+        return {"classes": classes, "class_event": state.project.class_event, "last_change": change}
+
+
 def guess_of(service: LabelingService, item: int) -> Facts:
     """The classes of an item by predicted probability, highest first."""
     state = service.state
@@ -128,6 +146,8 @@ def project_facts(service: LabelingService) -> Facts:
             "kind": state.contents.what,
             "items": len(state.contents),
             "classes": list(project.classes),
+            "keys": project.keys,
+            "class_event": project.class_event,
             "guidelines": project.guidelines,
             "settings": {
                 "batch": settings.batch,
@@ -293,13 +313,14 @@ def annotator_facts(service: LabelingService) -> Facts:
         people = []
         for who, numbers in sorted(table.active.items()):
             # The last of several answers on an item counts.
-            latest = {table.events[number].item: table.events[number] for number in numbers}.values()
+            latest = {table.named[number].item: table.named[number] for number in numbers}.values()
             n_labels = sum(event.label is not None for event in latest)
+            n_skipped = sum(event.kind == "skip" for event in latest)
             last = max((event.at for event in latest), default=None)
-            people.append({"name": who, "labels": n_labels, "skipped": len(latest) - n_labels, "last": last})
+            people.append({"name": who, "labels": n_labels, "skipped": n_skipped, "last": last})
         shared = [
             [(who, str(event.label)) for who, event in table.votes(item).items()]
-            for item, answers in table.answers.items()
+            for item, answers in table.current.items()
             if len(answers) > 1
         ]
     found = agreement(shared)

@@ -10,6 +10,7 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -18,8 +19,10 @@ import numpy as np
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed, save_sealed
 from dubito.labeling.contents import features_of, read_contents
+from dubito.labeling.events import ClassChange, names_since
 from dubito.labeling.project import LAYOUT, USER_PROBABILITIES, Project, model_file, read_project
 from dubito.labeling.rounds import Job, RoundRunner
+from dubito.labeling.state import merge_columns
 from dubito.matrix import FloatArray, Matrix, blocks, len_of, rows_per_read
 from dubito.models.held_out import Share
 from dubito.request.scaling import measure_scale, on_scale
@@ -116,7 +119,8 @@ def _run_job(project: Project, runner: RoundRunner, job: dict[str, Any]) -> dict
 
 
 def _job_of(project: Project, job: dict[str, Any]) -> Job:
-    probabilities, classes = _user_probabilities(project) if job["own"] else (None, ())
+    changes = [ClassChange(*each) for each in job["class_changes"]]
+    probabilities, classes = _user_probabilities(project, changes) if job["own"] else (None, ())
     order = np.argsort(np.array(job["items"], dtype=np.int64))
     return Job(
         round=job["round"],
@@ -134,9 +138,12 @@ def _job_of(project: Project, job: dict[str, Any]) -> Job:
     )
 
 
-def _user_probabilities(project: Project) -> tuple[FloatArray, tuple[str, ...]]:
+def _user_probabilities(project: Project, changes: Sequence[ClassChange]) -> tuple[FloatArray | None, tuple[str, ...]]:
+    """The probabilities of the user's own model, with the current names of its classes; None if all were removed."""
     arrays = load_sealed(project.path(USER_PROBABILITIES))
-    return arrays["probabilities"].astype(np.float64), tuple(arrays["classes"].tolist())
+    names = names_since(changes, int(arrays.get("class_event", 0)))
+    classes, probabilities = merge_columns(arrays["classes"].tolist(), arrays["probabilities"], names)
+    return None if probabilities is None else probabilities.astype(np.float64), classes
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_no_dialog_and_no_guess_has_a_serious_violation(
     person.page.keyboard.press("h")
     person.page.wait_for_selector(".guesses li")
     assert violations(axe, person.page) == []
-    for name in ("Export", "You are", "Keys"):
+    for name in ("Export", "You are", "Edit classes", "Keys"):
         person.page.get_by_role("button", name=name).first.click()
         person.page.wait_for_selector("dialog[open]")
         assert violations(axe, person.page) == [], name

@@ -25,6 +25,16 @@ ClassNames = Annotated[
     str | None,
     typer.Option("--classes", metavar="NAMES", rich_help_panel=FILES, help="Classes, separated by commas."),
 ]
+SourceLabels = Annotated[
+    bool | None,
+    typer.Option(
+        "--labels/--no-labels",
+        metavar="",
+        rich_help_panel=FILES,
+        help="Whether the labels of the source count: its label column, or folders named by class. Default: a label "
+        "column counts; folders count if --classes names them, or if you confirm it.",
+    ),
+]
 LabelBatch = Annotated[
     str | None,
     typer.Option("--batch", metavar="N", rich_help_panel=METHOD, help="Labels between two rounds. Default: 20."),
@@ -97,6 +107,11 @@ def label(
     demo: Annotated[bool, typer.Option("--demo", metavar="", help="Real handwritten digits, offline.")] = False,
     classes: ClassNames = None,
     embedder: embedding.EmbedderName = "auto",
+    text: embedding.TextColumn = None,
+    image: embedding.ImageColumn = None,
+    id_column: options.IdColumn = None,
+    label_column: options.LabelColumn = None,
+    labels: SourceLabels = None,
     store: LabelStore = None,
     batch: LabelBatch = None,
     overlap: Overlap = None,
@@ -121,5 +136,6 @@ def label(
 
     job.require_extra()
     asked = job.read_asked(host, port, token, public, batch, overlap, audit)
-    project, contents = job.open_source(source, demo, classes, embedder, store, asked, quiet=quiet)
+    columns = job.read_columns(text, image, id_column, label_column, labels)
+    project, contents = job.open_source(source, demo, classes, embedder, columns, store, asked, quiet=quiet)
     job.run(project, contents, asked, browser=browser, quiet=quiet)

@@ -1,12 +1,17 @@
 """Implementation of ``dubito label``."""
 
 import os
+import secrets
 import sys
 import threading
 import webbrowser
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from dubito.cli.output import Bar, program_name, put, say
 from dubito.errors import InvalidArgument
@@ -100,11 +105,31 @@ def read_share(text: str) -> float:
     return value
 
 
+def read_columns(
+    text: str | None, image: str | None, id_column: str | None, label_column: str | None, labels: bool | None
+) -> dict[str, str]:
+    """The given options that say how to read the source, as `Project.columns` has them."""
+    if label_column is not None and labels is False:
+        raise InvalidArgument("--label-column and --no-labels are both given", hint="pass one of them.")
+    given = {"text": text, "image": image, "id_column": id_column, "label_column": label_column}
+    columns = {name: value for name, value in given.items() if value is not None}
+    return columns if labels is None else {**columns, "labels": "yes" if labels else "no"}
+
+
+def confirm_folders(source: str, names: Sequence[str]) -> bool:
+    """Ask on a terminal whether the folders of a source are named by class."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return typer.confirm(f"{source} has {len(names)} folders ({shown}). Are these the classes?", err=True)
+
+
 def open_source(
     source: str | None,
     demo: bool,
     classes: str | None,
     embedder: str,
+    columns: dict[str, str],
     store: str | None,
     asked: LabelCall,
     *,
@@ -130,8 +155,10 @@ def open_source(
             settings=replace(Settings(), **asked.settings),
             store=store,
             embedder=embedder,
+            columns=columns,
             progress=bar,
             report=tell,
+            confirm=confirm_folders,
         )
     if demo and not project.guidelines:
         project = project.with_guidelines(digits.GUIDELINES)
@@ -176,7 +203,42 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
     say(f"stopped; {again} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)
 
 
-def update_project(path: str, probabilities: str | None, *, none: bool, quiet: bool) -> None:
+def read_class_changes(
+    rename: Sequence[str] | None, merge: Sequence[str] | None, remove: Sequence[str] | None, undo: bool
+) -> list[dict[str, str]]:
+    """The changes of classes in the order rename, merge, remove, undo, as arguments of `ClassChangeIn`."""
+    changes = []
+    for kind, pairs in (("rename", rename), ("merge", merge)):
+        for pair in pairs or ():
+            label, equals, other = pair.partition("=")
+            if not equals or not label.strip() or not other.strip():
+                raise InvalidArgument(f"--{kind} {pair} has no two classes", hint=f"write --{kind} cat=dog.")
+            changes.append({"kind": kind, "label": label, "new_label": other})
+    changes += [{"kind": "remove", "label": label} for label in remove or ()]
+    return [*changes, *([{"kind": "undo"}] if undo else [])]
+
+
+def change_classes(path: str, changes: Sequence[dict[str, str]], *, quiet: bool) -> None:
+    """Change the classes of a project that no server has open."""
+    from dubito.labeling.contents import read_contents
+    from dubito.labeling.creation import project_folder
+    from dubito.labeling.project import read_project
+    from dubito.labeling.service import ClassChangeIn, LabelingService
+
+    project = read_project(project_folder(path))
+    service = LabelingService(project, read_contents(project))
+    try:
+        for change in changes:
+            key = f"update-{secrets.token_hex(8)}"
+            service.change_class(ClassChangeIn(key, "dubito update", **change)).result()  # type: ignore[arg-type]
+        counts = Counter(service.state.label_table.labels.values())
+        shown = [f"{name} ({counts[name]} labels)" for name in service.state.project.classes]
+    finally:
+        service.close()
+    say(f"the classes are now {', '.join(shown) or 'none'}.", quiet=quiet)
+
+
+def update_project(path: str, probabilities: str | None, *, none: bool, is_more: bool, quiet: bool) -> None:
     """Keep the probabilities of the user's own model, or forget them."""
     from dubito.labeling.contents import read_contents
     from dubito.labeling.creation import project_folder
@@ -184,8 +246,9 @@ def update_project(path: str, probabilities: str | None, *, none: bool, quiet: b
     from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities
 
     project = read_project(project_folder(path))
-    if none == (probabilities is not None):
-        raise InvalidArgument("there is nothing to do, or two things", hint="pass --probabilities FILE, or --none.")
+    if none == (probabilities is not None) or is_more:
+        hint = "pass --probabilities FILE, --none, or changes of classes such as --rename cat=dog."
+        raise InvalidArgument("there is nothing to do, or two things", hint=hint)
     if probabilities is None:
         remove_probabilities(project)
         say("the next rounds go by dubito's own model.", quiet=quiet)

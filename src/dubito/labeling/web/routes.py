@@ -17,7 +17,7 @@ from dubito.integrations.exchange.formats import ProjectFormat
 from dubito.labeling import views
 from dubito.labeling.export import export_labels
 from dubito.labeling.pictures import LARGEST_EDGE, Pictures
-from dubito.labeling.service import AnswerIn, LabelingService
+from dubito.labeling.service import AnswerIn, ClassChangeIn, LabelingService
 from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities_bytes
 from dubito.labeling.views import model_facts, project_facts
 
@@ -50,6 +50,9 @@ class GivenLabel(Strict):
     guess_seen: bool = False
     review: bool = Field(default=False, description="Whether it decides a label that the model doubted.")
     seconds: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False, strict=False)] | None = None
+    class_event: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = Field(
+        default=None, description="`class_event` of the project as the client knew it: later renames are followed."
+    )
 
 
 class OneLabel(GivenLabel):
@@ -80,13 +83,32 @@ class NewClass(Strict):
     key: Key | None = None
 
 
+class ClassChange(Strict):
+    """A change of a class, which its labels follow; `new_name` is the other class for a merge."""
+
+    key: Key
+    annotator: Name
+    kind: Literal["rename", "merge", "remove", "undo"]
+    label: Name | None = Field(default=None, alias="class")
+    new_name: Name | None = None
+    number: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = Field(
+        default=None, description="For an undo, `number` of the `last_change`."
+    )
+
+
 class Changes(Strict):
-    """New guidelines or settings; omitted fields stay unchanged."""
+    """New guidelines, settings, order or keys of classes; omitted fields stay unchanged."""
 
     guidelines: Annotated[str, Field(max_length=20_000)] | None = None
     batch: Annotated[int, Field(ge=1, le=10_000)] | None = None
     overlap: Annotated[int, Field(ge=1, le=100)] | None = None
     audit: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=False)] | None = None
+    classes: Annotated[list[Name], Field(max_length=500)] | None = Field(
+        default=None, description="All classes, in another order."
+    )
+    keys: dict[Name, Annotated[str, Field(min_length=1, max_length=1)]] | None = Field(
+        default=None, description="Keys of classes; the other classes keep theirs, or get free ones."
+    )
 
 
 class Restriction(Strict):
@@ -210,6 +232,11 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
         """Labels that the model doubts most."""
         return views.review_facts(service, limit)
 
+    @api.get("/classes")
+    def classes() -> dict[str, Any]:
+        """The classes with their keys and numbers of labels, and the last change that can be undone."""
+        return views.class_facts(service)
+
     @api.get("/annotators")
     def annotators() -> dict[str, Any]:
         """The annotators and their agreement."""
@@ -267,11 +294,18 @@ def write_routes(service: LabelingService) -> APIRouter:
         is_new = await asyncio.wrap_future(service.add_class(body.name, body.key))
         return JSONResponse({"classes": views.project_facts(service)["classes"]}, status_code=201 if is_new else 200)
 
+    @api.post("/classes/change", status_code=201, responses=ADDED)
+    async def change_class(body: ClassChange) -> Response:
+        """Rename, merge or remove a class, or undo the last such change; labels follow."""
+        given = ClassChangeIn(body.key, body.annotator, body.kind, body.label, body.new_name, body.number)
+        is_new = await asyncio.wrap_future(service.change_class(given))
+        return JSONResponse(views.class_facts(service), status_code=201 if is_new else 200)
+
     @api.patch("/project")
     async def change(body: Changes) -> dict[str, Any]:
-        """Change the guidelines or settings."""
-        given = body.model_dump(exclude={"guidelines"}, exclude_none=True)
-        await asyncio.wrap_future(service.change(body.guidelines, given))
+        """Change the guidelines, the settings, the order of the classes or their keys."""
+        given = body.model_dump(exclude={"guidelines", "classes", "keys"}, exclude_none=True)
+        await asyncio.wrap_future(service.change(body.guidelines, given, body.classes, body.keys))
         return views.project_facts(service)
 
     @api.post("/restrict", responses={404: {"model": Refusal}})
@@ -311,7 +345,16 @@ def write_routes(service: LabelingService) -> APIRouter:
 
 
 def _to_answer(given: GivenLabel, annotator: str) -> AnswerIn:
-    return AnswerIn(given.key, annotator, given.row, given.label, given.guess_seen, given.seconds, given.review)
+    return AnswerIn(
+        given.key,
+        annotator,
+        given.row,
+        given.label,
+        given.guess_seen,
+        given.seconds,
+        given.review,
+        given.class_event,
+    )
 
 
 def _read_release(body: bytes) -> Release:
@@ -358,7 +401,7 @@ def _event_data(service: LabelingService, kind: str, facts: dict[str, Any]) -> d
             return model_facts(service)
     if kind == "project":
         found = project_facts(service)
-        return {name: found[name] for name in ("classes", "guidelines", "settings", "restricted")}
+        return {name: found[name] for name in ("classes", "keys", "guidelines", "settings", "restricted")}
     return facts
 
 

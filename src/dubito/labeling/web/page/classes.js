@@ -2,8 +2,9 @@
 
 import { ask } from "./api.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
+import { openClasses } from "./edit-classes.js";
 import { state, setProject, on } from "./state.js";
-import { keysOf, printed } from "./keys.js";
+import { keyOf, printed } from "./keys.js";
 import { notice, wrong } from "./notices.js";
 import { send } from "./outbox.js";
 
@@ -36,7 +37,7 @@ async function addClass(field) {
     await send("/api/classes", { name }, `The class ${quoted(name)}`);
     field.value = "";
     await refreshProject();
-    const named = keysOf(state.classes)[state.classes.indexOf(name)];
+    const named = keyOf(name);
     notice(named ? `Added ${quoted(name)}: its key is ${printed(named, name, state.classes)}.` : `Added ${quoted(name)}. Find it with /.`);
     field.blur();
   } catch (error) {
@@ -109,18 +110,17 @@ function finding(choose, list) {
 export function classPanel(choose) {
   const list = h("ul", { class: "classes", role: "list" });
   const find = finding(choose, list);
-  const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, adding());
+  const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, adding(), button("Edit classes", openClasses, { class: "link" }));
   const draw = () => {
-    const keys = keysOf(state.classes);
     find.hidden = !hasFinder();
-    list.classList.toggle("is-short", state.classes.every((name, number) => name.length === 1 && keys[number] === name.toLowerCase()));
+    list.classList.toggle("is-short", state.classes.every((name) => name.length === 1 && keyOf(name) === name.toLowerCase()));
     list.classList.toggle("is-long", state.classes.some((name) => name.length > LONG));
     list.replaceChildren(
-      ...state.classes.map((name, number) => {
+      ...state.classes.map((name) => {
         const node = h(
           "li",
           null,
-          button(classFace(name, keys[number]), () => choose(name), { class: "class", title: plain(name) }),
+          button(classFace(name, keyOf(name)), () => choose(name), { class: "class", title: plain(name) }),
         );
         node.dataset.class = name;
         return node;

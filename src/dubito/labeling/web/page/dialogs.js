@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { hasFinder } from "./classes.js";
 import { button, h, key, own } from "./dom.js";
 import { state, emit } from "./state.js";
-import { COMMANDS, keysOf, printed, setSingleKeys, singleKeysAct } from "./keys.js";
+import { COMMANDS, keyOf, printed, setSingleKeys, singleKeysAct } from "./keys.js";
 import { count, percent, some } from "./format.js";
 
 const FIND = ["/", "Find a class among many"];
@@ -46,7 +46,7 @@ const FORMATS = [
   ["doccano", "doccano JSONL", "text and label"],
 ];
 
-function open(title, ...children) {
+export function open(title, ...children) {
   const before = document.activeElement;
   const dialog = h(
     "dialog",
@@ -76,11 +76,8 @@ function keyRow(name, meaning) {
 }
 
 function classRows() {
-  const keys = keysOf(state.classes);
-  return state.classes.map((name, number) => keys[number] && keyRow(
-    printed(keys[number], name, state.classes),
-    own(name),
-  )).filter(Boolean);
+  const withKey = state.classes.filter(keyOf);
+  return withKey.map((name) => keyRow(printed(keyOf(name), name, state.classes), own(name)));
 }
 
 function keySheet([title, rows]) {
@@ -89,7 +86,7 @@ function keySheet([title, rows]) {
 }
 
 export function openKeys() {
-  const without = state.classes.length - keysOf(state.classes).filter(Boolean).length;
+  const without = state.classes.length - state.classes.filter(keyOf).length;
   const sentence = `${some(without, "class has", "classes have")} no key: press / and type a part of the name.`;
   const acts = h("input", { type: "checkbox", id: "single-keys" });
   acts.checked = singleKeysAct();

@@ -6,7 +6,7 @@ import { classFace } from "./classes.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
 import { state, on, emit } from "./state.js";
 import { brief, described } from "./item.js";
-import { classOfKey, keysOf } from "./keys.js";
+import { classOfKey, keyOf } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
 import { rememberLabeled, sendMany, undoScreen } from "./outbox.js";
 import * as queue from "./queue.js";
@@ -54,16 +54,15 @@ export function makeGridView(view) {
   }
 
   function drawGroups(counted) {
-    const keys = keysOf(state.classes);
     const sizes = new Map(counted.map((group) => [group.class, group.items]));
     groups.replaceChildren(
-      ...state.classes.map((name, number) => {
+      ...state.classes.map((name) => {
         const size = guessed ? h("span", { class: "number" }, count(sizes.get(name) ?? 0)) : null;
         return h(
           "li",
           null,
           button(
-            [...classFace(name, keys[number]), size],
+            [...classFace(name, keyOf(name)), size],
             () => load(name).catch(wrong),
             { class: "class", "aria-pressed": String(name === chosen) },
           ),
@@ -200,6 +199,13 @@ export function makeGridView(view) {
     wrong(error);
     tiles.replaceChildren(h("li", { class: "empty" }, error.message));
   });
-  const ends = [on("round", () => items.length === 0 && load().catch(wrong))];
+  let changed = state.project.class_event;
+  /** After a change of the classes, the items of a class that exists. */
+  function followClasses(project) {
+    if (project.class_event === changed) return;
+    changed = project.class_event;
+    load(state.classes.includes(chosen) ? chosen : null).catch(wrong);
+  }
+  const ends = [on("round", () => items.length === 0 && load().catch(wrong)), on("project", followClasses)];
   return { onKey, end: () => ends.forEach((end) => end()) };
 }

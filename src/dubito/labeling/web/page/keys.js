@@ -1,5 +1,6 @@
-// Keyboard shortcuts. Digits 1-9 are the first nine classes; further classes get letters that no command uses, so that
-// commands always have the same keys.
+// Keyboard shortcuts. Classes have digits, and letters that no command uses, so that commands always have the same keys.
+
+import { state } from "./state.js";
 
 export const COMMANDS = [
   ["l", "Label, one item at a time"],
@@ -12,20 +13,10 @@ export const COMMANDS = [
 ];
 
 const LETTERS = "abdefijknopqsuvwxyz";
-const ORDER = "123456789" + LETTERS;
 
-/** The keys of classes, in the order in which these were added; "" if there are more classes than keys. A new class
- * never changes the key of an older one. A class whose name is a free character gets this key, since users would press 3
- * for a class named 3; for the same reason, other numbers prefer letters. */
-export function keysOf(classes) {
-  const free = new Set(`0${ORDER}`);
-  return classes.map((name) => {
-    const own = name.toLowerCase();
-    const order = /^\d+$/.test(name) ? LETTERS + ORDER : ORDER;
-    const found = own.length === 1 && free.has(own) ? own : ([...order].find((each) => free.has(each)) ?? "");
-    free.delete(found);
-    return found;
-  });
+/** The key of a class; "" if it has none. The server assigns them. */
+export function keyOf(name) {
+  return state.keys[name] ?? "";
 }
 
 /** A key as it is displayed: a capital letter, unless that is the name of another class. */
@@ -47,7 +38,7 @@ export function classOfKey(key, classes, shift = false) {
   if (key.length !== 1) return null;
   const capital = key.toUpperCase();
   if (shift && LETTERS.includes(key) && classes.includes(capital)) return capital;
-  return classes[keysOf(classes).indexOf(key)] ?? null;
+  return classes.find((name) => keyOf(name) === key) ?? null;
 }
 
 const SWITCH = "dubito.single-keys";

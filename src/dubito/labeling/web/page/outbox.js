@@ -71,7 +71,8 @@ async function deliver(change) {
 export function send(path, body, what) {
   const key = body.key ?? newKey();
   if (path === "/api/labels") emit("answer");
-  const change = { key, path, body: { ...body, key }, what };
+  const given = path === "/api/labels" ? { class_event: state.project.class_event, ...body, key } : { ...body, key };
+  const change = { key, path, body: given, what };
   write([...read(), change]);
   return deliver(change);
 }
@@ -81,7 +82,7 @@ export function sendMany(labels, what) {
   const change = {
     key: newKey(),
     path: "/api/labels/many",
-    body: { annotator: state.annotator, labels: labels.map((label) => ({ key: newKey(), ...label })) },
+    body: { annotator: state.annotator, labels: labels.map((label) => ({ key: newKey(), class_event: state.project.class_event, ...label })) },
     what,
   };
   write([...read(), change]);

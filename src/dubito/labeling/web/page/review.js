@@ -144,6 +144,12 @@ export function makeReviewView(view) {
   }
 
   load().catch((error) => (lead.textContent = error.message));
-  const ends = [on("round", () => load().catch(wrong))];
+  let changed = state.project.class_event;
+  const followClasses = (project) => {
+    if (project.class_event === changed) return;
+    changed = project.class_event;
+    load().catch(wrong);
+  };
+  const ends = [on("round", () => load().catch(wrong)), on("project", followClasses)];
   return { onKey, end: () => ends.forEach((end) => end()) };
 }

@@ -1,6 +1,6 @@
 // The state of the project in the page, and events when it changes.
 
-export const state = { project: null, annotator: "", classes: [] };
+export const state = { project: null, annotator: "", classes: [], keys: {} };
 
 const listeners = new Map();
 
@@ -18,5 +18,6 @@ export function emit(what, data) {
 export function setProject(project) {
   state.project = project;
   state.classes = project.classes;
+  state.keys = project.keys;
   emit("project", project);
 }
