@@ -13,10 +13,11 @@ BLAS_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 def n_threads() -> int:
     """Cores that this process may use, limited by the environment variables."""
     limits = [os.environ.get(name, "") for name in (VARIABLE, *BLAS_VARIABLES)]
-    return min([_n_cores(), *(max(1, int(limit)) for limit in limits if limit.isdecimal())])
+    return min([count_cores(), *(max(1, int(limit)) for limit in limits if limit.isdecimal())])
 
 
-def _n_cores() -> int:
+def count_cores() -> int:
+    """Cores that this process may use, by its affinity where the system has one."""
     if hasattr(os, "process_cpu_count"):  # Python 3.13.
         return os.process_cpu_count() or 1
     # os.cpu_count reads a file on each call.
