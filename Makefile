@@ -35,7 +35,7 @@ COMPILED = $(wildcard setup.py src/dubito/native/*.[ch])
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all without-c mutants check cluster page postgres wheel docs bench ratios cores faults faults-files faults-labeling models integrations fiftyone label-studio-test clean
+.PHONY: help demo test test-all without-c sanitize mutants check cluster page postgres wheel docs bench ratios cores faults faults-files faults-labeling models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -59,6 +59,10 @@ test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: coverage, all
 without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
 	DUBITO_COMPILED=0 .venv/bin/python $(PYTEST) -k "not gpu" \
 	  tests/engines/cpu tests/engines/lazy tests/golden/test_golden_picks.py tests/test_checks.py $(ARGS)
+
+sanitize: .venv/.ready ## Run the tests of the C code under the sanitizers of addresses, undefined behavior and threads
+	@$(call sanitize,address$(comma)undefined,libasan.so)
+	@$(call sanitize,thread,libtsan.so)
 
 mutants: .venv/.dev ## Change the source in 320 places, one at a time, and see whether a test fails
 	.venv/bin/python tools/mutants.py $(ARGS)
@@ -205,6 +209,20 @@ if ! { $(2); } >/dev/null 2>&1; then \
     exit 1; \
   fi; \
 fi
+endef
+
+# The package with a C extension that GCC builds with a sanitizer, and the tests that run it most. Memory that Python keeps
+# until it ends is no leak; a failed test or a report of the sanitizer ends it.
+comma = ,
+SANITIZED = tests/engines/lazy/test_compiled.py tests/engines/lazy/test_first_in_order.py \
+  tests/engines/cpu/test_cpu_rowsteps.py tests/engines/cpu/coverage/test_cpu_coverage.py
+define sanitize
+  echo "make: testing with -fsanitize=$(1)"; \
+  CC=gcc CFLAGS="-g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=$(1)" .venv/bin/python setup.py -q build \
+    --build-base .cache/sanitize --build-lib .cache/sanitize/$(2) --force 2>/dev/null && \
+  LD_PRELOAD=$$(gcc -print-file-name=$(2)) ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1 \
+    UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 PYTHONMALLOC=malloc \
+    PYTHONPATH=$(CURDIR)/.cache/sanitize/$(2) .venv/bin/python -m pytest -p no:xdist $(SANITIZED) $(ARGS)
 endef
 
 need_postgresql = $(call need,postgresql,command -v initdb || ls /usr/lib/postgresql/*/bin/initdb,brew install postgresql)

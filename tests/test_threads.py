@@ -32,3 +32,12 @@ def test_every_piece_is_done_and_an_error_ends_it(threads: int, monkeypatch: pyt
 
     with pytest.raises(ArithmeticError, match="3"):
         parallel_map(fail, [(piece,) for piece in range(50)])
+
+
+def test_a_limit_of_threadpoolctl_counts() -> None:
+    from threadpoolctl import threadpool_limits
+
+    before = n_threads()
+    with threadpool_limits(1):
+        assert n_threads() == 1
+    assert n_threads() == before

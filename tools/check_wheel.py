@@ -1,53 +1,139 @@
 """Build the sdist and the wheel, install each in empty environments outside the repository, and try them there.
 
-Run by ``make wheel``. Every Python from 3.11 on that is found on the PATH or named with ``--python`` gets the wheel,
-with and without a C compiler on the PATH; the first one also gets the sdist, which compiles where there is a compiler.
+Run by ``make wheel``. Every Python from 3.11 on that is on the PATH, that pyenv or uv has installed, or that is named
+with ``--python`` gets the wheel, without a C compiler on the PATH. The first one also gets the sdist, which compiles
+where there is a compiler. At last the wheel is tried with a read-only home by another user (by the same one where that
+cannot be): ``dubito demo`` must finish, and ``dubito label --demo`` answer over HTTP.
 """
 
 import argparse
+import glob
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
-COMPILERS = re.compile(r"(.*-)?(cc|c99|gcc|g\+\+|c\+\+|clang|clang\+\+)(-[\d.]+)?")
+COMPILERS = re.compile(r"(.*-)?(cc|c99|gcc|g\+\+|c\+\+|clang|clang\+\+|zig)(-[\d.]+)?")
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
+NOBODY = 65534
+"""The user and group without rights, by the convention of Linux."""
 
-TRIAL = """
-import json, subprocess, sys
+SELECT = """
+import json, subprocess, sys, warnings
 import numpy as np
 import dubito
 from dubito import native
+from dubito.errors import SlowWarning
 
 rows = np.random.default_rng(0).normal(size=(300, 8))
 doubt = np.random.default_rng(1).random(300)
-for strategy in ("coreset", "doubt-coverage", "doubt-coreset"):
-    picked = dubito.select(rows, 10, labeled=[0, 1], doubt=doubt, strategy=strategy, engine="cpu")
-    checked = dubito.select(rows, 10, labeled=[0, 1], doubt=doubt, strategy=strategy, engine="reference")
-    assert picked.indices.tolist() == checked.indices.tolist(), strategy
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for strategy in ("coreset", "doubt-coverage", "doubt-coreset"):
+        picked = dubito.select(rows, 10, labeled=[0, 1], doubt=doubt, strategy=strategy, engine="cpu")
+        checked = dubito.select(rows, 10, labeled=[0, 1], doubt=doubt, strategy=strategy, engine="reference")
+        assert picked.indices.tolist() == checked.indices.tolist(), strategy
 np.savetxt("pool.csv", rows, delimiter=",", header=",".join("abcdefgh"), comments="")
 program = [sys.executable, "-m", "dubito"]
 subprocess.run([*program, "--version"], check=True, capture_output=True)
 subprocess.run([*program, "select", "pool.csv", "--budget", "5", "-o", "picks.csv", "--force", "--quiet"], check=True)
 with open("picks.csv") as file:
     assert len(file.readlines()) == 6
-print(json.dumps({"compiled": native.steps is not None, "from": dubito.__file__}))
+slow = [str(each.message) for each in caught if each.category is SlowWarning]
+print(json.dumps({"compiled": native.steps is not None, "slow": slow, "from": dubito.__file__}))
+"""
+
+LABEL = """
+import http.cookiejar, json, subprocess, sys, urllib.request
+
+assert subprocess.run([sys.executable, "-m", "dubito", "demo"], stdout=subprocess.DEVNULL).returncode == 0
+command = [sys.executable, "-m", "dubito", "label", "--demo", "--port", "0", "--no-browser"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    try:
+        address, _, token = server.stdout.readline().strip().partition("?token=")
+        cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+        with urllib.request.build_opener(cookies).open(f"{address}?token={token}", timeout=60) as page:
+            assert page.status == 200 and b"<html" in page.read(), "the page"
+        request = urllib.request.Request(f"{address}api/health", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=60) as health:
+            print(json.dumps({"health": json.load(health)}))
+    finally:
+        server.terminate()
 """
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What a command meets: the programs on the PATH, its home and its user."""
+
+    folder: Path
+    path: str | None = None
+    home: Path | None = None
+    user: int | None = None
+
+    def run(self, *command: str | Path) -> str:
+        """Standard output of a command; the program ends with a message if it fails."""
+        environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "CC"}}
+        environment |= {"PATH": self.path} if self.path else {}
+        environment |= {"HOME": str(self.home), "USERPROFILE": str(self.home)} if self.home else {}
+        # Others may not read the folder for temporary files.
+        environment |= {"TMPDIR": str(self.folder)} if self.user is not None else {}
+        groups: list[int] | None = None if self.user is None else []
+        ran = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            user=self.user,
+            group=self.user,
+            extra_groups=groups,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ran.returncode:
+            raise SystemExit(f"{' '.join(map(str, command))} ended with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
+        return ran.stdout
+
+
 def find_pythons() -> list[str]:
-    """The interpreters on the PATH that dubito supports."""
-    found = [shutil.which(f"python{version}") for version in VERSIONS]
-    works = [path for path in found if path and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0]
-    return works or [sys.executable]
+    """Interpreters that dubito supports: on the PATH, then those of pyenv and uv."""
+    homes = (
+        os.environ.get("PYENV_ROOT", "~/.pyenv"),
+        os.environ.get("UV_PYTHON_INSTALL_DIR", "~/.local/share/uv/python"),
+    )
+    folders = [*os.environ["PATH"].split(os.pathsep), *glob.glob(os.path.expanduser(f"{homes[0]}/versions/*/bin"))]
+    folders += glob.glob(os.path.expanduser(f"{homes[1]}/*/bin"))
+    found = [shutil.which(f"python{version}", path=folder) for version in VERSIONS for folder in folders]
+    # pyenv has a program for each version on the PATH, and some of those only say that it is not chosen.
+    runs = [path for path in dict.fromkeys(found) if path and can_run(path)]
+    return runs or [sys.executable]
+
+
+def can_run(python: str, user: int | None = None) -> bool:
+    """Whether an interpreter starts, for another user if one is named, and makes environments."""
+    groups: list[int] | None = None if user is None else []
+    try:
+        ran = subprocess.run(
+            [python, "-c", "import venv"], capture_output=True, cwd="/", user=user, group=user, extra_groups=groups
+        )
+    except OSError:
+        return False
+    return ran.returncode == 0
+
+
+def version_of(python: str) -> str:
+    return subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
 
 
 def path_without_compilers(folder: Path) -> str:
     """A PATH that holds links to everything on today's but compilers."""
+    folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
         for program in Path(place).iterdir() if Path(place).is_dir() else ():
             if not COMPILERS.fullmatch(program.name) and not (folder / program.name).exists():
@@ -55,65 +141,77 @@ def path_without_compilers(folder: Path) -> str:
     return str(folder)
 
 
-def run(*command: str | Path, cwd: Path, path: str | None = None) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "CC"}}
-    environment |= {"PATH": path} if path else {}
-    ran = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
-    return ran.stdout
+def install(python: str, package: str, machine: Machine) -> Path:
+    """The interpreter of a new environment that holds the package and what it needs."""
+    environment = machine.folder / "environment"
+    machine.run(python, "-m", "venv", "--clear", "--without-pip", environment)
+    installed = environment / SCRIPTS / "python"
+    pip = (sys.executable, "-m", "pip", "--python", installed, "install", "-q", "--disable-pip-version-check")
+    machine.run(*pip, "-c", ROOT / "constraints.txt", package)
+    return installed
 
 
-def try_installed(python: str, package: Path, folder: Path, path: str | None, *, is_compiled: bool) -> None:
-    """Install a wheel or an sdist in an environment of its own, and use it there."""
-    environment = folder / "environment"
-    run(python, "-m", "venv", "--clear", environment, cwd=folder)
-    installed = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
-    constraints = ROOT / "constraints.txt"
-    run(
-        installed,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-        "-c",
-        constraints,
-        package,
-        cwd=folder,
-        path=path,
-    )
-    said = run(installed, "-c", TRIAL, cwd=folder, path=path)
-    version = run(installed, "--version", cwd=folder).strip()
+def try_selecting(python: str, package: Path, machine: Machine, *, is_compiled: bool) -> None:
+    """Install a wheel or an sdist in an environment of its own, and select there."""
+    installed = install(python, str(package), machine)
+    said = machine.run(installed, "-c", SELECT)
     state = "compiled" if '"compiled": true' in said else "without the C extension"
-    print(f"{package.name}: {version}, compiler {'on the PATH' if path is None else 'missing'}: works, {state}")
+    compiler = "on the PATH" if machine.path is None else "missing"
+    print(f"{package.name}: Python {version_of(python)}, compiler {compiler}: works, {state}", flush=True)
     if ('"compiled": true' in said) is not is_compiled:
-        raise SystemExit(
-            f"{package.name} was expected to be {'compiled' if is_compiled else 'pure Python'} here: {said}"
-        )
-    if str(environment) not in said:
+        raise SystemExit(f"expected it to be {'compiled' if is_compiled else 'pure Python'} here: {said}")
+    if ('"slow": []' in said) is not is_compiled:
+        raise SystemExit(f"expected one warning where there is no C extension, and none where there is: {said}")
+    if str(machine.folder) not in said:
         raise SystemExit(f"dubito was imported from elsewhere: {said}")
+
+
+def try_as_newcomer(pythons: list[str], wheel: Path, machine: Machine) -> None:
+    """Try the demo and the labeling page with a home that cannot be written to, by another user if possible."""
+    home = machine.folder.with_name("home")
+    home.mkdir(mode=0o555)
+    can_switch = hasattr(os, "geteuid") and os.geteuid() == 0
+    known = [python for python in pythons if can_run(python, NOBODY)] if can_switch else []
+    python = (known or pythons)[0]
+    installed = install(python, f"{wheel}[label]", machine)
+    who = replace(machine, home=home, user=NOBODY if known else None)
+    if known:
+        os.chown(machine.folder, NOBODY, NOBODY)
+    who.run(installed, "-c", LABEL)
+    user = "another user" if known else "the same user"
+    print(f"{wheel.name}: Python {version_of(python)}, {user}, read-only home: demo and labeling page work", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", action="append", help="an interpreter to install into (default: all on the PATH)")
-    pythons = parser.parse_args().python or find_pythons()
+    parser.add_argument(
+        "--python", action="append", help="an interpreter to install into (default: all that are found)"
+    )
+    parser.add_argument("--installed", action="store_true", help="only try the dubito of this environment, compiled")
+    arguments = parser.parse_args()
+    if arguments.installed:
+        with tempfile.TemporaryDirectory() as name:
+            said = Machine(Path(name)).run(sys.executable, "-c", SELECT)
+        raise SystemExit(0 if '"compiled": true' in said else f"it is not compiled: {said}")
+    pythons = arguments.python or find_pythons()
+    first_of_each = list({version_of(python).rpartition(".")[0]: python for python in reversed(pythons)}.values())[::-1]
     built = ROOT / "dist"
     shutil.rmtree(built, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", built, ROOT, cwd=ROOT)
+    Machine(ROOT).run(sys.executable, "-m", "build", "--outdir", built, ROOT)
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {sdist.name}: {sdist.stat().st_size / 1e6:.1f} MB")
     if "-abi3-" not in wheel.name:
         raise SystemExit(f"{wheel.name} has no C extension for all versions of Python: is there a C compiler here?")
     with tempfile.TemporaryDirectory() as name:
-        folder, links = Path(name), Path(name, "programs")
-        links.mkdir()
-        bare = path_without_compilers(links)
-        for python in pythons:
-            try_installed(python, wheel, folder, bare, is_compiled=True)
-        try_installed(pythons[0], sdist, folder, None, is_compiled=True)
-        try_installed(pythons[0], sdist, folder, bare, is_compiled=False)
+        os.chmod(name, 0o755)
+        folder = Path(name, "work")
+        folder.mkdir()
+        bare = path_without_compilers(Path(name, "programs"))
+        for python in first_of_each:
+            try_selecting(python, wheel, Machine(folder, bare), is_compiled=True)
+        try_selecting(pythons[0], sdist, Machine(folder), is_compiled=True)
+        try_selecting(pythons[0], sdist, Machine(folder, bare), is_compiled=False)
+        try_as_newcomer(pythons, wheel, Machine(folder, bare))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dubito.pool import Pool
     from dubito.sharding.shards import Shards
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Configuration",

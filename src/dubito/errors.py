@@ -287,6 +287,10 @@ class ScaleWarning(UserWarning):
     """Very few columns of a frame dominate the distances, and ``standardize`` was not given."""
 
 
+class SlowWarning(UserWarning):
+    """The C extension is missing, so that selections are slow."""
+
+
 AMERICAN = {"labelled": "labeled", "standardise": "standardize"}
 P = ParamSpec("P")
 R = TypeVar("R")

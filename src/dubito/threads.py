@@ -1,8 +1,11 @@
 """A thread pool for NumPy work, which releases the GIL."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
 
 VARIABLE = "DUBITO_THREADS"
 """Environment variable: the maximum number of threads. Cluster workers, one per core, set it to 1."""
@@ -11,12 +14,27 @@ BLAS_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def n_threads() -> int:
-    """Cores that this process may use, limited by the environment variables."""
+    """Cores that this process may use, limited by the environment variables and by threadpoolctl."""
     limits = [os.environ.get(name, "") for name in (VARIABLE, *BLAS_VARIABLES)]
-    return min([_n_cores(), *(max(1, int(limit)) for limit in limits if limit.isdecimal())])
+    return min([count_cores(), *(max(1, int(limit)) for limit in limits if limit.isdecimal()), *_blas_limits()])
 
 
-def _n_cores() -> int:
+def _blas_limits() -> list[int]:
+    """Threads of the BLAS libraries, if they are fewer than at first: then threadpoolctl limits them."""
+    if "threadpoolctl" not in sys.modules:
+        return []
+    return [blas.num_threads for blas, at_first in _blas_libraries() if 0 < blas.num_threads < at_first]
+
+
+@cache
+def _blas_libraries() -> list[tuple[Any, int]]:
+    from threadpoolctl import ThreadpoolController
+
+    return [(each, each.num_threads) for each in ThreadpoolController().select(user_api="blas").lib_controllers]
+
+
+def count_cores() -> int:
+    """Cores that this process may use, by its affinity where the system has one."""
     if hasattr(os, "process_cpu_count"):  # Python 3.13.
         return os.process_cpu_count() or 1
     # os.cpu_count reads a file on each call.

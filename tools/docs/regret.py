@@ -44,6 +44,8 @@ Every number is computed by `python tools/docs/regret.py` from records (`docs/re
 features](features.md), [networks](networks.md)); what was not run is left empty. Strategies of a pool share seeds and
 first labels, and regret is taken over the seeds that all of them have. The best of many is also the luckiest, so
 regrets of a few tenths mean little: see the column *seeds* and the intervals.
+
+![Points of accuracy that each strategy loses against the best one, a dot for each pool](../images/regret.png)
 """
 RULE = """## `auto`
 
@@ -140,6 +142,31 @@ def table(regrets: Mapping[str, Mapping[str, FloatArray]]) -> Iterator[str]:
         yield f"| `{name}` | {max(means):.2f} | {np.mean(means):.2f} | {len(means)} | {' | '.join(cells)} |"
 
 
+def chart(regrets: Mapping[str, Mapping[str, FloatArray]], path: Path) -> None:
+    """The regrets of the strategies that were run on nearly all pools, a dot for each pool and a bar for the mean."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    names = sorted({name for each in regrets.values() for name in each}, key=lambda name: -worst(regrets, name)[0])
+    shown = [name for name in names if worst(regrets, name)[2] >= len(regrets) - 2]
+    with plt.rc_context({"font.size": 10}):
+        figure, axes = plt.subplots(figsize=(7.5, 0.45 * len(shown) + 0.9), layout="constrained")
+        for row, name in enumerate(shown):
+            losses = [max(float(each[name].mean()), 0.0) for each in regrets.values() if name in each]
+            color = "#c2410c" if name == "auto" else "#475569"
+            axes.barh(row, np.mean(losses), height=0.7, color=color, alpha=0.25)
+            axes.plot(losses, [row] * len(losses), "o", color=color, markersize=4, alpha=0.7)
+            axes.annotate(f"{max(losses):.2f}", (max(losses), row), (7, 0), textcoords="offset points", va="center")
+        axes.set_yticks(range(len(shown)), shown)
+        axes.set_xlabel("points of accuracy below the best strategy (dot: a pool, bar: mean)")
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.set_xlim(left=0.0)
+        figure.savefig(path, dpi=160, metadata={"Software": None})
+        plt.close(figure)
+
+
 def _order(regrets: Mapping[str, Mapping[str, FloatArray]], name: str) -> tuple[bool, int, float]:
     at_most, _, n_pools = worst(regrets, name)
     return name != "auto", -n_pools, at_most
@@ -201,6 +228,7 @@ def experiments(settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
+IMAGES = RESULTS.parent / "images"
 KEPT = RESULTS / "regret"
 FLAWS = ("clean", "redundant", "ambiguous", "imbalanced", "mislabelled")
 PLACES = 5
@@ -318,6 +346,7 @@ def main(arguments: Sequence[str]) -> None:
     settings = {each.name: each.settings for each in pools()}
     starts = {each.name: firsts(each) for each in pools()}
     (RESULTS / "regret.md").write_text(page(board, settings, starts), encoding="utf-8")
+    chart({pool: regrets_of(with_auto(pool, areas)) for pool, areas in board.items()}, IMAGES / "regret.png")
 
 
 if __name__ == "__main__":

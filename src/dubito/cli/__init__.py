@@ -201,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> main(["--version"])
-    dubito 0.1.0
+    dubito 0.2.0
     0
     """
     given, command = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()

@@ -243,6 +243,10 @@ class Selection:
         counted = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")
         return f"Selection({'; '.join([counted, *facts])})"
 
+    def __str__(self) -> str:
+        """The same, and a line for each note."""
+        return "\n".join([repr(self), *(f"- {note}" for note in self.notes)])
+
     @property
     def mask(self) -> BoolArray:
         """(n,) True where a pool row was picked."""

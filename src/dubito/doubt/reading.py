@@ -142,7 +142,8 @@ def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[st
     if array.min() < 0:
         at = tuple(int(i) for i in np.argwhere(array < 0)[0])
         problem = f"holds {array[at]:g} at {at_row(at[0])}"
-        raise InvalidData(problem, argument="probabilities", hint="pass numbers from 0 to 1.")
+        hint = f"pass numbers from 0 to 1, or raw scores as {keyword('logits')}."
+        raise InvalidData(problem, argument="probabilities", hint=hint)
     sums = array.sum(axis=-1, dtype=np.float64)
     wrong = ~(np.abs(sums - 1.0) <= tolerance)
     if wrong.any():
@@ -205,6 +206,8 @@ def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tu
             f"pass one row of at least two classes for each of the {n_pool} pool rows, "
             f"shape ({n_pool}, classes){samples}."
         )
+        if len(shape) in dimensions and 0 < shape[0] < n_pool:
+            hint += " If these are the unlabeled rows only, predict the labeled rows as well: rows are matched by order."
         raise InvalidArgument(f"has shape {shape}", argument=name, hint=hint)
     check_finite(name, matrix)
     return matrix

@@ -33,6 +33,7 @@ from dubito.io.formats.parquet import Embeddings
 from dubito.io.source import reading
 from dubito.registry import require
 from dubito.request.arrays import check_integer
+from dubito.threads import count_cores
 
 # A complete pool from an earlier call with the same settings is returned as it is.
 
@@ -213,7 +214,7 @@ def embed(
     made = make_embedder(embedder, opened.takes, options or {})
     notes = (*opened.notes, *([advice(opened.takes)] if embedder == "auto" else []))
     size = None if batch is None else check_integer("batch", batch, least=1)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = count_cores()
     n_processes = cores if processes is None else check_integer("processes", processes, least=1)
     given = ", ".join(f"{name}={value}" for name, value in sorted((options or {}).items())) or "none"
     task = Task(opened, made, size, check_integer("shard", shard, least=1), n_processes, half, given, notes)

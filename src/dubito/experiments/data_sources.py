@@ -15,7 +15,7 @@ from dubito.experiments.images import COLLECTIONS, SUFFIXES, DownloadProgress, S
 from dubito.experiments.plan import Data, Experiment
 from dubito.io import read_array
 from dubito.io.durable import explain_disk_full, load_sealed, save_sealed
-from dubito.io.limits import hold
+from dubito.io.limits import hold, machine_memory
 from dubito.matrix import AnyArray
 
 # Arrays that were passed in Python are saved in the folder of the run, for other processes and for resuming.
@@ -159,7 +159,7 @@ def check_memory(settings: Data) -> None:
     check_size(settings.size)
     n = count_pictures(str(settings.images))
     needed = 3 * n * settings.size[0] * settings.size[1]
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    there = machine_memory()
     if needed > there:
         raise MemoryLimit(
             f"makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this machine has "

@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from dubito.io.durable import (
     is_same_file,
     load_sealed,
     locked,
+    read_at,
     save_sealed,
     try_lock,
     write_all,
@@ -90,9 +92,14 @@ class Journal:
     def drop(self, unwanted: Callable[[Record], bool]) -> None:
         """Remove records by replacing the file atomically."""
         with explain_disk_full(self.path), locked(self.path) as file:
-            lines = lines_of(os.pread(file, os.fstat(file).st_size, 0))
+            lines = lines_of(read_at(file, os.fstat(file).st_size, 0))
             kept = [line for line in lines if not is_torn(line) and not unwanted(parsed(line) or {})]
-            write_atomically(str(self.path), b"".join(kept))
+            if sys.platform == "win32":  # It replaces no file that is open, and this one is locked.
+                os.ftruncate(file, 0)
+                write_all(file, b"".join(kept))
+                os.fsync(file)
+            else:
+                write_atomically(str(self.path), b"".join(kept))
 
     def close(self) -> None:
         """Sync the file to disk."""
@@ -217,7 +224,7 @@ def _end_of_records(file: int) -> int:
     size, window = os.fstat(file).st_size, TAIL_BYTES
     while True:
         start = max(0, size - window)
-        tail = os.pread(file, size - start, start)
+        tail = read_at(file, size - start, start)
         end = tail.rfind(b"\n") + 1
         begin = tail.rfind(b"\n", 0, max(0, end - 1)) + 1
         if start == 0 or begin > 0:
@@ -325,7 +332,7 @@ def claim(run: Run, folder: Path) -> Iterator[bool]:
     """Claim the run while the block runs; yields False if another process has it."""
     path = folder / CHECKPOINTS / f"{run.file_name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with explain_lock_errors(str(path)):
             ours = try_lock(file) and is_same_file(file, path)

@@ -6,6 +6,7 @@ Memory-mapped files do not count; archives, tables and images count with their u
 import gzip
 import io
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -101,9 +102,20 @@ def default_limit() -> int:
     return int(machine_memory() * SHARE) if limit is None else limit
 
 
+def _physical_memory() -> int:
+    if sys.platform == "win32":
+        import ctypes
+
+        # MEMORYSTATUSEX: its own size, the load, then seven numbers of bytes, of which the first is all memory.
+        status = (ctypes.c_uint64 * 8)(ctypes.sizeof(ctypes.c_uint64) * 8)
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return int(status[1])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def machine_memory() -> int:
     """Bytes of memory of the machine or container."""
-    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    sizes = [_physical_memory()]
     for path in CONTAINER_LIMITS:
         try:
             with open(path) as file:

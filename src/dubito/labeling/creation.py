@@ -415,9 +415,14 @@ def demo_source(folder: str | None = None) -> str:
 
 
 def default_folder() -> str:
-    """The demo's folder in the user's cache."""
+    """The demo's folder in the user's cache, or in the current folder if the cache cannot be written to."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(home, "dubito", "label-demo")
+    folder = os.path.join(home, "dubito", "label-demo")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return "dubito-label-demo"
+    return folder if os.access(folder, os.W_OK) else "dubito-label-demo"
 
 
 def write_digits(folder: Path, n_most: int | None = None) -> dict[str, str]:

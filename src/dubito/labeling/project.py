@@ -11,7 +11,7 @@ from typing import Any
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, shorten
 from dubito.experiments.toml import write_toml
-from dubito.io.durable import explain_write_errors, try_lock, write_atomically
+from dubito.io.durable import explain_write_errors, try_lock, write_all, write_atomically
 from dubito.io.source import reading
 from dubito.labeling.events import Event, check_name, check_text
 
@@ -283,7 +283,7 @@ class ProjectLock:
     def __init__(self, project: Project) -> None:
         path = project.path(".lock")
         with explain_write_errors(path):
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         if not try_lock(self._file):
             where = _address_in(path)
             os.close(self._file)
@@ -293,7 +293,8 @@ class ProjectLock:
     def tell(self, address: str) -> None:
         """Write the server's address into the lock file, for the error message of a second server."""
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, address.encode(), 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        write_all(self._file, address.encode())
 
     def close(self) -> None:
         with suppress(OSError):

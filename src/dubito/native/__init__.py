@@ -1,14 +1,17 @@
 """The optional C extension module; without it NumPy computes the same results, more slowly.
 
-`steps` is the module, or None if it was not built or ``DUBITO_COMPILED=0`` disables it.
+`steps` is the module, or None if it was not built or ``DUBITO_COMPILED=0`` disables it; `why_missing` is the reason.
 """
 
 import os
+import warnings
+from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
 import numpy as np
 
+from dubito.errors import SlowWarning
 from dubito.matrix import AnyArray
 
 DONE, OUTSIDE, UNSURE = range(3)
@@ -256,13 +259,28 @@ def can_read(array: AnyArray) -> bool:
     return is_plain and array.flags.c_contiguous and array.flags.aligned
 
 
-def _load() -> CompiledSteps | None:
+def _load() -> tuple[CompiledSteps | None, str]:
     if os.environ.get("DUBITO_COMPILED", "1") == "0":
-        return None
+        return None, DISABLED
     try:
-        return cast(CompiledSteps, import_module("dubito.native._steps"))
-    except ImportError:
-        return None
+        return cast(CompiledSteps, import_module("dubito.native._steps")), ""
+    except ModuleNotFoundError:
+        return None, "dubito was installed from source without a C compiler that can build it"
+    except ImportError as error:
+        return None, f"it cannot be loaded ({error})"
 
 
-steps = _load()
+DISABLED = "DUBITO_COMPILED=0 disables it"
+steps, why_missing = _load()
+
+
+@cache
+def warn_if_missing() -> None:
+    """Warn once per process that selections are slow because there is no C extension, unless the user disabled it."""
+    if steps is None and why_missing != DISABLED:
+        warnings.warn(
+            f"dubito runs without its C extension, so selections of large pools are slow: {why_missing}. "
+            "Install a wheel (pip install --only-binary dubito dubito), or install it where there is a C compiler.",
+            SlowWarning,
+            stacklevel=2,
+        )

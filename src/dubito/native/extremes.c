@@ -1,18 +1,26 @@
-/* Compiled without NaN support, because compilers do not vectorize these loops otherwise. */
+/* Minima and maxima by lanes, which compilers turn into vectors although infinities and signed zeros count. */
 
 #include "extremes.h"
 #include "steps.h"
 
 #include <float.h>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("finite-math-only", "no-signed-zeros")
-#endif
+#define LANES 16
 
 WIDE float least_sum(const float *values, const float *added, int64_t n)
 {
-    float least = FLT_MAX;
-    for (int64_t i = 0; i < n; i++) {
+    float lanes[LANES], least = FLT_MAX;
+    int64_t i = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        lanes[lane] = FLT_MAX;
+    for (; i + LANES <= n; i += LANES)
+        for (int lane = 0; lane < LANES; lane++) {
+            float value = values[i + lane] + added[i + lane];
+            lanes[lane] = value < lanes[lane] ? value : lanes[lane];
+        }
+    for (int lane = 0; lane < LANES; lane++)
+        least = lanes[lane] < least ? lanes[lane] : least;
+    for (; i < n; i++) {
         float value = values[i] + added[i];
         least = value < least ? value : least;
     }
@@ -21,16 +29,32 @@ WIDE float least_sum(const float *values, const float *added, int64_t n)
 
 WIDE float largest(const float *values, int64_t n)
 {
-    float most = -FLT_MAX;
-    for (int64_t i = 0; i < n; i++)
+    float lanes[LANES], most = -FLT_MAX;
+    int64_t i = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        lanes[lane] = -FLT_MAX;
+    for (; i + LANES <= n; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    for (int lane = 0; lane < LANES; lane++)
+        most = lanes[lane] > most ? lanes[lane] : most;
+    for (; i < n; i++)
         most = values[i] > most ? values[i] : most;
     return most;
 }
 
 WIDE double highest(const double *values, int64_t n)
 {
-    double most = -DBL_MAX;
-    for (int64_t i = 0; i < n; i++)
+    double lanes[LANES], most = -DBL_MAX;
+    int64_t i = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        lanes[lane] = -DBL_MAX;
+    for (; i + LANES <= n; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    for (int lane = 0; lane < LANES; lane++)
+        most = lanes[lane] > most ? lanes[lane] : most;
+    for (; i < n; i++)
         most = values[i] > most ? values[i] : most;
     return most;
 }

@@ -7,17 +7,17 @@
 #include <math.h>
 #include <string.h>
 
-#define PIECE (1 << 17)
+#define PIECE ((int64_t)1 << 17)
 #define FLOAT16_INFINITY 0x7C00
 
 typedef struct {
     Numbers numbers;
     int64_t n;
-    uint64_t most; /* bits */
+    int64_t most; /* bits */
     ParallelFor loop;
 } Task;
 
-WIDE static uint64_t max_of_float16(const uint16_t *bits, int64_t n)
+WIDE static int64_t max_of_float16(const uint16_t *bits, int64_t n)
 {
     uint16_t most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -27,27 +27,27 @@ WIDE static uint64_t max_of_float16(const uint16_t *bits, int64_t n)
     return most;
 }
 
-WIDE static uint64_t max_of_float32(const int32_t *bits, int64_t n)
+WIDE static int64_t max_of_float32(const int32_t *bits, int64_t n)
 {
     int32_t most = 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t own = bits[i] & INT32_MAX;
         most = own > most ? own : most;
     }
-    return (uint64_t)most;
+    return most;
 }
 
-WIDE static uint64_t max_of_float64(const int64_t *bits, int64_t n)
+WIDE static int64_t max_of_float64(const int64_t *bits, int64_t n)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t own = bits[i] & INT64_MAX;
         most = own > most ? own : most;
     }
-    return (uint64_t)most;
+    return most;
 }
 
-static uint64_t max_of(const Numbers *numbers, int64_t first, int64_t n)
+static int64_t max_of(const Numbers *numbers, int64_t first, int64_t n)
 {
     if (numbers->itemsize == 2)
         return max_of_float16((const uint16_t *)numbers->data + first, n);
@@ -60,10 +60,10 @@ static void measure_piece(void *data, int64_t piece, void *scratch)
 {
     Task *task = data;
     int64_t first = piece * PIECE, left = task->n - first;
-    uint64_t own = max_of(&task->numbers, first, left < PIECE ? left : PIECE);
-    uint64_t most = __atomic_load_n(&task->most, __ATOMIC_RELAXED);
+    int64_t own = max_of(&task->numbers, first, left < PIECE ? left : PIECE);
+    int64_t most = atomic_read(&task->most);
     (void)scratch;
-    while (own > most && !__atomic_compare_exchange_n(&task->most, &most, own, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (own > most && !atomic_replace(&task->most, &most, own))
         ;
 }
 
@@ -91,5 +91,5 @@ double magnitude(const Numbers *numbers, int64_t n, int n_threads)
 {
     Task task = {.numbers = *numbers, .n = n};
     task.loop = (ParallelFor){.work = measure_piece, .task = &task, .n_pieces = (n + PIECE - 1) / PIECE};
-    return parallel_for(&task.loop, n_threads) ? as_number(task.most, numbers->itemsize) : -1.0;
+    return parallel_for(&task.loop, n_threads) ? as_number((uint64_t)task.most, numbers->itemsize) : -1.0;
 }

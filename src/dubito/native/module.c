@@ -9,11 +9,12 @@
 #include "refresh.h"
 #include "steps.h"
 
+#include <limits.h>
+#include <stdarg.h>
 #include <string.h>
 
 #define MAX_ARRAYS 36
-
-_Static_assert(sizeof(long long) == sizeof(int64_t), "PyArg_ParseTuple writes int64_t by the format L");
+#define LARGEST_SIZE ((int64_t)1 << 61)
 
 /* The arrays of a call and their buffers. After an error (``failed``, with a Python exception set) all further checks and
    reads do nothing. */
@@ -23,39 +24,125 @@ typedef struct {
     Py_buffer buffers[MAX_ARRAYS];
 } Call;
 
-/* The memory of the next array, which must have ``count`` items; NULL on error. */
-static void *take(Call *call, int64_t count, int64_t itemsize, int flags)
+static void fail(Call *call, PyObject *kind, const char *message)
+{
+    call->failed = 1;
+    PyErr_SetString(kind, message);
+}
+
+static void expect(Call *call, int is_so, const char *message)
+{
+    if (!call->failed && !is_so)
+        fail(call, PyExc_ValueError, message);
+}
+
+/* Read an argument as the letter says: L is a size of 0 or more and B any number (both int64_t), i an int, p a truth value
+   (int), d a double. */
+static void parse_argument(Call *call, PyObject *argument, char letter, void *into)
+{
+    if (letter == 'L' || letter == 'B') {
+        int64_t number = PyLong_AsLongLong(argument);
+        *(int64_t *)into = number;
+        call->failed = number == -1 && PyErr_Occurred() != NULL;
+        expect(call, letter == 'B' || (number >= 0 && number <= LARGEST_SIZE), "a size is negative or too large");
+    } else if (letter == 'i') {
+        long number = PyLong_AsLong(argument);
+        *(int *)into = (int)number;
+        call->failed = number == -1 && PyErr_Occurred() != NULL;
+        expect(call, number >= INT_MIN && number <= INT_MAX, "a number does not fit an int");
+    } else if (letter == 'p') {
+        *(int *)into = PyObject_IsTrue(argument);
+        call->failed = *(int *)into < 0;
+    } else {
+        *(double *)into = PyFloat_AsDouble(argument);
+        call->failed = *(double *)into == -1.0 && PyErr_Occurred() != NULL;
+    }
+}
+
+/* Read the arguments: a tuple of arrays, then one for each letter, into as many pointers. Returns 0 after an error. */
+static int parse(Call *call, PyObject *args, const char *letters, ...)
+{
+    va_list into;
+    call->n = call->failed = 0;
+    if (PyTuple_Size(args) != (Py_ssize_t)strlen(letters) + 1 || !PyTuple_Check(PyTuple_GetItem(args, 0))) {
+        PyErr_Format(PyExc_TypeError, "takes a tuple of arrays and %zu numbers", strlen(letters));
+        return 0;
+    }
+    call->arrays = PyTuple_GetItem(args, 0);
+    va_start(into, letters);
+    for (Py_ssize_t i = 0; letters[i] != '\0' && !call->failed; i++)
+        parse_argument(call, PyTuple_GetItem(args, i + 1), letters[i], va_arg(into, void *));
+    va_end(into);
+    return !call->failed;
+}
+
+/* The product of sizes, which must fit. */
+static int64_t times(Call *call, int64_t one, int64_t other)
+{
+    expect(call, other == 0 || one <= LARGEST_SIZE / other, "an array is too large");
+    return call->failed ? 0 : one * other;
+}
+
+/* The kind of a number type: floating point, signed, unsigned; or 0 for bytes and structures, whose arrays are only
+   measured. */
+#define KIND(type)                                                                                       \
+    _Generic((type *)0, double *: 'f', float *: 'f', int64_t *: 'i', int32_t *: 'i', uint64_t *: 'u', \
+             uint16_t *: 'u', uint8_t *: 'u', default: 0)
+
+static int kind_of(const Py_buffer *buffer)
+{
+    const char *format = buffer->format == NULL ? "B" : buffer->format;
+    int one = 1, is_little = *(char *)&one;
+    if (*format == '@' || *format == '=' || *format == (is_little ? '<' : '>'))
+        format++;
+    if (format[0] == '\0' || format[1] != '\0')
+        return 0;
+    return strchr("efd", *format) ? 'f' : strchr("bhilqn", *format) ? 'i' : strchr("BHILQN?", *format) ? 'u' : 0;
+}
+
+/* The memory of the next array, which must have ``count`` items of this kind and size; NULL on error. */
+static void *take(Call *call, int64_t count, int64_t itemsize, int kind, int flags)
 {
     if (call->failed)
         return NULL;
     PyObject *array = PyTuple_GetItem(call->arrays, call->n);
     Py_buffer *buffer = &call->buffers[call->n];
-    call->failed = array == NULL || PyObject_GetBuffer(array, buffer, flags) < 0;
+    call->failed = array == NULL || PyObject_GetBuffer(array, buffer, flags | PyBUF_FORMAT) < 0;
     if (call->failed)
         return NULL;
     call->n++;
-    if (buffer->len != count * itemsize) {
+    if (buffer->len != times(call, count, itemsize) && !call->failed) {
         call->failed = 1;
         PyErr_Format(PyExc_ValueError, "array %d has %zd bytes, not %lld", call->n - 1, buffer->len,
                      (long long)(count * itemsize));
-        return NULL;
     }
-    return buffer->buf;
+    if (!call->failed && count > 0 && kind != 0 && (kind_of(buffer) != kind || buffer->itemsize != itemsize)) {
+        call->failed = 1;
+        PyErr_Format(PyExc_TypeError, "array %d has items of the type %s", call->n - 1, buffer->format);
+    }
+    expect(call, count == 0 || (uintptr_t)buffer->buf % (uintptr_t)(itemsize % 8 == 0 ? 8 : itemsize % 4 == 0 ? 4 : itemsize) == 0,
+           "an array is not aligned");
+    return call->failed ? NULL : buffer->buf;
+}
+
+/* A matrix of float16, float32 or float64. */
+static const void *take_matrix(Call *call, int64_t rows, int64_t d, int itemsize)
+{
+    expect(call, itemsize == 2 || itemsize == 4 || itemsize == 8, "numbers have 2, 4 or 8 bytes");
+    return take(call, times(call, rows, d), itemsize, 'f', PyBUF_C_CONTIGUOUS);
 }
 
 /* The macros expect a pointer ``call``. */
-#define PARSE(format, ...) \
-    (call->n = call->failed = 0, PyArg_ParseTuple(args, "O!" format, &PyTuple_Type, &call->arrays, __VA_ARGS__))
-#define READ_BYTES(count, itemsize) take(call, count, itemsize, PyBUF_C_CONTIGUOUS)
-#define READ(type, count) (const type *)READ_BYTES(count, sizeof(type))
-#define WRITE(type, count) (type *)take(call, count, sizeof(type), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+#define PARSE(letters, ...) parse(call, args, letters, __VA_ARGS__)
+#define READ(type, count) (const type *)take(call, count, sizeof(type), KIND(type), PyBUF_C_CONTIGUOUS)
+#define WRITE(type, count) (type *)take(call, count, sizeof(type), KIND(type), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
 
 /* An optional array, which is passed as an empty one; NULL then. */
-#define READ_IF(has, type, count) (const type *)take_if(call, has, count, sizeof(type))
+#define READ_IF(has, type, count) (const type *)take_if(call, has, count, sizeof(type), KIND(type))
 
-static void *take_if(Call *call, int has, int64_t count, int64_t itemsize)
+static const void *take_if(Call *call, int has, int64_t count, int64_t itemsize, int kind)
 {
-    void *memory = READ_BYTES(has ? count : 0, itemsize);
+    const void *memory = take(call, has ? count : 0, itemsize, kind, PyBUF_C_CONTIGUOUS);
     return has ? memory : NULL;
 }
 
@@ -79,24 +166,17 @@ static PyObject *finish_call(const Call *call, int is_done)
     Py_RETURN_NONE;
 }
 
-static void fail(Call *call, PyObject *kind, const char *message)
+/* Check that a row number is in [0, n). */
+static void expect_row(Call *call, int64_t row, int64_t n)
 {
-    call->failed = 1;
-    PyErr_SetString(kind, message);
+    if (!call->failed && (row < 0 || row >= n))
+        fail(call, PyExc_IndexError, "row number out of range");
 }
 
-static void expect(Call *call, int is_so, const char *message)
-{
-    if (!call->failed && !is_so)
-        fail(call, PyExc_ValueError, message);
-}
-
-/* Check that row numbers are in [0, n). */
 static void expect_rows(Call *call, const int64_t *rows, int64_t many, int64_t n)
 {
     for (int64_t i = 0; !call->failed && i < many; i++)
-        if (rows[i] < 0 || rows[i] >= n)
-            fail(call, PyExc_IndexError, "row number out of range");
+        expect_row(call, rows[i], n);
 }
 
 /* Check that starts (parts + 1,) increase from 0 to n in steps of at most ``most``. */
@@ -110,7 +190,7 @@ static void expect_starts(Call *call, const int64_t *starts, int64_t parts, int6
 
 static void take_front(Call *call, Front *into)
 {
-    into->squared = READ(double, into->n * into->n);
+    into->squared = READ(double, times(call, into->n, into->n));
     into->error = READ(double, into->n);
     into->weights = READ(double, into->n);
 }
@@ -119,8 +199,8 @@ static void take_front(Call *call, Front *into)
 static void take_references(Call *call, References *into, int64_t n_pool, int64_t n_others, int64_t n_picks, int64_t d)
 {
     into->n_all = into->n_labeled + n_picks;
-    into->pool.data = READ_BYTES(n_pool * d, into->pool.itemsize);
-    into->labeled.data = READ_BYTES(n_others * d, into->labeled.itemsize);
+    into->pool.data = take_matrix(call, n_pool, d, into->pool.itemsize);
+    into->labeled.data = take_matrix(call, n_others, d, into->labeled.itemsize);
     into->labeled_rows = READ(int64_t, into->n_labeled);
     into->picks = READ(int64_t, n_picks);
     expect_rows(call, into->labeled_rows, into->n_labeled, n_others);
@@ -142,26 +222,31 @@ static PyObject *py_step_beam(PyObject *Py_UNUSED(self), PyObject *args)
     Threshold bar;
     int64_t limit, made = 0;
     int why = DONE;
-    if (!PARSE("LLLLLdL", &beam.m, &beam.width, &beam.n_words, &beam.n_leaves, &limit, &bar.value, &bar.row))
+    if (!PARSE("LLLLLdB", &beam.m, &beam.width, &beam.n_words, &beam.n_leaves, &limit, &bar.value, &bar.row))
         return NULL;
     int64_t m = beam.m, width = beam.width;
     beam.common_low = READ(double, m);
     beam.common_high = READ(double, m);
-    beam.near = READ(double, m * m);
-    beam.far = READ(double, m * m);
+    beam.near = READ(double, times(call, m, m));
+    beam.far = READ(double, times(call, m, m));
     beam.scores = READ(int64_t, m);
     beam.positions = READ(int64_t, m);
     beam.rows = READ(int64_t, m);
-    beam.own_low = WRITE(double, width * m);
-    beam.own_high = WRITE(double, width * m);
-    beam.order = WRITE(int32_t, width * m);
-    beam.sets = WRITE(uint64_t, width * beam.n_words);
+    beam.own_low = WRITE(double, times(call, width, m));
+    beam.own_high = WRITE(double, times(call, width, m));
+    beam.order = WRITE(int32_t, times(call, width, m));
+    beam.sets = WRITE(uint64_t, times(call, width, beam.n_words));
     beam.totals = WRITE(int64_t, width);
-    beam.parents = WRITE(int32_t, limit * width);
-    beam.picks = WRITE(int32_t, limit * width);
-    beam.heights = WRITE(double, limit * width);
-    beam.is_exact = WRITE(uint8_t, limit * width);
+    beam.parents = WRITE(int32_t, times(call, limit, width));
+    beam.picks = WRITE(int32_t, times(call, limit, width));
+    beam.heights = WRITE(double, times(call, limit, width));
+    beam.is_exact = WRITE(uint8_t, times(call, limit, width));
     beam.unsure = WRITE(int64_t, width);
+    expect(call, m >= 1 && width >= 1 && m <= INT32_MAX && width <= INT32_MAX && beam.n_leaves <= width,
+           "needs a list, and no more configurations than the width");
+    expect_rows(call, beam.positions, m, times(call, beam.n_words, 64));
+    for (int64_t i = 0; !call->failed && i < beam.n_leaves * m; i++)
+        expect_row(call, beam.order[i], m);
     RUN(made = step_beam(&beam, bar, limit, &why));
     if (call->failed || made < 0)
         return finish_call(call, 0);
@@ -194,7 +279,7 @@ static PyObject *py_pick_greedily(PyObject *Py_UNUSED(self), PyObject *args)
     Threshold bar;
     int64_t limit;
     int why = DONE;
-    if (!PARSE("LLLdpdL", &front.n, &limit, &run.n_picks, &front.unit, &front.by_pick, &bar.value, &bar.row))
+    if (!PARSE("LLLdpdB", &front.n, &limit, &run.n_picks, &front.unit, &front.by_pick, &bar.value, &bar.row))
         return NULL;
     take_front(call, &front);
     run.low = WRITE(double, front.n);
@@ -204,6 +289,7 @@ static PyObject *py_pick_greedily(PyObject *Py_UNUSED(self), PyObject *args)
     run.heights = WRITE(double, limit);
     run.is_exact = WRITE(uint8_t, limit);
     run.unsure = WRITE(int64_t, front.n);
+    expect(call, front.n >= 1, "needs a candidate");
     RUN(why = pick_greedily(&front, &run, bar, limit));
     if (call->failed)
         return NULL;
@@ -220,7 +306,7 @@ static PyObject *py_bounds_between(PyObject *Py_UNUSED(self), PyObject *args)
         return NULL;
     take_front(call, &front);
     const int64_t *picks = READ(int64_t, n_picks), *listed = READ(int64_t, m);
-    double *low = WRITE(double, n_picks * m), *high = WRITE(double, n_picks * m);
+    double *low = WRITE(double, times(call, n_picks, m)), *high = WRITE(double, times(call, n_picks, m));
     expect_rows(call, picks, n_picks, front.n);
     expect_rows(call, listed, m, front.n);
     RUN(is_done = bounds_between(&front, picks, n_picks, listed, m, low, high));
@@ -237,7 +323,7 @@ static PyObject *py_own_intervals(PyObject *Py_UNUSED(self), PyObject *args)
         return NULL;
     take_front(call, &front);
     const int64_t *picks = READ(int64_t, n_picks), *starts = READ(int64_t, n_leaves + 1), *listed = READ(int64_t, m);
-    double *low = WRITE(double, n_leaves * m), *high = WRITE(double, n_leaves * m);
+    double *low = WRITE(double, times(call, n_leaves, m)), *high = WRITE(double, times(call, n_leaves, m));
     expect_rows(call, picks, n_picks, front.n);
     expect_rows(call, listed, m, front.n);
     expect_starts(call, starts, n_leaves, n_picks, n_picks);
@@ -252,8 +338,8 @@ static PyObject *py_float16_rows(PyObject *Py_UNUSED(self), PyObject *args)
     int has_rows;
     if (!PARSE("LLLp", &n_matrix, &n, &d, &has_rows))
         return NULL;
-    const uint16_t *halves = READ(uint16_t, n_matrix * d);
-    float *out = WRITE(float, n * d);
+    const uint16_t *halves = READ(uint16_t, times(call, n_matrix, d));
+    float *out = WRITE(float, times(call, n, d));
     const int64_t *rows = has_rows ? READ(int64_t, n) : NULL, last = n - 1;
     expect_rows(call, has_rows ? rows : &last, has_rows ? n : n > 0, n_matrix);
     RUN(float16_rows(halves, rows, out, n, d));
@@ -276,8 +362,8 @@ static PyObject *py_refresh(PyObject *Py_UNUSED(self), PyObject *args)
            "n_threads must be positive and sketches as wide as a panel");
     take_references(call, references, n_pool, n_others, n_picks, space->d);
     space->center = READ_IF(has_center, double, space->d);
-    task.directions = READ_IF(has_directions, float, space->d * PANEL);
-    task.panels = READ(float, (references->n_all + PANEL - 1) / PANEL * task.width * PANEL);
+    task.directions = READ_IF(has_directions, float, times(call, space->d, PANEL));
+    task.panels = READ(float, times(call, times(call, (references->n_all + PANEL - 1) / PANEL, task.width), PANEL));
     take_constants(call, &task.constants, space);
     task.rows = READ(int64_t, task.n);
     task.seen = READ(int32_t, task.n);
@@ -286,6 +372,8 @@ static PyObject *py_refresh(PyObject *Py_UNUSED(self), PyObject *args)
     task.squared = WRITE(double, task.n);
     task.is_out = WRITE(uint8_t, task.n);
     expect_rows(call, task.rows, task.n, n_pool);
+    for (int64_t i = 0; !call->failed && i < task.n; i++)
+        expect_row(call, task.seen[i], references->n_all + 1);
     RUN(why = refresh(&task, n_threads));
     if (call->failed || why == NO_MEMORY)
         return finish_call(call, 0);
@@ -310,10 +398,10 @@ static PyObject *py_pack_references(PyObject *Py_UNUSED(self), PyObject *args)
            "too many references, or sketches are not as wide as a panel");
     take_references(call, references, n_pool, n_others, n_picks, space->d);
     space->center = READ_IF(has_center, double, space->d);
-    task.directions = READ_IF(has_directions, float, space->d * PANEL);
+    task.directions = READ_IF(has_directions, float, times(call, space->d, PANEL));
     task.sizes = WRITE(double, capacity);
-    task.targets = WRITE(float, capacity * task.width);
-    task.panels = WRITE(float, (capacity + PANEL - 1) / PANEL * task.width * PANEL);
+    task.targets = WRITE(float, times(call, capacity, task.width));
+    task.panels = WRITE(float, times(call, times(call, (capacity + PANEL - 1) / PANEL, task.width), PANEL));
     RUN(is_done = pack_references(&task, n_threads));
     return finish_call(call, is_done);
 }
@@ -327,10 +415,10 @@ static PyObject *py_top_k(PyObject *Py_UNUSED(self), PyObject *args)
         return NULL;
     expect(call, task.stride >= 1 && task.n_best >= 1 && task.m >= 1 && task.m <= INT32_MAX,
            "stride, n_best and the number of columns must be positive");
-    task.rows = READ(float, task.n * task.k);
-    task.panels = READ(float, (task.m + PANEL - 1) / PANEL * task.k * PANEL);
+    task.rows = READ(float, times(call, task.n, task.k));
+    task.panels = READ(float, times(call, times(call, (task.m + PANEL - 1) / PANEL, task.k), PANEL));
     task.offsets = READ(float, task.m);
-    task.columns = WRITE(int32_t, task.n * task.n_best);
+    task.columns = WRITE(int32_t, times(call, task.n, task.n_best));
     task.largest = WRITE(float, task.n);
     RUN(is_done = top_k(&task, n_threads));
     return finish_call(call, is_done);
@@ -348,9 +436,9 @@ static PyObject *py_anchor_bounds(PyObject *Py_UNUSED(self), PyObject *args)
                &task.level, &n_threads))
         return NULL;
     expect(call, task.block > 0, "block must be positive");
-    task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
+    task.pool.data = take_matrix(call, n_pool, space->d, task.pool.itemsize);
     space->center = READ_IF(has_center, double, space->d);
-    task.panel = READ(float, space->d * PANEL);
+    task.panel = READ(float, times(call, space->d, PANEL));
     task.sizes = READ(float, PANEL);
     task.weights = READ_IF(has_weights, double, n_pool);
     task.rows = READ(int64_t, task.n);
@@ -369,7 +457,7 @@ static PyObject *py_bound_rows(PyObject *Py_UNUSED(self), PyObject *args)
     double grow, floor, unit;
     if (!PARSE("LLLddd", &n, &m, &d, &grow, &floor, &unit))
         return NULL;
-    const float *points = READ(float, n * d), *products = READ(float, n * m), *sizes = READ(float, m);
+    const float *points = READ(float, times(call, n, d)), *products = READ(float, times(call, n, m)), *sizes = READ(float, m);
     double *bounds = WRITE(double, n);
     RUN(bound_rows(points, products, sizes, bounds, n, m, d, grow, floor, unit));
     return finish_call(call, 1);
@@ -388,14 +476,14 @@ static PyObject *py_pick_small(PyObject *Py_UNUSED(self), PyObject *args)
         return NULL;
     expect(call, task.n_labeled >= 1 && task.n_before >= 0 && task.n_picks >= task.n_before && task.n_picks <= task.capacity &&
            task.limit <= task.capacity && task.capacity <= task.n, "needs labeled points, and at least as many candidates as picks");
-    task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
-    task.labeled.data = READ_BYTES(n_others * space->d, task.labeled.itemsize);
+    task.pool.data = take_matrix(call, n_pool, space->d, task.pool.itemsize);
+    task.labeled.data = take_matrix(call, n_others, space->d, task.labeled.itemsize);
     task.rows = READ(int64_t, task.n);
     task.labeled_rows = READ(int64_t, task.n_labeled);
     space->center = READ_IF(has_center, double, space->d);
-    task.others = READ(float, task.n_labeled * space->d);
+    task.others = READ(float, times(call, task.n_labeled, space->d));
     n_columns = (task.n_labeled + PANEL - 1) / PANEL * PANEL;
-    task.panels = WRITE(float, n_columns * space->d);
+    task.panels = WRITE(float, times(call, n_columns, space->d));
     task.sizes = WRITE(float, n_columns);
     take_constants(call, &task.constants, space);
     task.weights = READ(double, task.n);
@@ -404,7 +492,7 @@ static PyObject *py_pick_small(PyObject *Py_UNUSED(self), PyObject *args)
     task.seen = WRITE(int32_t, task.n);
     task.picks = WRITE(int64_t, task.capacity);
     task.heights = WRITE(double, task.capacity);
-    task.picked = WRITE(double, task.capacity * space->d);
+    task.picked = WRITE(double, times(call, task.capacity, space->d));
     expect_rows(call, task.rows, task.n, n_pool);
     expect_rows(call, task.labeled_rows, task.n_labeled, n_others);
     expect_rows(call, task.picks, task.n_picks, task.n);
@@ -449,8 +537,8 @@ static PyObject *py_multiply_rows(PyObject *Py_UNUSED(self), PyObject *args)
     int n_threads, is_done = 0;
     if (!PARSE("LLLi", &n, &k, &n_panels, &n_threads))
         return NULL;
-    const float *rows = READ(float, n * k), *panels = READ(float, n_panels * k * PANEL);
-    float *out = WRITE(float, n * n_panels * PANEL);
+    const float *rows = READ(float, times(call, n, k)), *panels = READ(float, times(call, times(call, n_panels, k), PANEL));
+    float *out = WRITE(float, times(call, times(call, n, n_panels), PANEL));
     RUN(is_done = multiply_rows(rows, panels, out, n, k, n_panels, n_threads));
     return finish_call(call, is_done);
 }
@@ -464,11 +552,11 @@ static PyObject *py_pairwise_sq_distances(PyObject *Py_UNUSED(self), PyObject *a
     int n_threads, is_done = 0;
     if (!PARSE("LLLipdi", &task.n, &space->d, &n_pool, &task.pool.itemsize, &space->is_cosine, &space->scale, &n_threads))
         return NULL;
-    task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
+    task.pool.data = take_matrix(call, n_pool, space->d, task.pool.itemsize);
     task.rows = READ(int64_t, task.n);
     task.middle = READ(double, space->d);
     task.sizes = WRITE(double, task.n);
-    task.squared = WRITE(double, task.n * task.n);
+    task.squared = WRITE(double, times(call, task.n, task.n));
     expect_rows(call, task.rows, task.n, n_pool);
     RUN(is_done = pairwise_sq_distances(&task, n_threads));
     return finish_call(call, is_done);
@@ -483,7 +571,7 @@ static PyObject *py_magnitude(PyObject *Py_UNUSED(self), PyObject *args)
     double found = 0.0;
     if (!PARSE("Lii", &n, &numbers.itemsize, &n_threads))
         return NULL;
-    numbers.data = READ_BYTES(n, numbers.itemsize);
+    numbers.data = take_matrix(call, n, 1, numbers.itemsize);
     RUN(found = magnitude(&numbers, n, n_threads));
     return call->failed || found < 0.0 ? finish_call(call, 0) : PyFloat_FromDouble(found);
 }
@@ -492,7 +580,7 @@ static PyObject *py_magnitude(PyObject *Py_UNUSED(self), PyObject *args)
 static void take_space(Call *call, Space *space, CoverageConstants *constants, Numbers *pool, int64_t n_pool, int has_center)
 {
     const double *numbers;
-    pool->data = READ_IF(pool->itemsize > 0, char, n_pool * space->d * pool->itemsize);
+    pool->data = pool->itemsize > 0 ? take_matrix(call, n_pool, space->d, pool->itemsize) : READ_IF(0, char, 0);
     space->center = READ_IF(has_center, double, space->d);
     numbers = READ(double, N_COVERAGE_CONSTANTS);
     if (numbers != NULL)
@@ -506,9 +594,9 @@ static void take_points(Call *call, Points *into, int64_t n_matrix, int64_t d)
     into->middle = into->middle < into->t ? into->middle : into->t;
     expect(call, into->t >= 0 && into->t % LANES == 0 && into->end >= 0 && (into->t == 0 || into->end < into->middle),
            "tails must be a multiple of LANES wide");
-    into->head = READ(float, (into->n + TILE) * into->k);
-    into->tail = READ(float, into->n * into->t);
-    into->full = READ_IF(into->has_full, float, into->n * d);
+    into->head = READ(float, times(call, (into->n + TILE), into->k));
+    into->tail = READ(float, times(call, into->n, into->t));
+    into->full = READ_IF(into->has_full, float, times(call, into->n, d));
     into->half = READ(float, into->n);
     into->length = READ(float, into->n);
     into->rows = READ(int64_t, into->n);
@@ -541,7 +629,7 @@ static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
     expect(call, task.first >= 0 && task.n_pieces >= 0 && task.first + task.n_pieces <= task.n_leaves && points->matrix.itemsize > 0 &&
            others->matrix.itemsize > 0, "leaves out of range");
     take_space(call, space, &task.constants, &points->matrix, n_pool, has_center);
-    others->matrix.data = READ_BYTES(n_others * space->d, others->matrix.itemsize);
+    others->matrix.data = take_matrix(call, n_others, space->d, others->matrix.itemsize);
     take_points(call, points, n_pool, space->d);
     take_points(call, others, n_others, space->d);
     task.squared = WRITE(double, points->n);
@@ -588,11 +676,11 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     task.starts = READ(int64_t, task.n_leaves + 1);
     task.cells = READ(int64_t, task.n_leaves);
     task.leaves = READ(Leaf, task.n_leaves);
-    task.centers = READ(float, n_panels * points->k * PANEL);
-    task.edges = WRITE(float, task.n_leaves * task.n_cells);
-    task.edges_by_cell = WRITE(float, task.n_leaves * task.n_cells);
-    task.gaps = READ(float, task.n_cells * task.n_cells);
-    task.slack = READ(float, task.n_cells * task.n_cells);
+    task.centers = READ(float, times(call, times(call, n_panels, points->k), PANEL));
+    task.edges = WRITE(float, times(call, task.n_leaves, task.n_cells));
+    task.edges_by_cell = WRITE(float, times(call, task.n_leaves, task.n_cells));
+    task.gaps = READ(float, times(call, task.n_cells, task.n_cells));
+    task.slack = READ(float, times(call, task.n_cells, task.n_cells));
     task.weights = READ(double, n_pool);
     task.cover = READ(double, n_pool);
     task.sums = WRITE(double, n_sums);

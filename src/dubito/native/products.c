@@ -18,13 +18,23 @@
 #pragma GCC optimize("fp-contract=fast")
 #endif
 
-#if !defined(__GNUC__)
-#error "this module needs the vector extensions of GCC or Clang; dubito works without it"
+/* Other compilers, and DUBITO_PLAIN_C, get loops over arrays instead of vectors, and no further instruction sets. */
+#if defined(__GNUC__) && !defined(DUBITO_PLAIN_C)
+#define HAS_VECTORS 1
+#else
+#define HAS_VECTORS 0
+#endif
+
+/* Clang on Windows may come without the library that __builtin_cpu_supports needs. */
+#if HAS_VECTORS && defined(__x86_64__) && !(defined(_WIN32) && defined(__clang__))
+#define HAS_TARGETS 1
+#else
+#define HAS_TARGETS 0
 #endif
 
 #define NUMBER float
 #define COLUMNS PANEL
-#if defined(__x86_64__)
+#if HAS_TARGETS
 #define NAME with_avx512
 #define VECTOR Sixteen
 #define TARGET __attribute__((target("avx512f")))
@@ -51,7 +61,7 @@
 
 #define NUMBER double
 #define COLUMNS WIDE_PANEL
-#if defined(__x86_64__)
+#if HAS_TARGETS
 #define NAME wide_with_avx512
 #define VECTOR WideEight
 #define TARGET __attribute__((target("avx512f")))
@@ -88,7 +98,7 @@ enum { ANY, FMA, AVX512 };
 
 static int processor(void)
 {
-#if defined(__x86_64__)
+#if HAS_TARGETS
     if (__builtin_cpu_supports("avx512f"))
         return AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -99,7 +109,7 @@ static int processor(void)
 
 static Multiply best_multiply(void)
 {
-#if defined(__x86_64__)
+#if HAS_TARGETS
     const Multiply each[] = {with_any, with_fma, with_avx512};
 #else
     const Multiply each[] = {with_any};
@@ -109,7 +119,7 @@ static Multiply best_multiply(void)
 
 static MultiplyWide best_multiply_wide(void)
 {
-#if defined(__x86_64__)
+#if HAS_TARGETS
     const MultiplyWide each[] = {wide_with_any, wide_with_fma, wide_with_avx512};
 #else
     const MultiplyWide each[] = {wide_with_any};

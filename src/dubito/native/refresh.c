@@ -2,6 +2,7 @@
    exact distances decide. */
 
 #include "extremes.h"
+#include "portable.h"
 #include "refresh.h"
 
 #include <math.h>
@@ -250,7 +251,7 @@ static int bound(const Refresh *task, Piece *piece, int64_t *n_bounded)
     for (int64_t start = task->seen[piece->first] / PANEL; start < n_panels; start += at_once) {
         int64_t many = n_panels - start < at_once ? n_panels - start : at_once;
         for (int64_t tile = 0; tile < n_tiles; tile++)
-            idle[tile] = is_idle(task, piece->first + tile * TILE);
+            idle[tile] = (uint8_t)is_idle(task, piece->first + tile * TILE);
         for (int64_t panel = 0; panel < many; panel++)
             multiply_tiles(piece->probes, n_tiles, task->width, task->panels + (start + panel) * task->width * PANEL,
                            piece->near + panel * PANEL, piece->stride, idle);
@@ -274,9 +275,9 @@ static void refresh_piece(void *data, int64_t number, void *scratch)
     prepare(task, &piece);
     int has_memory = bound(task, &piece, &n_bounded);
     int64_t all = task->n_bounded + n_bounded, passed = task->n_passed + piece.pairs.n;
-    __atomic_fetch_add(&task->bounded, n_bounded, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&task->passed, piece.pairs.n, __ATOMIC_RELAXED);
-    if (!has_memory || (task->directions && all > MIN_PAIRS && passed > task->constants.max_passed * all))
+    atomic_add(&task->bounded, n_bounded);
+    atomic_add(&task->passed, piece.pairs.n);
+    if (!has_memory || (task->directions && all > MIN_PAIRS && (double)passed > task->constants.max_passed * (double)all))
         cancel(&task->loop, !has_memory);
     else
         finish(task, &piece);

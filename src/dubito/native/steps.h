@@ -3,14 +3,7 @@
 #ifndef DUBITO_STEPS_H
 #define DUBITO_STEPS_H
 
-#include <stdint.h>
-
-/* One build runs on every CPU: where the loader supports it, loops are also compiled for AVX2 and AVX-512. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDE
-#endif
+#include "portable.h"
 
 /* Why a run of steps ended; see dubito.native. */
 enum { DONE = 0, OUTSIDE = 1, UNSURE = 2 };

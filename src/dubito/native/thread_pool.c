@@ -6,22 +6,30 @@
 #define _POSIX_C_SOURCE 200809L /* for signals */
 
 #include "thread_pool.h"
+#include "portable.h"
 
 #include <stdlib.h>
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#include <process.h>
+#else
+#include <pthread.h>
+#include <signal.h>
+#endif
 
 #define MAX_THREADS 256
 
 static int64_t take_piece(ParallelFor *loop)
 {
-    if (__atomic_load_n(&loop->is_canceled, __ATOMIC_RELAXED))
-        return loop->n_pieces;
-    return __atomic_fetch_add(&loop->next, 1, __ATOMIC_RELAXED);
+    return atomic_read(&loop->is_canceled) ? loop->n_pieces : atomic_add(&loop->next, 1);
 }
 
 void cancel(ParallelFor *loop, int is_out_of_memory)
 {
-    __atomic_fetch_or(&loop->is_out_of_memory, is_out_of_memory, __ATOMIC_RELAXED);
-    __atomic_store_n(&loop->is_canceled, 1, __ATOMIC_RELAXED);
+    atomic_add(&loop->is_out_of_memory, is_out_of_memory);
+    atomic_add(&loop->is_canceled, 1);
 }
 
 static void run_pieces(ParallelFor *loop, int worker)
@@ -32,57 +40,80 @@ static void run_pieces(ParallelFor *loop, int worker)
         loop->work(loop->task, piece, scratch);
 }
 
+/* Locks and threads of the system. */
+
 #ifdef _WIN32
-
-void register_atfork(void)
-{
-}
-
-static void run_with_pool(ParallelFor *loop, int n_workers)
-{
-    (void)n_workers;
-    run_pieces(loop, 0);
-}
-
+static SRWLOCK lock = SRWLOCK_INIT;
+static CONDITION_VARIABLE work_ready = CONDITION_VARIABLE_INIT, work_done = CONDITION_VARIABLE_INIT;
+#define LOCK() AcquireSRWLockExclusive(&lock)
+#define UNLOCK() ReleaseSRWLockExclusive(&lock)
+#define WAIT(condition) SleepConditionVariableSRW(&(condition), &lock, INFINITE, 0)
+#define WAKE_ONE(condition) WakeConditionVariable(&(condition))
+#define WAKE_ALL(condition) WakeAllConditionVariable(&(condition))
+#define THREAD_MAIN unsigned __stdcall
 #else
-
-#include <pthread.h>
-#include <signal.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_ready = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
+#define LOCK() pthread_mutex_lock(&lock)
+#define UNLOCK() pthread_mutex_unlock(&lock)
+#define WAIT(condition) pthread_cond_wait(&(condition), &lock)
+#define WAKE_ONE(condition) pthread_cond_signal(&(condition))
+#define WAKE_ALL(condition) pthread_cond_broadcast(&(condition))
+#define THREAD_MAIN void *
+#endif
 
 static struct {
     ParallelFor *loop; /* NULL if there is no work */
     int n_threads, n_requested, n_running, is_busy, registers_atfork;
 } pool;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work_ready = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
-
-static void *thread_main(void *nothing)
+static THREAD_MAIN thread_main(void *nothing)
 {
-    pthread_mutex_lock(&lock);
+    (void)nothing;
+    LOCK();
     for (;;) {
         while (pool.n_requested == 0)
-            pthread_cond_wait(&work_ready, &lock);
+            WAIT(work_ready);
         ParallelFor *loop = pool.loop;
         int worker = pool.n_requested--;
         pool.n_running++;
-        pthread_mutex_unlock(&lock);
+        UNLOCK();
         run_pieces(loop, worker);
-        pthread_mutex_lock(&lock);
+        LOCK();
         if (--pool.n_running == 0)
-            pthread_cond_signal(&work_done);
+            WAKE_ONE(work_done);
     }
-    return nothing;
+    return 0;
 }
+
+#ifdef _WIN32
+
+void register_atfork(void)
+{
+}
+
+static int start_thread(void)
+{
+    uintptr_t thread = _beginthreadex(NULL, 0, thread_main, NULL, 0, NULL);
+    return thread != 0 && CloseHandle((HANDLE)thread);
+}
+
+static void start_threads(int n_threads)
+{
+    while (pool.n_threads < n_threads && start_thread())
+        pool.n_threads++;
+}
+
+#else
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&lock);
+    LOCK();
 }
 
 static void after_fork_in_parent(void)
 {
-    pthread_mutex_unlock(&lock);
+    UNLOCK();
 }
 
 static void after_fork_in_child(void)
@@ -112,31 +143,33 @@ static void start_threads(int n_threads)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+#endif
+
 /* Hand the loop to the pool; returns 0 if the pool is busy. */
 static int wake_threads(ParallelFor *loop, int n_others)
 {
     int is_free;
-    pthread_mutex_lock(&lock);
+    LOCK();
     is_free = !pool.is_busy;
     if (is_free) {
         start_threads(n_others);
         pool.is_busy = 1;
         pool.loop = loop;
         pool.n_requested = n_others < pool.n_threads ? n_others : pool.n_threads;
-        pthread_cond_broadcast(&work_ready);
+        WAKE_ALL(work_ready);
     }
-    pthread_mutex_unlock(&lock);
+    UNLOCK();
     return is_free;
 }
 
 static void wait_for_threads(void)
 {
-    pthread_mutex_lock(&lock);
+    LOCK();
     pool.n_requested = 0;
     while (pool.n_running > 0)
-        pthread_cond_wait(&work_done, &lock);
+        WAIT(work_done);
     pool.is_busy = 0;
-    pthread_mutex_unlock(&lock);
+    UNLOCK();
 }
 
 static void run_with_pool(ParallelFor *loop, int n_workers)
@@ -146,8 +179,6 @@ static void run_with_pool(ParallelFor *loop, int n_workers)
     if (has_pool)
         wait_for_threads();
 }
-
-#endif
 
 int parallel_for(ParallelFor *loop, int n_threads)
 {

@@ -12,7 +12,7 @@ typedef struct {
     int64_t n_pieces, next;
     int64_t scratch_bytes; /* of each thread */
     char *scratch;
-    int is_canceled, is_out_of_memory;
+    int64_t is_canceled, is_out_of_memory;
 } ParallelFor;
 
 /* Call once, before any fork after which the child uses the pool. */

@@ -2,6 +2,7 @@
    includes this file once for each number type and instruction set, after defining these and NUMBER, NAME, VECTOR and
    TARGET. */
 
+#if HAS_VECTORS
 typedef NUMBER VECTOR __attribute__((vector_size(sizeof(NUMBER) * LANES), aligned(sizeof(NUMBER)), may_alias));
 
 TARGET static void NAME(const NUMBER *rows, int64_t step, int64_t k, const NUMBER *panel, NUMBER *out, int64_t stride,
@@ -31,6 +32,21 @@ TARGET static void NAME(const NUMBER *rows, int64_t step, int64_t k, const NUMBE
                 *(VECTOR *)(out + row * stride + column + vector * LANES) = sums[row][vector];
     }
 }
+#else
+static void NAME(const NUMBER *rows, int64_t step, int64_t k, const NUMBER *panel, NUMBER *out, int64_t stride, int adds)
+{
+    for (int row = 0; row < TILE; row++) {
+        NUMBER *sums = out + row * stride;
+        for (int column = 0; column < COLUMNS && !adds; column++)
+            sums[column] = 0;
+        for (int64_t i = 0; i < k; i++) {
+            NUMBER own = rows[row * step + i];
+            for (int column = 0; column < COLUMNS; column++)
+                sums[column] += own * panel[i * COLUMNS + column];
+        }
+    }
+}
+#endif
 
 #undef NAME
 #undef VECTOR

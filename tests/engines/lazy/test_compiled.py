@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,11 +82,80 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
         compiled.steps.pick_greedily((one,), 1, 1, 0, 1.0, False, 0.0, 0)
 
 
+def beam_arrays(positions: list[int], order: list[int]) -> tuple[Any, ...]:
+    """A list of four candidates and one configuration, of a width of 2 and up to 3 steps."""
+    m, width, steps = 4, 2, 3
+    common, rows = np.full(m, 9.0), np.arange(m)
+    highs, logs = np.tile([4.0, 3.0, 2.0, 1.0], (width, 1)), (np.empty((steps, width), np.int32) for _ in range(2))
+    return (
+        *(common, common, np.zeros((m, m)), np.full((m, m), 9.0), np.ones(m, np.int64), np.array(positions), rows),
+        *(highs.copy(), highs, np.tile(np.array(order, np.int32), (width, 1)), np.zeros((width, 1), np.uint64)),
+        *(np.zeros(width, np.int64), *logs, np.empty((steps, width)), np.empty((steps, width), np.bool_)),
+        np.empty(width, np.int64),
+    )
+
+
+def test_a_beam_stays_inside_its_arrays() -> None:
+    assert compiled.steps is not None
+    numbers = 4, 2, 1, 1, 3, -1.0, -1
+    assert compiled.steps.step_beam(beam_arrays([0, 7, 63, 3], [0, 1, 2, 3]), *numbers)[1] > 0
+    for positions, order in (
+        ([0, 64, 2, 3], [0, 1, 2, 3]),
+        ([0, -1, 2, 3], [0, 1, 2, 3]),
+        ([0, 1, 2, 3], [0, 1, 2, 4]),
+    ):
+        with pytest.raises(IndexError, match="row number out of range"):
+            compiled.steps.step_beam(beam_arrays(positions, order), *numbers)
+    with pytest.raises(ValueError, match="no more configurations than the width"):
+        compiled.steps.step_beam(beam_arrays([0, 1, 2, 3], [0, 1, 2, 3]), 4, 2, 1, 3, 3, -1.0, -1)
+
+
+def test_arrays_of_the_wrong_type_are_refused() -> None:
+    assert compiled.steps is not None
+    bound, rows = np.array([1.0, 2.0]), np.zeros(1, dtype=np.int64)
+    assert compiled.steps.first_in_order((bound, rows[:0], rows), 2, 0, 1, False, 1) == (1, 1.0, 0)
+    for wrong in (bound.view(np.int64), bound.astype(">f8"), bound.astype(np.complex64)):
+        with pytest.raises(TypeError, match="array 0 has items of the type"):
+            compiled.steps.first_in_order((wrong, rows[:0], rows), 2, 0, 1, False, 1)
+    with pytest.raises(ValueError, match="not C-contiguous"):
+        compiled.steps.first_in_order((np.empty(4)[::2], rows[:0], rows), 2, 0, 1, False, 1)
+    shifted = np.zeros(17, dtype=np.uint8)[1:].view(np.float64)
+    with pytest.raises(ValueError, match="not aligned"):
+        compiled.steps.first_in_order((shifted, rows[:0], rows), 2, 0, 1, False, 1)
+
+
+def test_sizes_that_no_array_has_are_refused() -> None:
+    assert compiled.steps is not None
+    none = np.empty(0, dtype=np.float32)
+    for sizes in ((-1, -4, 1), (2**40, 2**40, 0), (2**62, 0, 0)):
+        with pytest.raises(ValueError, match="too large"):
+            compiled.steps.multiply_rows((none, none, none), *sizes, 1)
+    with pytest.raises(ValueError, match="numbers have 2, 4 or 8 bytes"):
+        compiled.steps.magnitude((np.zeros(4, np.uint8),), 4, 1, 1)
+
+
 def test_the_c_extension_is_optional() -> None:
     code = "from dubito import native as compiled; print(compiled.steps)"
     without = os.environ | {"DUBITO_COMPILED": "0"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=without)
     assert said.stdout == "None\n"
+
+
+def test_an_installation_without_c_warns_once() -> None:
+    code = """
+import sys, warnings
+sys.modules["dubito.native._steps"] = None  # The import fails, as where it was not built.
+import numpy as np, dubito
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for strategy in ("coreset", "coverage", "coreset"):
+        dubito.select(np.eye(5), 2, strategy=strategy, engine="cpu")
+print([f"{each.category.__name__}: {each.message}" for each in caught])
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("['SlowWarning: dubito runs without its C extension")
+    assert said.stdout.count("SlowWarning") == 1
+    assert "without a C compiler" in said.stdout
 
 
 @pytest.mark.parametrize("is_done", [False, True])

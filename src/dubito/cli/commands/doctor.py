@@ -15,7 +15,6 @@ from dubito.cli.output import show
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
 EVERYDAY_ROWS = 500
-NOT_COMPILED = "NumPy takes them, and beams take longer; install dubito where there is a C compiler"
 NOT_FOR_USERS = ("dev", "docs")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
 
@@ -88,6 +87,7 @@ class Checkup:
     blas: list[Library]
     sqlite: str
     is_compiled: bool
+    why_not_compiled: str
     engines: list[EngineState]
     extras: list[Extra]
 
@@ -98,19 +98,21 @@ def examine() -> Checkup:
 
     from dubito import __version__
     from dubito import native as compiled
+    from dubito.io.limits import machine_memory
+    from dubito.threads import count_cores
 
-    usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     packages = {name: installed_version(name) for name in PACKAGES}
     return Checkup(
         versions={"dubito": __version__, "python": platform.python_version(), **packages},
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        cpus=len(usable(0)),
-        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        cpus=count_cores(),
+        memory_bytes=machine_memory(),
         folder=os.getcwd(),
         disk_free_bytes=shutil.disk_usage(".").free,
         blas=blas(loaded_libraries()),
         sqlite=sqlite3.sqlite_version,
         is_compiled=compiled.steps is not None,
+        why_not_compiled=compiled.why_missing,
         engines=engines(),
         extras=extras(metadata.requires("dubito") or ()),
     )
@@ -191,7 +193,7 @@ def lines(found: Checkup) -> Iterator[tuple[str, str]]:
         threads = "" if library.threads is None else f", {library.threads} threads"
         yield "BLAS", f"{library.name} {library.version}{threads}"
     yield "SQLite", found.sqlite
-    yield "compiled steps", "yes" if found.is_compiled else f"no: {NOT_COMPILED}"
+    yield "compiled steps", "yes" if found.is_compiled else f"no, so large pools are slow: {found.why_not_compiled}"
     for engine in found.engines:
         yield f"engine {engine.name}", f"refuses: {'; '.join(engine.refusals)}" if engine.refusals else "ready"
     for extra in found.extras:

@@ -96,6 +96,7 @@ class CpuEngine:
 
     def solve(self, problem: Problem) -> Solution:
         """Small problems their own way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
+        compiled.warn_if_missing()
         try:
             return self._solve(problem)
         except KeyboardInterrupt:

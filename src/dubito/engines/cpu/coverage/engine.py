@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dubito import native
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Solution
 from dubito.engines.base import Estimate
@@ -106,4 +107,5 @@ class CpuCoverage:
         """See `dubito.engines.cpu.coverage`, which is loaded when it is wanted."""
         from dubito.engines.cpu.coverage.solver import solve
 
+        native.warn_if_missing()
         return solve(problem)
