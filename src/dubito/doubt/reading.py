@@ -207,7 +207,7 @@ def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tu
             f"shape ({n_pool}, classes){samples}."
         )
         if len(shape) in dimensions and 0 < shape[0] < n_pool:
-            hint += " If these are the unlabeled rows only, predict the labeled rows as well: rows are matched by order."
+            hint += " If these are the unlabeled rows only, predict the labeled ones too: rows are matched by order."
         raise InvalidArgument(f"has shape {shape}", argument=name, hint=hint)
     check_finite(name, matrix)
     return matrix

@@ -106,7 +106,7 @@ def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:
 def _read_pool_contents(project: Project) -> Contents:
     source = open_source(project.pool_path)
     names = list(source.names)
-    label = label_column(project, names)
+    label = own_column(project, names)
     what, shown = _shown(source)
     n_rows = _n_rows(source)
     ids = find_names(source, None, n_rows).ids
@@ -125,7 +125,7 @@ def _read_pool_contents(project: Project) -> Contents:
     )
 
 
-def label_column(project: Project, names: Sequence[str]) -> str | None:
+def own_column(project: Project, names: Sequence[str]) -> str | None:
     """The label column among the names of the pool, which is not shown to annotators."""
     given = project.columns.get("label_column")
     if given is not None and given not in names:

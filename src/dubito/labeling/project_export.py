@@ -10,7 +10,7 @@ from dubito.io.durable import save_sealed, write_atomically
 from dubito.io.opening import open_source
 from dubito.io.picks import render_columns
 from dubito.io.source import whole
-from dubito.labeling.contents import features_of, label_column, read_contents
+from dubito.labeling.contents import features_of, own_column, read_contents
 from dubito.labeling.database import open_reader, store_errors
 from dubito.labeling.project import Project, read_project
 from dubito.labeling.state import State
@@ -33,7 +33,7 @@ def read_state(folder: str) -> State:
 
 def label_column(project: Project) -> str | None:
     """The label column of the pool, which the labels of the project replace."""
-    return label_column(project, open_source(project.pool_path).names)
+    return own_column(project, open_source(project.pool_path).names)
 
 
 def write_labels(state: State, folder: str | None = None) -> list[str]:
