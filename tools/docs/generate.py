@@ -1,6 +1,7 @@
-"""Write the reference pages from the docstrings and the output of ``--help``.
+"""Write the reference pages from the docstrings and the output of ``--help``, and a list of all pages for programs.
 
-``make docs`` runs it. The pages are written to ``docs/reference``, or to the folder given on the command line.
+``make docs`` runs it. The pages are written to ``docs/reference``, or to the folder given on the command line, and
+``llms.txt`` (see llmstxt.org) next to that folder.
 """
 
 import ast
@@ -10,12 +11,15 @@ import os
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import is_dataclass
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
 
 WIDTH = 100
 """Columns of a signature and of the help texts."""
@@ -34,7 +38,7 @@ from dubito.cli import app
 from dubito.cli import main as run_command
 
 MODULES = ("dubito.experiments", "dubito.strategies", "dubito.doubt", "dubito.theory", "dubito.testing")
-"""Rooms whose public functions and classes are documented beside the names of ``dubito`` itself."""
+"""Modules whose public functions and classes are documented beside the names of ``dubito`` itself."""
 
 ENTRIES = ("Parameters", "Returns", "Yields", "Raises", "Attributes")
 """Numpydoc sections that list entries; all others are text."""
@@ -43,11 +47,35 @@ GENERATED = "<!-- Built by tools/docs/generate.py: edit the docstrings instead. 
 
 
 def main() -> None:
-    """Write both pages."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "reference"
+    """Write both pages and the list."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "reference"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "api.md").write_text(api_page(), encoding="utf-8")
     (folder / "cli.md").write_text(cli_page(), encoding="utf-8")
+    (folder.parent / "llms.txt").write_text(list_of_pages(), encoding="utf-8")
+
+
+def list_of_pages() -> str:
+    """The pages of the documentation by section, each with the first sentence of its text."""
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    lines = [f"# {site['site_name']}", "", f"> {site['site_description']}", "", "## Start", ""]
+    for entry in site["nav"]:
+        [(title, page)] = entry.items()
+        if isinstance(page, str):
+            lines.append(line_of_page(title, page))
+        else:
+            lines += ["", f"## {title}", "", *(line_of_page(*each) for part in page for each in part.items())]
+    return "\n".join(lines) + "\n"
+
+
+def line_of_page(title: str, page: str) -> str:
+    source, address = ROOT / "docs" / page, f"{page.removesuffix('index.md').removesuffix('.md')}/".lstrip("/")
+    if page.startswith("reference/"):
+        return f"- [{title}]({address})"
+    blocks = [block for block in source.read_text(encoding="utf-8").split("\n\n") if block[:1] not in ("#", "!", "<")]
+    first = re.match(r".*?[.?:](?=\s|$)", " ".join(blocks[0].replace("**", "").split()))
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", first.group() if first else "")
+    return f"- [{title}]({address or '.'}): {plain}"
 
 
 # The library

@@ -40,6 +40,7 @@ BUILT_IN: dict[str, Command] = {
     "resume": Command(f"{HOME}.run:resume", "Continue an interrupted run."),
     "report": Command(f"{HOME}.report:report", "Make the report of a run again."),
     "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline."),
+    "mcp": Command(f"{HOME}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol)."),
     "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine."),
 }
 COMMANDS = Registry("dubito.commands", BUILT_IN)
