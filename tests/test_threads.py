@@ -13,7 +13,9 @@ from dubito.threads import n_threads, parallel_map, single_blas_thread
 
 
 @pytest.mark.parametrize("name", ["DUBITO_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
-@pytest.mark.parametrize(("said", "most"), [("1", 1), ("3", 3), ("0", 1), ("many", 64), ("", 64), ("99", 64), ("2,1", 2)])
+@pytest.mark.parametrize(
+    ("said", "most"), [("1", 1), ("3", 3), ("0", 1), ("many", 64), ("", 64), ("99", 64), ("2,1", 2)]
+)
 def test_threads_are_as_many_as_cores_unless_the_environment_says_fewer(
     name: str, said: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
