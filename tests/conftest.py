@@ -36,6 +36,9 @@ settings.load_profile("quick")
 def share_the_cores() -> Iterator[None]:
     """One BLAS thread a process where several run the tests: more would wait for each other."""
     limit = 1 if "PYTEST_XDIST_WORKER" in os.environ else None
+    if limit is not None:
+        # Our own threads sleep while they wait, and are to be tested.
+        os.environ.setdefault("DUBITO_THREADS", "2")
     with importlib.import_module("threadpoolctl").threadpool_limits(limits=limit):
         yield
 

@@ -1,7 +1,6 @@
 """`select` and `Selection`: the call, and what it gives back."""
 
 from collections.abc import Callable
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -173,14 +172,14 @@ def test_the_cpu_engine_picks_real_digits_as_the_reference_does(digits: Digits, 
     assert [run.engine for run in runs] == ["cpu", "reference"]
 
 
-def test_picks_do_not_depend_on_the_number_of_threads(digits: Digits) -> None:
+def test_picks_do_not_depend_on_the_number_of_threads(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
     pool, probabilities = digits
     found = []
     for threads in (1, 2):
-        with import_module("threadpoolctl").threadpool_limits(limits=threads):
-            found.append(
-                dubito.select(pool, 300, labeled=range(100), probabilities=probabilities, strategy="doubt-coreset")
-            )
+        monkeypatch.setenv("DUBITO_THREADS", str(threads))
+        found.append(
+            dubito.select(pool, 300, labeled=range(100), probabilities=probabilities, strategy="doubt-coreset")
+        )
     assert found[0].indices.tolist() == found[1].indices.tolist()
     assert found[0].priorities.tolist() == found[1].priorities.tolist()
 

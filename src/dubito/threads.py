@@ -1,36 +1,32 @@
-"""A thread pool for NumPy work, which releases the GIL."""
+"""How many threads to use, and threads for NumPy work, which releases the GIL."""
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any
 
 VARIABLE = "DUBITO_THREADS"
 """Environment variable: the maximum number of threads. Cluster workers, one per core, set it to 1."""
 BLAS_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""A limit on BLAS threads applies to ours too."""
+"""A limit on BLAS threads applies to ours too, unless `VARIABLE` is set."""
 
 
 def n_threads() -> int:
-    """Cores that this process may use, limited by the environment variables and by threadpoolctl."""
-    limits = [os.environ.get(name, "") for name in (VARIABLE, *BLAS_VARIABLES)]
-    return min([count_cores(), *(max(1, int(limit)) for limit in limits if limit.isdecimal()), *_blas_limits()])
+    """Cores that this process may use, limited by `VARIABLE`, or else by `BLAS_VARIABLES` and threadpoolctl."""
+    for outside in _n_threads_outside:
+        return outside
+    own = _read(VARIABLE)
+    return min([count_cores(), *(own or [each for name in BLAS_VARIABLES for each in _read(name)] + _blas_limits())])
 
 
-def _blas_limits() -> list[int]:
-    """Threads of the BLAS libraries, if they are fewer than at first: then threadpoolctl limits them."""
-    if "threadpoolctl" not in sys.modules:
-        return []
-    return [blas.num_threads for blas, at_first in _blas_libraries() if 0 < blas.num_threads < at_first]
-
-
-@cache
-def _blas_libraries() -> list[tuple[Any, int]]:
-    from threadpoolctl import ThreadpoolController
-
-    return [(each, each.num_threads) for each in ThreadpoolController().select(user_api="blas").lib_controllers]
+def _read(name: str) -> list[int]:
+    """The number in an environment variable, if there is one. OMP_NUM_THREADS may be a list, by levels of nesting."""
+    first = os.environ.get(name, "").partition(",")[0].strip()
+    return [max(1, int(first))] if first.isdecimal() else []
 
 
 def count_cores() -> int:
@@ -41,17 +37,69 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def parallel_map(function: Callable[..., None], tasks: Iterable[tuple[object, ...]]) -> None:
-    """Call ``function(*task)`` for every task; after an error or Ctrl-C, tasks that have not started are canceled."""
-    tasks = list(tasks)
-    if len(tasks) < 2 or n_threads() == 1:
-        for task in tasks:
-            function(*task)
+# BLAS libraries, through threadpoolctl.
+
+
+def _blas_limits() -> list[int]:
+    """Threads of the BLAS libraries that have fewer than by default: then threadpoolctl limits them."""
+    if "threadpoolctl" not in sys.modules:
+        return []
+    libraries = zip(_blas().lib_controllers, _default_threads(), strict=True)
+    return [each.num_threads for each, default in libraries if 0 < each.num_threads < default]
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@cache
+def _default_threads() -> list[int]:
+    """The number of each library when it was first looked at; if that is 1, it is taken for a limit."""
+    return [max(2, each.num_threads) if each.threading_layer != "disabled" else 1 for each in _blas().lib_controllers]
+
+
+_limiting, _n_threads_outside = Lock(), list[int]()
+"""Held by whoever limits BLAS to one thread now, and `n_threads` without that limit."""
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread, for many small products; `n_threads` stays as it is.
+
+    Threads of BLAS wait for each other busily after every product: beside other processes, which take turns with them,
+    small products then take many times as long. The limit holds in all threads of the process; if several want it, the
+    first one sets and ends it.
+    """
+    if not _limiting.acquire(blocking=False):
+        yield
         return
-    with ThreadPoolExecutor(n_threads()) as executor:
-        futures = [executor.submit(function, *task) for task in tasks]
-        try:
-            for future in futures:
-                future.result()
-        finally:
-            executor.shutdown(cancel_futures=True)
+    try:
+        _n_threads_outside.append(n_threads())
+        with _blas().limit(limits=1):
+            yield
+    finally:
+        _n_threads_outside.clear()
+        _limiting.release()
+
+
+def parallel_map(function: Callable[..., None], tasks: Iterable[tuple[object, ...]]) -> None:
+    """Call ``function(*task)`` for every task, with one thread of BLAS each.
+
+    After an error or Ctrl-C, tasks that have not started are canceled.
+    """
+    tasks, n_workers = list(tasks), n_threads()
+    with single_blas_thread():
+        if len(tasks) < 2 or n_workers == 1:
+            for task in tasks:
+                function(*task)
+            return
+        with ThreadPoolExecutor(n_workers) as executor:
+            futures = [executor.submit(function, *task) for task in tasks]
+            try:
+                for future in futures:
+                    future.result()
+            finally:
+                executor.shutdown(cancel_futures=True)

@@ -11,6 +11,7 @@ from dubito.core.problem import Metric, Request
 from dubito.doubt import mean_probabilities
 from dubito.matrix import FloatArray, IntArray, Matrix, OnDevice, blocks, len_of, rows_per_read
 from dubito.strategies.base import Choice, pick_one_by_one, require_probabilities
+from dubito.threads import parallel_map, single_blas_thread
 
 if TYPE_CHECKING:
     import torch
@@ -154,9 +155,10 @@ class Badge:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the nearest gradient picked before; for the first pick, the gradient's length."""
-        errors = errors_of(require_probabilities(request, self.name), request.candidates)
-        picks = sample(_gradients(request, errors), np.random.default_rng(request.seed))
-        return pick_one_by_one(request, lambda: next(picks))
+        with single_blas_thread():
+            errors = errors_of(require_probabilities(request, self.name), request.candidates)
+            picks = sample(_gradients(request, errors), np.random.default_rng(request.seed))
+            return pick_one_by_one(request, lambda: next(picks))
 
 
 def _gradients(request: Request, errors: FloatArray) -> PointSet:
@@ -243,7 +245,7 @@ class HostGradients:
     def __init__(self, pool: Matrix, rows: IntArray, errors: FloatArray, metric: Metric = "euclidean") -> None:
         self.pool, self.rows, self.errors, self.metric = pool, rows, errors, metric
         self.is_whole = len(rows) == len_of(pool)
-        lengths = [np.einsum("ij,ij->i", block, block) for _, block in self._read()]
+        lengths = [np.einsum("ij,ij->i", block, block) for block in map(self._block, self._spans())]
         self.squared_lengths: FloatArray = (errors * errors).sum(axis=1) * np.concatenate(lengths)
         """(n,)"""
 
@@ -253,20 +255,26 @@ class HostGradients:
 
     def to_nearest(self, positions: IntArray) -> FloatArray:
         picked, nearest = self._at(positions), np.empty(len(self.rows))
-        for span, features in self._read(len(positions)):
-            some = Factors(self.errors[span], features, self.squared_lengths[span])
+
+        def fill(span: slice) -> None:
+            some = Factors(self.errors[span], self._block(span), self.squared_lengths[span])
             nearest[span] = some.squared_distances(picked).min(axis=1)
+
+        parallel_map(fill, [(span,) for span in self._spans(len(positions))])
         return nearest
 
     def _at(self, positions: IntArray) -> Factors:
         features = read_rows(self.pool, self.rows[positions], self.metric)
         return Factors(self.errors[positions], features, self.squared_lengths[positions])
 
-    def _read(self, n_others: int = 1) -> Iterator[tuple[slice, FloatArray]]:
-        """Blocks of features in float64; ``n_others`` is the number of gradients that each is multiplied with."""
-        for span in blocks(len(self.rows), max(1, HOST_BLOCK_BYTES // (8 * max(self.pool.shape[1], n_others)))):
-            # A slice of a memory map is converted without a copy, unlike a list of rows.
-            yield span, read_rows(self.pool, span if self.is_whole else self.rows[span], self.metric)
+    def _spans(self, n_others: int = 1) -> Iterator[slice]:
+        """Blocks of rows; ``n_others`` is the number of gradients that each is multiplied with."""
+        return blocks(len(self.rows), max(1, HOST_BLOCK_BYTES // (8 * max(self.pool.shape[1], n_others))))
+
+    def _block(self, span: slice) -> FloatArray:
+        """Features in float64."""
+        # A slice of a memory map is converted without a copy, unlike a list of rows.
+        return read_rows(self.pool, span if self.is_whole else self.rows[span], self.metric)
 
 
 # The gradients on a GPU, if the features are there. The device adds in its own order, so distances equal those of the

@@ -10,6 +10,7 @@ from dubito.core.problem import Request
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks, len_of
 from dubito.request.arrays import check_integer
 from dubito.strategies.base import Choice, without_distances
+from dubito.threads import single_blas_thread
 
 # Not sklearn.cluster.KMeans, because it visits every center in every step: for 20,000 points in 64 dimensions and 200
 # clusters it takes 1.7 s (Lloyd) or 1.5 s (Elkan) and this 0.24 s, on one thread, with an inertia 0.2% above its own.
@@ -43,7 +44,8 @@ class ClosestKMeans:
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
         points = read_rows(request.pool, request.candidates, request.metric)
-        taken = nearest_untaken(points, cluster_centers(points, request.budget, request.seed))
+        with single_blas_thread():
+            taken = nearest_untaken(points, cluster_centers(points, request.budget, request.seed))
         return without_distances(request, request.candidates[taken], np.full(request.budget, np.nan))
 
 
@@ -254,8 +256,9 @@ class TypiClust:
         points = read_rows(request.pool, request.candidates, request.metric)
         labeled = read_rows(request.references, slice(0, len_of(request.references)), request.metric)
         n_clusters = min(len(labeled) + request.budget, MOST_CLUSTERS, len(points) + len(labeled))
-        cluster = cluster_points(np.concatenate([points, labeled]), n_clusters, request.seed)
-        typical = typicality(points, cluster[: len(points)], self.neighbors)
+        with single_blas_thread():
+            cluster = cluster_points(np.concatenate([points, labeled]), n_clusters, request.seed)
+            typical = typicality(points, cluster[: len(points)], self.neighbors)
         seen = np.bincount(cluster[len(points) :], minlength=n_clusters)
         picks = in_turn(cluster[: len(points)], typical, seen, request.budget)
         return without_distances(request, request.candidates[picks], typical[picks])

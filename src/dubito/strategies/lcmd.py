@@ -11,6 +11,7 @@ from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.request.arrays import check_real
 from dubito.strategies.base import Choice, pick_one_by_one, require_doubt
+from dubito.threads import single_blas_thread
 
 BLOCK = 1024
 
@@ -53,7 +54,8 @@ class LargestCluster:
         weights = np.ones(len(request.candidates))
         if self.strength > 0.0:
             weights = scaling_weights(require_doubt(request, self.name), self.strength)[request.candidates]
-        return pick_one_by_one(request, _Clusters(request, weights).pick)
+        with single_blas_thread():
+            return pick_one_by_one(request, _Clusters(request, weights).pick)
 
 
 class _Clusters:

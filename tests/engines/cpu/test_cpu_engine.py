@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -146,9 +145,9 @@ def test_the_picks_do_not_depend_on_how_the_work_is_cut(cut: str, set_constant: 
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int) -> None:
-    with import_module("threadpoolctl").threadpool_limits(limits=threads):
-        check_engine(LAZY, examples=examples(40))
+def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUBITO_THREADS", str(threads))
+    check_engine(LAZY, examples=examples(40))
 
 
 # Near-ties, built on purpose
