@@ -1,7 +1,11 @@
 """Ctrl-C at any moment of a coverage run."""
 
+import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +15,15 @@ from levels import examples
 
 
 def test_ctrl_c_at_any_moment_gives_the_first_picks_or_none() -> None:
+    # In a process without coverage.py, whose lock stays taken if Ctrl-C interrupts it.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    program = f"from test_interrupting_coverage import interrupt; interrupt({examples(200)})"
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=600)
+
+
+def interrupt(times: int) -> None:
+    """Interrupt runs at random moments, and check what they return."""
     rng = np.random.default_rng(0)
     features, doubt = rng.standard_normal((2500, 24)), rng.random(2500)
 
@@ -29,7 +42,7 @@ def test_ctrl_c_at_any_moment_gives_the_first_picks_or_none() -> None:
     n_picks = list[int]()
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        for moment in rng.uniform(0.0, longest, examples(200)).tolist():
+        for moment in rng.uniform(0.0, longest, times).tolist():
             pool, found = fresh_pool(), None
             try:
                 signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6))
