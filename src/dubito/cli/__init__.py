@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dubito.cli.options import fill_in_values
+from dubito.cli.options import fill_in_values, option
 from dubito.cli.output import HELP_NAMES, command_wording, exit_code_of
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.registry import Command, Registry
@@ -163,8 +163,7 @@ def print_version(wanted: bool) -> None:
 def program(
     context: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option("--version", metavar="", callback=print_version, is_eager=True, help="Show the version and exit."),
+        bool, option("--version", "Show the version and exit.", callback=print_version, is_eager=True)
     ] = False,
 ) -> None:
     """

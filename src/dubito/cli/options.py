@@ -1,12 +1,24 @@
 """Command line options shared by several commands. Numbers are passed on as text; the library checks them."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dubito.cli.output import one_of
 from dubito.io.picks import FORMATS
+
+
+def argument(name: str, help: str, **more: Any) -> Any:
+    return typer.Argument(metavar=name, show_default=False, help=help, **more)
+
+
+def option(spec: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """A typer option; ``spec`` has its names and what the help calls its value, as in ``--budget -b N``."""
+    names = spec.split()
+    value = "" if names[-1].startswith("-") else names.pop()
+    return typer.Option(*names, metavar=value, rich_help_panel=panel, help=help, **more)
+
 
 # Input files and their columns.
 
@@ -14,129 +26,92 @@ FILES = "Files"
 
 Pool = Annotated[
     str,
-    typer.Argument(
-        metavar="POOL",
-        show_default=False,
-        help="Features, one row per item: .npy, .npz, .safetensors, .pt, .h5, Parquet, Feather, CSV, .xlsx, "
+    argument(
+        "POOL",
+        "Features, one row per item: .npy, .npz, .safetensors, .pt, .h5, Parquet, Feather, CSV, .xlsx, "
         "JSON or a folder of shards. "
         "file.npz::key names an array.",
     ),
 ]
 Labeled = Annotated[
     list[str] | None,
-    typer.Option(
-        "--labeled",
-        "--labelled",
-        metavar="FILE",
-        rich_help_panel=FILES,
-        help="The labeled items: a table with an id or index column (rows without a label are ignored), "
+    option(
+        "--labeled --labelled FILE",
+        "The labeled items: a table with an id or index column (rows without a label are ignored), "
         "row numbers, a mask, or features. May be repeated.",
+        FILES,
     ),
 ]
-Probabilities = Annotated[
-    str | None,
-    typer.Option(
-        "--probabilities", metavar="FILE", rich_help_panel=FILES, help="Class probabilities, one row per item."
-    ),
-]
-Logits = Annotated[
-    str | None,
-    typer.Option("--logits", metavar="FILE", rich_help_panel=FILES, help="Logits, instead of probabilities."),
-]
-Doubt = Annotated[
-    str | None,
-    typer.Option(
-        "--doubt", metavar="FILE", rich_help_panel=FILES, help="1 - largest probability, instead of probabilities."
-    ),
-]
-Candidates = Annotated[
-    str | None,
-    typer.Option(
-        "--candidates", metavar="FILE", rich_help_panel=FILES, help="Rows, ids or a mask: pick only from these."
-    ),
-]
+Probabilities = Annotated[str | None, option("--probabilities FILE", "Class probabilities, one row per item.", FILES)]
+Logits = Annotated[str | None, option("--logits FILE", "Logits, instead of probabilities.", FILES)]
+Doubt = Annotated[str | None, option("--doubt FILE", "1 - largest probability, instead of probabilities.", FILES)]
+Candidates = Annotated[str | None, option("--candidates FILE", "Rows, ids or a mask: pick only from these.", FILES)]
 Head = Annotated[
     str | None,
-    typer.Option(
-        "--head",
-        metavar="FILE",
-        rich_help_panel=FILES,
-        help="Weights (c, d) of a linear last layer. Default: the array head in POOL, if there is one.",
+    option(
+        "--head FILE", "Weights (c, d) of a linear last layer. Default: the array head in POOL, if there is one.", FILES
     ),
 ]
 Checked = Annotated[
     str | None,
-    typer.Option(
-        "--checked",
-        metavar="FILE",
-        rich_help_panel=FILES,
-        help="Table with an id or index column and a column wrong: whether the model was wrong, for items "
+    option(
+        "--checked FILE",
+        "Table with an id or index column and a column wrong: whether the model was wrong, for items "
         "that it was not trained on.",
+        FILES,
     ),
 ]
-IdColumn = Annotated[
-    str | None,
-    typer.Option("--id-column", metavar="NAME", rich_help_panel=FILES, help="Column of ids, if not id or ids."),
-]
-LabelColumn = Annotated[
-    str | None,
-    typer.Option("--label-column", metavar="NAME", rich_help_panel=FILES, help="Column of labels, if not label."),
-]
+IdColumn = Annotated[str | None, option("--id-column NAME", "Column of ids, if not id or ids.", FILES)]
+LabelColumn = Annotated[str | None, option("--label-column NAME", "Column of labels, if not label.", FILES)]
 FeatureColumns = Annotated[
     str | None,
-    typer.Option(
-        "--feature-columns",
-        metavar="NAMES",
-        rich_help_panel=FILES,
-        help="Columns of features, separated by commas; f* means all that begin with f, except ids and labels.",
+    option(
+        "--feature-columns NAMES",
+        "Columns of features, separated by commas; f* means all that begin with f, except ids and labels.",
+        FILES,
     ),
 ]
 InputLimit = Annotated[
     str | None,
-    typer.Option(
-        "--input-limit",
-        metavar="SIZE",
-        rich_help_panel=FILES,
-        help="Memory that the unpacked files may take, such as 20GB. Default: --memory-limit if given, else half of "
+    option(
+        "--input-limit SIZE",
+        "Memory that the unpacked files may take, such as 20GB. Default: --memory-limit if given, else half of "
         "the memory. Memory-mapped files (.npy, .safetensors) do not count.",
+        FILES,
     ),
 ]
 IgnoreColumns = Annotated[
     str | None,
-    typer.Option(
-        "--ignore-columns",
-        metavar="NAMES",
-        rich_help_panel=FILES,
-        help="Columns or arrays to ignore, separated by commas; p_* means all that begin with p_.",
+    option(
+        "--ignore-columns NAMES",
+        "Columns or arrays to ignore, separated by commas; p_* means all that begin with p_.",
+        FILES,
     ),
 ]
 ProbabilityColumns = Annotated[
     str | None,
-    typer.Option(
-        "--probability-columns",
-        metavar="NAMES",
-        rich_help_panel=FILES,
-        help="Columns of a table with one probability per class, such as p_*, in the order of their names.",
+    option(
+        "--probability-columns NAMES",
+        "Columns of a table with one probability per class, such as p_*, in the order of their names.",
+        FILES,
     ),
 ]
 NoLabel = Annotated[
     str | None,
-    typer.Option(
-        "--no-label",
-        metavar="VALUES",
-        rich_help_panel=FILES,
-        help="Values that mean unlabeled, such as -1, in addition to empty cells, NaN, null and NA; or "
+    option(
+        "--no-label VALUES",
+        "Values that mean unlabeled, such as -1, in addition to empty cells, NaN, null and NA; or "
         "empty, if only empty cells mean unlabeled.",
+        FILES,
     ),
 ]
 Missing = Annotated[
     str | None,
-    typer.Option(
-        "--missing",
-        metavar="HOW",
-        rich_help_panel=FILES,
-        help="What to do about missing features: median fills in the median of the column, drop omits the row (other "
+    option(
+        "--missing HOW",
+        "What to do about missing features: median fills in the median of the column, drop omits the row (other "
         "rows keep their numbers). Default: raise an error that says how many there are.",
+        FILES,
     ),
 ]
 
@@ -159,270 +134,177 @@ def engine_names(incomplete: str) -> list[str]:
     return [name for name in ("auto", *installed_engines()) if name.startswith(incomplete)]
 
 
-Budget = Annotated[
-    str, typer.Option("--budget", "-b", metavar="N", show_default=False, help="Number of items to pick.")
-]
+Budget = Annotated[str, option("--budget -b N", "Number of items to pick.", show_default=False)]
 Strategy = Annotated[
     str,
-    typer.Option(
-        "--strategy",
-        "-s",
-        metavar="NAME",
-        rich_help_panel=METHOD,
-        autocompletion=strategy_names,
-        help="auto uses doubt-coverage, coverage without doubt, or doubt-coreset for trained features, and says which "
+    option(
+        "--strategy -s NAME",
+        "auto uses doubt-coverage, coverage without doubt, or doubt-coreset for trained features, and says which "
         "and why. Or doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
         "largest-cluster, filter-then-cover, power, typiclust, closest-kmeans, optimal-coreset, badge, bald, batchbald "
         "or probabilistic-coreset. Options may follow it: doubt-coreset:doubt=margin, doubt-coverage:radius=2.",
+        METHOD,
+        autocompletion=strategy_names,
     ),
 ]
 Features = Annotated[
     str | None,
-    typer.Option(
-        "--features",
-        "--features-are",
-        metavar="HOW",
-        rich_help_panel=METHOD,
-        help="For auto: frozen, or trained with the labels. Default: decided from the labeled rows.",
+    option(
+        "--features --features-are HOW",
+        "For auto: frozen, or trained with the labels. Default: decided from the labeled rows.",
+        METHOD,
     ),
 ]
 Strength = Annotated[
     str | None,
-    typer.Option(
-        "--strength",
-        metavar="X",
-        rich_help_panel=METHOD,
-        help="Power of doubt that scales distances: 1 as in the paper, 0 for the plain core-set. Without --strategy, "
+    option(
+        "--strength X",
+        "Power of doubt that scales distances: 1 as in the paper, 0 for the plain core-set. Without --strategy, "
         "this option, --beam-width and --scaling select doubt-coreset.",
+        METHOD,
     ),
 ]
-BeamWidth = Annotated[
-    str | None,
-    typer.Option(
-        "--beam-width", metavar="N", rich_help_panel=METHOD, help="Configurations that the beam keeps. Default: 1."
-    ),
-]
+BeamWidth = Annotated[str | None, option("--beam-width N", "Configurations that the beam keeps. Default: 1.", METHOD)]
 Scaling = Annotated[
-    str | None,
-    typer.Option(
-        "--scaling",
-        metavar="NAME",
-        rich_help_panel=METHOD,
-        help="Whose doubt scales a distance: respective (the default) or acquired.",
-    ),
+    str | None, option("--scaling NAME", "Whose doubt scales a distance: respective (the default) or acquired.", METHOD)
 ]
-Metric = Annotated[
-    str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (chord distance).")
-]
+Metric = Annotated[str, option("--metric NAME", "euclidean or cosine (chord distance).", METHOD)]
 Standardize = Annotated[
     str,
-    typer.Option(
-        "--standardize",
-        "--standardise",
-        metavar="WHEN",
-        rich_help_panel=METHOD,
-        help="Give every feature mean 0 and standard deviation 1 over the pool: yes, no, or auto, which does so for "
+    option(
+        "--standardize --standardise WHEN",
+        "Give every feature mean 0 and standard deviation 1 over the pool: yes, no, or auto, which does so for "
         "columns of a table and never for a single array or a column of lists. Without a value: yes.",
+        METHOD,
     ),
 ]
 Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        metavar="NAME",
-        rich_help_panel=METHOD,
-        autocompletion=engine_names,
-        help="auto, or an engine that dubito doctor lists.",
-    ),
+    str, option("--engine NAME", "auto, or an engine that dubito doctor lists.", METHOD, autocompletion=engine_names)
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
-        "--address",
-        metavar="ADDRESS",
-        rich_help_panel=METHOD,
-        help="The Ray cluster for --engine cluster, such as 10.0.0.1:6379. Default: one on this machine.",
+    option(
+        "--address ADDRESS",
+        "The Ray cluster for --engine cluster, such as 10.0.0.1:6379. Default: one on this machine.",
+        METHOD,
     ),
 ]
 Journal = Annotated[
     str | None,
-    typer.Option(
-        "--journal",
-        metavar="FILE",
-        rich_help_panel=METHOD,
-        help="For --engine cluster: record picks in this file as they are made. An interrupted run continues from it.",
+    option(
+        "--journal FILE",
+        "For --engine cluster: record picks in this file as they are made. An interrupted run continues from it.",
+        METHOD,
     ),
 ]
 Workers = Annotated[
     str | None,
-    typer.Option(
-        "--workers",
-        metavar="KIND",
-        rich_help_panel=METHOD,
-        help="For --engine cluster: cpu, cuda, or auto, which uses GPUs if there are any.",
-    ),
+    option("--workers KIND", "For --engine cluster: cpu, cuda, or auto, which uses GPUs if there are any.", METHOD),
 ]
 WorkersPerGpu = Annotated[
-    str | None,
-    typer.Option(
-        "--workers-per-gpu",
-        metavar="N",
-        rich_help_panel=METHOD,
-        help="For --engine cluster: how many workers share a GPU. Default: 1.",
-    ),
+    str | None, option("--workers-per-gpu N", "For --engine cluster: how many workers share a GPU. Default: 1.", METHOD)
 ]
 MemoryLimit = Annotated[
-    str | None,
-    typer.Option(
-        "--memory-limit", metavar="SIZE", rich_help_panel=METHOD, help="Memory in addition to the inputs, such as 2GB."
-    ),
+    str | None, option("--memory-limit SIZE", "Memory in addition to the inputs, such as 2GB.", METHOD)
 ]
-Seed = Annotated[str, typer.Option("--seed", metavar="N", rich_help_panel=METHOD, help="Random seed.")]
+Seed = Annotated[str, option("--seed N", "Random seed.", METHOD)]
 
 # Output.
 
 OUTPUT = "Output"
 
-Output = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", rich_help_panel=OUTPUT, help="Where the result goes; - is stdout."),
-]
+Output = Annotated[str | None, option("--output -o FILE", "Where the result goes; - is stdout.", OUTPUT)]
 Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        rich_help_panel=OUTPUT,
-        help=f"{one_of(FORMATS)}. Default: by the file's suffix; csv for stdout.",
-    ),
+    str | None, option("--format NAME", f"{one_of(FORMATS)}. Default: by the file's suffix; csv for stdout.", OUTPUT)
 ]
-AsJson = Annotated[bool, typer.Option("--json", metavar="", rich_help_panel=OUTPUT, help="The result as JSON.")]
-Append = Annotated[
-    bool,
-    typer.Option(
-        "--append",
-        metavar="",
-        rich_help_panel=OUTPUT,
-        help="Append to FILE; the picks already in it count as labeled.",
-    ),
-]
+AsJson = Annotated[bool, option("--json", "The result as JSON.", OUTPUT)]
+Append = Annotated[bool, option("--append", "Append to FILE; the picks already in it count as labeled.", OUTPUT)]
 SafeCsv = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--safe-csv/--no-safe-csv",
-        metavar="",
-        rich_help_panel=OUTPUT,
-        help="Write an apostrophe before text that begins like a formula (removed when dubito reads it). Default: in "
+        "Write an apostrophe before text that begins like a formula (removed when dubito reads it). Default: in "
         "CSV files only.",
+        OUTPUT,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", metavar="", rich_help_panel=OUTPUT, help="Replace existing files.")]
+Force = Annotated[bool, option("--force", "Replace existing files.", OUTPUT)]
 Keep = Annotated[
     str | None,
-    typer.Option(
-        "--keep",
-        metavar="NAMES",
-        rich_help_panel=OUTPUT,
-        help="Columns of POOL to add to the picks, separated by commas, or none. Default: every column of text.",
+    option(
+        "--keep NAMES",
+        "Columns of POOL to add to the picks, separated by commas, or none. Default: every column of text.",
+        OUTPUT,
     ),
 ]
 Sheet = Annotated[
     str | None,
-    typer.Option(
-        "--sheet",
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Also write a page of the picks to label from, an .html file: their pictures or texts, in order.",
+    option(
+        "--sheet FILE",
+        "Also write a page of the picks to label from, an .html file: their pictures or texts, in order.",
+        OUTPUT,
     ),
 ]
 Pictures = Annotated[
     str | None,
-    typer.Option(
-        "--pictures",
-        metavar="FOLDER",
-        rich_help_panel=OUTPUT,
-        help="Folder of the pictures of --sheet. Default: the folder of POOL. A column, or the ids, must name the "
-        "files.",
+    option(
+        "--pictures FOLDER",
+        "Folder of the pictures of --sheet. Default: the folder of POOL. A column, or the ids, must name the files.",
+        OUTPUT,
     ),
 ]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", metavar="", rich_help_panel=OUTPUT, help="Check everything, print the sizes, pick nothing."
-    ),
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", metavar="", rich_help_panel=OUTPUT, help="No notes and no progress on stderr.")
-]
-Plot = Annotated[
-    str | None,
-    typer.Option("--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Also plot the result, as a .png or .svg."),
-]
+DryRun = Annotated[bool, option("--dry-run", "Check everything, print the sizes, pick nothing.", OUTPUT)]
+Quiet = Annotated[bool, option("--quiet -q", "No notes and no progress on stderr.", OUTPUT)]
+Plot = Annotated[str | None, option("--plot FILE", "Also plot the result, as a .png or .svg.", OUTPUT)]
 Targets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--target",
-        metavar="X",
-        rich_help_panel=OUTPUT,
-        help="Report the number of labels needed for this accuracy, such as 0.9. May be repeated.",
-    ),
+    option("--target X", "Report the number of labels needed for this accuracy, such as 0.9. May be repeated.", OUTPUT),
 ]
 
 # Costs, quotas, temperature and model.
 
 Costs = Annotated[
     str | None,
-    typer.Option(
-        "--costs",
-        metavar="FILE",
-        rich_help_panel=FILES,
-        help="The cost of labeling each item, above 0: a file, or a column of POOL. Priorities are divided by it.",
+    option(
+        "--costs FILE",
+        "The cost of labeling each item, above 0: a file, or a column of POOL. Priorities are divided by it.",
+        FILES,
     ),
 ]
 Classes = Annotated[
     str | None,
-    typer.Option(
-        "--classes",
-        metavar="FILE",
-        rich_help_panel=FILES,
-        help="The classes for --quota: a file, or a column of POOL. Default: the most probable class.",
+    option(
+        "--classes FILE",
+        "The classes for --quota: a file, or a column of POOL. Default: the most probable class.",
+        FILES,
     ),
 ]
-Spend = Annotated[
-    str | None,
-    typer.Option(
-        "--spend", metavar="X", rich_help_panel=METHOD, help="Stop before the total cost of the picks exceeds this."
-    ),
-]
+Spend = Annotated[str | None, option("--spend X", "Stop before the total cost of the picks exceeds this.", METHOD)]
 Quota = Annotated[
     list[str] | None,
-    typer.Option(
-        "--quota",
-        "--quotas",
-        metavar="[CLASS=]N",
-        rich_help_panel=METHOD,
-        help="Maximum number of picks of each predicted class, or of one class: 20, 3=5, cat=5. Classes are numbered "
+    option(
+        "--quota --quotas [CLASS=]N",
+        "Maximum number of picks of each predicted class, or of one class: 20, 3=5, cat=5. Classes are numbered "
         "from 0, or named by --classes. May be repeated.",
+        METHOD,
     ),
 ]
 Temperature = Annotated[
     str | None,
-    typer.Option(
-        "--temperature",
-        metavar="X",
-        rich_help_panel=METHOD,
-        help="Divide logits by this: above 1, the model is taken as less certain. fit estimates it on the labeled "
+    option(
+        "--temperature X",
+        "Divide logits by this: above 1, the model is taken as less certain. fit estimates it on the labeled "
         "rows, which should not be rows that the model was trained on.",
+        METHOD,
     ),
 ]
 Model = Annotated[
     str,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        rich_help_panel=METHOD,
-        help="The model to fit if there are labels but no probabilities, logits or doubt: linear, forest, the import "
+    option(
+        "--model NAME",
+        "The model to fit if there are labels but no probabilities, logits or doubt: linear, forest, the import "
         "path of a scikit-learn estimator, or none.",
+        METHOD,
     ),
 ]
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from dubito.cli import options
 from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, gather, read_workers
+from dubito.cli.options import argument, option
 from dubito.cli.output import Board, Stopped, plain, put, say, show
 from dubito.errors import OutputExists
 from dubito.experiments.data_sources import DataSource
@@ -45,25 +44,14 @@ def exhibit_names(incomplete: str) -> list[str]:
 
 Figures = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[FIGURE]...",
-        show_default=False,
-        autocompletion=exhibit_names,
-        help="Such as figure-3 or timing, or all. Without any they are listed.",
+    argument(
+        "[FIGURE]...", "Such as figure-3 or timing, or all. Without any they are listed.", autocompletion=exhibit_names
     ),
 ]
-Quick = Annotated[
-    bool, typer.Option("--quick", metavar="", rich_help_panel=options.METHOD, help="Fewer seeds, smaller sizes.")
-]
+Quick = Annotated[bool, option("--quick", "Fewer seeds, smaller sizes.", options.METHOD)]
 Folder = Annotated[
     str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        rich_help_panel=options.OUTPUT,
-        help="Where pictures and records go, and where the list looks for them.",
-    ),
+    option("--output -o FOLDER", "Where pictures and records go, and where the list looks for them.", options.OUTPUT),
 ]
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import typer
 
 from dubito.cli import options
 from dubito.cli.commands import report, simulate
+from dubito.cli.options import option
 from dubito.cli.output import program_name, put
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
@@ -38,34 +38,18 @@ TEST_SHARE = 1 / 3
 
 More = Annotated[
     list[str] | None,
-    typer.Option(
-        "--strategy",
-        "-s",
-        metavar="NAME",
-        autocompletion=options.strategy_names,
-        help="A strategy in addition to random, least-confidence, margin, coreset, doubt-coreset and auto, such as "
+    option(
+        "--strategy -s NAME",
+        "A strategy in addition to random, least-confidence, margin, coreset, doubt-coreset and auto, such as "
         "doubt-coreset:strength=0.5. May be repeated.",
+        autocompletion=options.strategy_names,
     ),
 ]
-Seeds = Annotated[
-    str, typer.Option("--seeds", metavar="N", help="Number of repetitions, each with other initial labels.")
-]
-Rounds = Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds of 20 labels each.")]
-Folder = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        rich_help_panel=options.OUTPUT,
-        help="The folder for report, plots and data.",
-    ),
-]
+Seeds = Annotated[str, option("--seeds N", "Number of repetitions, each with other initial labels.")]
+Rounds = Annotated[str, option("--rounds N", "Rounds of 20 labels each.")]
+Folder = Annotated[str, option("--output -o FOLDER", "The folder for report, plots and data.", options.OUTPUT)]
 
-RoundTrip = Annotated[
-    bool,
-    typer.Option("--round-trip", help="Instead, show embed, select and status on a folder of pictures."),
-]
+RoundTrip = Annotated[bool, option("--round-trip", "Instead, show embed, select and status on a folder of pictures.")]
 
 
 def demo(

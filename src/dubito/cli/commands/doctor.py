@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
 from typing import Annotated
 
-import typer
-
+from dubito.cli.options import option
 from dubito.cli.output import show
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
@@ -19,7 +18,7 @@ NOT_FOR_USERS = ("dev", "docs")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False) -> None:
+def doctor(as_json: Annotated[bool, option("--json", "Print JSON.")] = False) -> None:
     """
     [bold]dubito doctor[/bold]
 

@@ -10,7 +10,7 @@ import typer
 
 from dubito import io as files
 from dubito.cli import options
-from dubito.cli.options import FILES, METHOD, OUTPUT
+from dubito.cli.options import FILES, METHOD, OUTPUT, argument, option
 from dubito.cli.output import Bar, Stopped, program_name, say
 from dubito.embedding import api
 from dubito.embedding.source import Embedded
@@ -33,85 +33,51 @@ def embedder_names(incomplete: str) -> list[str]:
 
 SourcePath = Annotated[
     str,
-    typer.Argument(
-        metavar="SOURCE",
-        show_default=False,
-        help="A folder of pictures; a table of texts, of paths of pictures or of image bytes (CSV, TSV, JSON lines, "
+    argument(
+        "SOURCE",
+        "A folder of pictures; a table of texts, of paths of pictures or of image bytes (CSV, TSV, JSON lines, "
         "JSON, Parquet, Feather, .xlsx); or a data set that Hugging Face's save_to_disk wrote.",
     ),
 ]
 PoolOutput = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Where to write the pool: a .parquet file, or a folder of shards.",
-    ),
+    str, option("--output -o FILE", "Where to write the pool: a .parquet file, or a folder of shards.", OUTPUT)
 ]
 EmbedderName = Annotated[
     str,
-    typer.Option(
-        "--embedder",
-        "-e",
-        metavar="NAME",
-        rich_help_panel=METHOD,
-        autocompletion=embedder_names,
-        help="auto (pixels for pictures, words for texts), onnx:FILE, timm:NAME, clip:NAME, sentence:NAME, "
+    option(
+        "--embedder -e NAME",
+        "auto (pixels for pictures, words for texts), onnx:FILE, timm:NAME, clip:NAME, sentence:NAME, "
         "torch:module.function, or an embedder of another package.",
+        METHOD,
+        autocompletion=embedder_names,
     ),
 ]
 EmbedderOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="KEY=VALUE",
-        rich_help_panel=METHOD,
-        help="An option of the embedder, such as size=224, mean=imagenet or tokenizer=FILE. May be repeated.",
+    option(
+        "--option KEY=VALUE",
+        "An option of the embedder, such as size=224, mean=imagenet or tokenizer=FILE. May be repeated.",
+        METHOD,
     ),
 ]
-TextColumn = Annotated[
-    str | None,
-    typer.Option("--text", metavar="NAME", rich_help_panel=FILES, help="The column of texts, if not recognized."),
-]
-ImageColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--image", metavar="NAME", rich_help_panel=FILES, help="The column of pictures: image bytes or file paths."
-    ),
-]
+TextColumn = Annotated[str | None, option("--text NAME", "The column of texts, if not recognized.", FILES)]
+ImageColumn = Annotated[str | None, option("--image NAME", "The column of pictures: image bytes or file paths.", FILES)]
 FolderLabels = Annotated[
     bool,
-    typer.Option(
+    option(
         "--labels/--no-labels",
-        metavar="",
-        rich_help_panel=FILES,
-        help="Add a column label if every picture is in a folder named by its class. Default: yes.",
+        "Add a column label if every picture is in a folder named by its class. Default: yes.",
+        FILES,
     ),
 ]
-Half = Annotated[
-    bool, typer.Option("--half", metavar="", rich_help_panel=OUTPUT, help="Store float16 instead of float32.")
-]
-BatchSize = Annotated[
-    str | None,
-    typer.Option("--batch", metavar="N", rich_help_panel=METHOD, help="Items per batch. Default: the embedder's."),
-]
-ShardSize = Annotated[str, typer.Option("--shard", metavar="N", rich_help_panel=OUTPUT, help="Items per shard.")]
+Half = Annotated[bool, option("--half", "Store float16 instead of float32.", OUTPUT)]
+BatchSize = Annotated[str | None, option("--batch N", "Items per batch. Default: the embedder's.", METHOD)]
+ShardSize = Annotated[str, option("--shard N", "Items per shard.", OUTPUT)]
 Processes = Annotated[
-    str | None,
-    typer.Option(
-        "--processes",
-        metavar="N",
-        rich_help_panel=METHOD,
-        help="Processes that decode pictures. Default: one per core.",
-    ),
+    str | None, option("--processes N", "Processes that decode pictures. Default: one per core.", METHOD)
 ]
 ErrorsFile = Annotated[
-    str | None,
-    typer.Option(
-        "--errors", metavar="FILE", rich_help_panel=OUTPUT, help="Write a CSV of the items left out: id and problem."
-    ),
+    str | None, option("--errors FILE", "Write a CSV of the items left out: id and problem.", OUTPUT)
 ]
 
 

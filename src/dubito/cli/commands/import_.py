@@ -2,30 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
 from dubito.cli import options
 from dubito.cli.commands.export import Classes
-from dubito.cli.output import one_of
-from dubito.integrations.exchange import TOOLS
+from dubito.cli.inputs import reading_files, split_names
+from dubito.cli.options import argument, option
+from dubito.cli.output import one_of, say
+from dubito.integrations.exchange import TOOLS, import_labels
+from dubito.io import output_format, write_atomically
+from dubito.io.picks import render_columns
 
 
 def import_(
-    labels: Annotated[
-        str, typer.Argument(metavar="LABELS", show_default=False, help="The file or folder that the tool exported.")
-    ],
-    source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="TOOL",
-            show_default=False,
-            help=f"The tool or format: {one_of(TOOLS)}.",
-        ),
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="A .csv, .jsonl or .parquet.")
-    ],
+    labels: Annotated[str, argument("LABELS", "The file or folder that the tool exported.")],
+    source: Annotated[str, option("--from TOOL", f"The tool or format: {one_of(TOOLS)}.", show_default=False)],
+    output: Annotated[str, option("--output -o FILE", "A .csv, .jsonl or .parquet.", show_default=False)],
     classes: Classes = None,
     force: options.Force = False,
     input_limit: options.InputLimit = None,
@@ -38,12 +28,6 @@ def import_(
     [bold]dubito select --labeled labels.csv[/bold]. With several annotators, the
     majority decides. Skipped items and ties have no label.
     """
-    from dubito.cli.inputs import reading_files, split_names
-    from dubito.cli.output import say
-    from dubito.integrations.exchange import import_labels
-    from dubito.io import output_format, write_atomically
-    from dubito.io.picks import render_columns
-
     known = split_names(classes)
     format = output_format(output)
     with reading_files(input_limit, None, quiet=quiet):

@@ -1,12 +1,29 @@
 """``dubito label``: the labeling page."""
 
-from typing import Annotated
+import os
+import sys
+import threading
+import webbrowser
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dubito.cli import options
 from dubito.cli.commands import embed as embedding
-from dubito.cli.options import FILES, METHOD
+from dubito.cli.inputs import split_names
+from dubito.cli.options import FILES, METHOD, argument, option
+from dubito.cli.output import Bar, program_name, put, say
+from dubito.errors import InvalidArgument
+from dubito.labeling.project import Project, Settings, read_token
+from dubito.registry import require
+from dubito.request.arrays import check_integer, read_number
+
+if TYPE_CHECKING:
+    from dubito.labeling.contents import Contents
 
 # Options of ``dubito label``.
 
@@ -14,97 +31,60 @@ SERVER = "Server"
 
 LabelSource = Annotated[
     str | None,
-    typer.Argument(
-        metavar="SOURCE",
-        show_default=False,
-        help="A folder of pictures, a table of texts or pictures, a pool, or the folder of a project. With --demo, "
+    argument(
+        "SOURCE",
+        "A folder of pictures, a table of texts or pictures, a pool, or the folder of a project. With --demo, "
         "the folder to create.",
     ),
 ]
-ClassNames = Annotated[
-    str | None,
-    typer.Option("--classes", metavar="NAMES", rich_help_panel=FILES, help="Classes, separated by commas."),
-]
+ClassNames = Annotated[str | None, option("--classes NAMES", "Classes, separated by commas.", FILES)]
 SourceLabels = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--labels/--no-labels",
-        metavar="",
-        rich_help_panel=FILES,
-        help="Whether the labels of the source count: its label column, or folders named by class. Default: a label "
+        "Whether the labels of the source count: its label column, or folders named by class. Default: a label "
         "column counts; folders count if --classes names them, or if you confirm it.",
+        FILES,
     ),
 ]
-LabelBatch = Annotated[
-    str | None,
-    typer.Option("--batch", metavar="N", rich_help_panel=METHOD, help="Labels between two rounds. Default: 20."),
-]
-Overlap = Annotated[
-    str | None,
-    typer.Option(
-        "--overlap", metavar="N", rich_help_panel=METHOD, help="How many annotators answer each item. Default: 1."
-    ),
-]
+LabelBatch = Annotated[str | None, option("--batch N", "Labels between two rounds. Default: 20.", METHOD)]
+Overlap = Annotated[str | None, option("--overlap N", "How many annotators answer each item. Default: 1.", METHOD)]
 Audit = Annotated[
     str | None,
-    typer.Option(
-        "--audit",
-        metavar="SHARE",
-        rich_help_panel=METHOD,
-        help="The share of items to draw at random, such as 5%: only they give an unbiased estimate of accuracy.",
+    option(
+        "--audit SHARE",
+        "The share of items to draw at random, such as 5%: only they give an unbiased estimate of accuracy.",
+        METHOD,
     ),
 ]
 LabelStore = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        rich_help_panel=FILES,
-        help="postgresql+psycopg://user@host/database instead of a file in the project.",
-    ),
+    option("--store URL", "postgresql+psycopg://user@host/database instead of a file in the project.", FILES),
 ]
-Port = Annotated[
-    str | None,
-    typer.Option("--port", metavar="N", rich_help_panel=SERVER, help="Port to listen on; 0 for any free port."),
-]
-Host = Annotated[
-    str,
-    typer.Option(
-        "--host",
-        metavar="ADDRESS",
-        rich_help_panel=SERVER,
-        help="Address to listen on; others than localhost need --token.",
-    ),
-]
+Port = Annotated[str | None, option("--port N", "Port to listen on; 0 for any free port.", SERVER)]
+Host = Annotated[str, option("--host ADDRESS", "Address to listen on; others than localhost need --token.", SERVER)]
 Public = Annotated[
     str | None,
-    typer.Option(
-        "--public",
-        metavar="URL",
-        rich_help_panel=SERVER,
-        help="Public URL of the page behind a server with TLS, such as https://labels.example.org.",
+    option(
+        "--public URL", "Public URL of the page behind a server with TLS, such as https://labels.example.org.", SERVER
     ),
 ]
 Token = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="TEXT",
+    option(
+        "--token TEXT",
+        "Token to sign in with; safer in the variable DUBITO_TOKEN. Default: a random one.",
+        SERVER,
         envvar="DUBITO_TOKEN",
         show_envvar=False,
-        rich_help_panel=SERVER,
-        help="Token to sign in with; safer in the variable DUBITO_TOKEN. Default: a random one.",
     ),
 ]
-Browser = Annotated[
-    bool,
-    typer.Option("--browser/--no-browser", metavar="", rich_help_panel=SERVER, help="Open the page in a browser."),
-]
+Browser = Annotated[bool, option("--browser/--no-browser", "Open the page in a browser.", SERVER)]
 
 
 def label(
     source: LabelSource = None,
-    demo: Annotated[bool, typer.Option("--demo", metavar="", help="Real handwritten digits, offline.")] = False,
+    demo: Annotated[bool, option("--demo", "Real handwritten digits, offline.")] = False,
     classes: ClassNames = None,
     embedder: embedding.EmbedderName = "auto",
     text: embedding.TextColumn = None,
@@ -132,10 +112,174 @@ def label(
     Everything is stored in a folder next to the source (photos.dubito), and the same
     command continues where it was. No data at hand? [bold]dubito label --demo[/bold]
     """
-    from dubito.cli.jobs import label as job
+    require_extra()
+    check_token(token, host)
+    settings = read_settings(batch, overlap, audit)
+    from dubito.labeling.web.serving import read_public
 
-    job.require_extra()
-    asked = job.read_asked(host, port, token, public, batch, overlap, audit)
-    columns = job.read_columns(text, image, id_column, label_column, labels)
-    project, contents = job.open_source(source, demo, classes, embedder, columns, store, asked, quiet=quiet)
-    job.run(project, contents, asked, browser=browser, quiet=quiet)
+    number = None if port is None else read_port(port)
+    url = None if public is None else read_public(public)
+    columns = read_columns(text, image, id_column, label_column, labels)
+    project, contents = open_source(source, demo, classes, embedder, columns, store, settings, quiet=quiet)
+    serve_page(project, contents, host, number, token, url, browser=browser, quiet=quiet)
+
+
+SHORTEST_TOKEN, FEWEST_LETTERS = 16, 8
+
+
+def require_extra() -> None:
+    """Raise an error that says how to install the packages of the server if one is missing."""
+    for package in ("fastapi", "uvicorn", "sqlalchemy"):
+        require(package, extra="label")
+    require("pyarrow", extra="files")
+
+
+def check_token(token: str | None, host: str) -> None:
+    from dubito.labeling.web.serving import is_local
+
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+        hint = f"choose {SHORTEST_TOKEN} letters or more, without spaces."
+        raise InvalidArgument("--token is too short, or has letters beyond ASCII", hint=hint)
+    if token is not None and len(set(token)) < FEWEST_LETTERS:
+        hint = 'choose one at random: python -c "import secrets; print(secrets.token_urlsafe())"'
+        raise InvalidArgument(f"--token has fewer than {FEWEST_LETTERS} different letters", hint=hint)
+    if not is_local(host) and token is None:
+        problem = f"--host {host} lets others reach this page, and no token was chosen"
+        raise InvalidArgument(problem, hint="set one in the variable DUBITO_TOKEN, and give it to those who label.")
+
+
+def read_settings(batch: str | None, overlap: str | None, audit: str | None) -> dict[str, Any]:
+    """The project settings that were given."""
+    given = {"batch": batch, "overlap": overlap}
+    settings: dict[str, Any] = {
+        name: check_integer(name, read_number(text), least=1) for name, text in given.items() if text is not None
+    }
+    if audit is not None:
+        settings["audit"] = read_share(audit)
+    replace(Settings(), **settings)  # Raises if a setting is out of range.
+    return settings
+
+
+def read_port(text: str) -> int:
+    """Check a port number."""
+    port = check_integer("port", read_number(text), least=0)
+    if port > 65535:
+        raise InvalidArgument("is no port", argument="port", value=port, hint="choose one below 65536.")
+    return port
+
+
+def read_share(text: str) -> float:
+    """``5%`` or ``0.05``.
+
+    Examples
+    --------
+    >>> read_share("5%"), read_share("0.1")
+    (0.05, 0.1)
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise InvalidArgument("is no share", argument="audit", value=text, hint="write 5%, or 0 for none.")
+    return value
+
+
+def read_columns(
+    text: str | None, image: str | None, id_column: str | None, label_column: str | None, labels: bool | None
+) -> dict[str, str]:
+    """The given options that say how to read the source, as `Project.columns` has them."""
+    if label_column is not None and labels is False:
+        raise InvalidArgument("--label-column and --no-labels are both given", hint="pass one of them.")
+    given = {"text": text, "image": image, "id_column": id_column, "label_column": label_column}
+    columns = {name: value for name, value in given.items() if value is not None}
+    return columns if labels is None else {**columns, "labels": "yes" if labels else "no"}
+
+
+def confirm_folders(source: str, names: Sequence[str]) -> bool:
+    """Ask on a terminal whether the folders of a source are named by class."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return typer.confirm(f"{source} has {len(names)} folders ({shown}). Are these the classes?", err=True)
+
+
+def open_source(
+    source: str | None,
+    demo: bool,
+    classes: str | None,
+    embedder: str,
+    columns: dict[str, str],
+    store: str | None,
+    settings: dict[str, Any],
+    *,
+    quiet: bool,
+) -> "tuple[Project, Contents]":
+    """Open or create the project, with the given settings."""
+    from dubito.labeling import creation
+
+    tell = partial(say, quiet=quiet)
+    if source is None and not demo:
+        raise InvalidArgument("SOURCE is missing", hint="name a folder or a table, or try dubito label --demo.")
+    names = split_names(classes)
+    with Bar("embedding", quiet=quiet) as bar:
+        project, contents = creation.open_project(
+            creation.demo_source(source) if demo or source is None else source,
+            classes=names or (creation.CLASSES if demo else None),
+            settings=replace(Settings(), **settings),
+            store=store,
+            embedder=embedder,
+            columns=columns,
+            progress=bar,
+            report=tell,
+            confirm=confirm_folders,
+        )
+    if demo and not project.guidelines:
+        project = project.with_guidelines(creation.GUIDELINES)
+        project.save()
+    return creation.with_settings(project, settings, tell), contents
+
+
+def serve_page(
+    project: Project,
+    contents: "Contents",
+    host: str,
+    port: int | None,
+    given_token: str | None,
+    public: str | None,
+    *,
+    browser: bool,
+    quiet: bool,
+) -> None:
+    """Print the address and serve until Ctrl-C."""
+    from dubito.labeling.project_checks import lost_labels
+    from dubito.labeling.service import LabelingService
+    from dubito.labeling.web.serving import address_of, open_socket, serve
+
+    lost = lost_labels(project)
+    if lost is not None:
+        say(f"warning: {lost}")
+    service = LabelingService(project, contents)
+    try:
+        token = given_token or read_token(project)[0]
+        opened = open_socket(host, port)
+    except BaseException:
+        service.close()
+        raise
+    address = address_of(opened, host)
+    if public is not None:
+        say(f"listening on {address}, for the server at {public}", quiet=quiet)
+        address = f"{public}/"
+    service.lock.tell(address)
+    n_labeled = len(service.state.label_table.labels)
+    say(f"{len(contents):,} items, {n_labeled:,} labeled, in {project.folder}", quiet=quiet)
+    put([address if given_token else f"{address}?token={token}"])
+    say("label there; Ctrl-C stops, and the same command continues.", quiet=quiet)
+
+    def ready() -> None:
+        if browser and sys.stderr.isatty():
+            threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
+
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal way to stop; everything is closed by then.
+        serve(service, token, opened, host, ready, public)
+    say(f"stopped; {program_name()} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)

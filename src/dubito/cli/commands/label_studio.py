@@ -12,7 +12,7 @@ import typer
 from dubito.cli import options
 from dubito.cli.commands.select import read_options
 from dubito.cli.inputs import read_columns, read_when, reading_files, split_names
-from dubito.cli.options import FILES, METHOD
+from dubito.cli.options import FILES, METHOD, argument, option
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
 from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, items_of, read_items, refuse_unknown
@@ -42,161 +42,94 @@ SERVER = "Server"
 
 StudioUrl = Annotated[
     str,
-    typer.Option(
-        "--url",
-        metavar="URL",
+    option(
+        "--url URL",
+        "Where Label Studio runs, such as http://localhost:8080; or in the variable LABEL_STUDIO_URL.",
+        SERVER,
         envvar="LABEL_STUDIO_URL",
         show_envvar=False,
         show_default=False,
-        rich_help_panel=SERVER,
-        help="Where Label Studio runs, such as http://localhost:8080; or in the variable LABEL_STUDIO_URL.",
     ),
 ]
 StudioProjectName = Annotated[
-    str,
-    typer.Option(
-        "--project",
-        metavar="NAME",
-        show_default=False,
-        rich_help_panel=SERVER,
-        help="The project's title, or its number.",
-    ),
+    str, option("--project NAME", "The project's title, or its number.", SERVER, show_default=False)
 ]
 TokenFile = Annotated[
     str | None,
-    typer.Option(
-        "--token-file",
-        metavar="FILE",
-        rich_help_panel=SERVER,
-        help="A file that holds the token, if not in the variable LABEL_STUDIO_API_KEY.",
-    ),
+    option("--token-file FILE", "A file that holds the token, if not in the variable LABEL_STUDIO_API_KEY.", SERVER),
 ]
-Timeout = Annotated[
-    str,
-    typer.Option("--timeout", metavar="SECONDS", rich_help_panel=SERVER, help="How long to wait for one answer."),
-]
+Timeout = Annotated[str, option("--timeout SECONDS", "How long to wait for one answer.", SERVER)]
 Offered = Annotated[
     str | None,
-    typer.Option(
-        "--classes",
-        metavar="NAMES",
-        rich_help_panel=FILES,
-        help="The classes that annotators choose from, separated by commas. A new project is created with them.",
+    option(
+        "--classes NAMES",
+        "The classes that annotators choose from, separated by commas. A new project is created with them.",
+        FILES,
     ),
 ]
 Known = Annotated[
     str | None,
-    typer.Option(
-        "--classes",
-        metavar="NAMES",
-        rich_help_panel=FILES,
-        help="All classes, separated by commas; a label of another class is an error.",
-    ),
+    option("--classes NAMES", "All classes, separated by commas; a label of another class is an error.", FILES),
 ]
 Shown = Annotated[
     str | None,
-    typer.Option(
-        "--show",
-        metavar="COLUMN",
-        rich_help_panel=FILES,
-        help="The column to show to annotators. Default: the column of text or of paths.",
-    ),
+    option("--show COLUMN", "The column to show to annotators. Default: the column of text or of paths.", FILES),
 ]
 Prefix = Annotated[
-    str,
-    typer.Option(
-        "--prefix",
-        metavar="URL",
-        rich_help_panel=FILES,
-        help="URL prefix of the paths of pictures, such as https://example.org/photos/.",
-    ),
+    str, option("--prefix URL", "URL prefix of the paths of pictures, such as https://example.org/photos/.", FILES)
 ]
 LocalFiles = Annotated[
     str | None,
-    typer.Option(
-        "--local-files",
-        metavar="FOLDER",
-        rich_help_panel=FILES,
-        help="The folder of the pictures on the server's own disk, instead of --prefix. Its parent, or "
+    option(
+        "--local-files FOLDER",
+        "The folder of the pictures on the server's own disk, instead of --prefix. Its parent, or "
         "--document-root, must be the document root that the server was started with.",
+        FILES,
     ),
 ]
 DocumentRoot = Annotated[
     str | None,
-    typer.Option(
-        "--document-root",
-        metavar="FOLDER",
-        rich_help_panel=FILES,
-        help="LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT of the server, if it is not the parent of --local-files.",
+    option(
+        "--document-root FOLDER",
+        "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT of the server, if it is not the parent of --local-files.",
+        FILES,
     ),
 ]
 JumpAhead = Annotated[
     bool,
-    typer.Option(
+    option(
         "--jump-ahead",
-        metavar="",
-        rich_help_panel=METHOD,
-        help="Show these items before those left from earlier rounds. This sets the project to uncertainty sampling, "
+        "Show these items before those left from earlier rounds. This sets the project to uncertainty sampling, "
         "with ranks as scores. If a project has several members, Label Studio then shows items in random order.",
+        METHOD,
     ),
 ]
-WithGuesses = Annotated[
-    bool,
-    typer.Option(
-        "--guesses/--no-guesses", metavar="", rich_help_panel=METHOD, help="Send the model's prediction for each item."
-    ),
-]
+WithGuesses = Annotated[bool, option("--guesses/--no-guesses", "Send the model's prediction for each item.", METHOD)]
 GuessPool = Annotated[
     str | None,
-    typer.Option(
-        "--pool",
-        metavar="POOL",
-        rich_help_panel=FILES,
-        help="The pool that the picks come from: with --labeled, a model predicts the class of each pick.",
+    option(
+        "--pool POOL",
+        "The pool that the picks come from: with --labeled, a model predicts the class of each pick.",
+        FILES,
     ),
 ]
 Skipped = Annotated[
     str | None,
-    typer.Option(
-        "--skipped",
-        metavar="FILE",
-        rich_help_panel=FILES,
-        help="Also write a table of the items that were skipped, or whose answers are tied.",
-    ),
+    option("--skipped FILE", "Also write a table of the items that were skipped, or whose answers are tied.", FILES),
 ]
 LabelsOut = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", metavar="FILE", show_default=False, help="The table of labels: .csv, .jsonl or .parquet."
-    ),
+    str, option("--output -o FILE", "The table of labels: .csv, .jsonl or .parquet.", show_default=False)
 ]
-RoundsToGo = Annotated[
-    str | None,
-    typer.Option(
-        "--rounds", metavar="N", rich_help_panel=METHOD, help="Stop once the project has N rounds, all answered."
-    ),
-]
-LeftOpen = Annotated[
-    str,
-    typer.Option(
-        "--ahead",
-        metavar="N",
-        rich_help_panel=METHOD,
-        help="Send the next batch once N items or fewer are left to answer.",
-    ),
-]
-Every = Annotated[
-    str, typer.Option("--every", metavar="SECONDS", rich_help_panel=SERVER, help="How often to look for answers.")
-]
+RoundsToGo = Annotated[str | None, option("--rounds N", "Stop once the project has N rounds, all answered.", METHOD)]
+LeftOpen = Annotated[str, option("--ahead N", "Send the next batch once N items or fewer are left to answer.", METHOD)]
+Every = Annotated[str, option("--every SECONDS", "How often to look for answers.", SERVER)]
 
 label_studio = typer.Typer(rich_markup_mode="rich", no_args_is_help=True)
 
 
 @label_studio.command(short_help="Send picks to a project, in their order, each once.")
 def push(
-    picks: Annotated[
-        str, typer.Argument(metavar="PICKS", show_default=False, help="A table that dubito select wrote.")
-    ],
+    picks: Annotated[str, argument("PICKS", "A table that dubito select wrote.")],
     project: StudioProjectName,
     url: StudioUrl,
     token_file: TokenFile = None,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 
 from dubito.cli import options
 from dubito.cli.commands.run import latest, warn_of_old_lines
+from dubito.cli.options import argument, option
 from dubito.cli.output import plain_cells, put, say, show
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, read_dataset
@@ -30,22 +30,12 @@ from dubito.request.arrays import check_real, read_number
 def report(
     folder: Annotated[
         str | None,
-        typer.Argument(
-            metavar="FOLDER",
-            show_default=False,
-            help="The folder of a run, finished or not. Default: the most recent one in ./dubito-runs.",
-        ),
+        argument("FOLDER", "The folder of a run, finished or not. Default: the most recent one in ./dubito-runs."),
     ] = None,
     target: options.Targets = None,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            rich_help_panel=options.OUTPUT,
-            help="The folder for the report. Default: the folder of the run.",
-        ),
+        option("--output -o FOLDER", "The folder for the report. Default: the folder of the run.", options.OUTPUT),
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,

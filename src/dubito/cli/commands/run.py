@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 
 from dubito.cli import options
 from dubito.cli.inputs import bounded_inputs, reading_files, variable
+from dubito.cli.options import argument, option
 from dubito.cli.output import Board, Stopped, new_bars, plain_cells, program_name, put, say, show
 from dubito.errors import DubitoError, MissingFile, Span
 from dubito.experiments.data_sources import DataSource
@@ -41,51 +41,29 @@ def experiment_names(incomplete: str) -> list[str]:
 
 ExperimentFile = Annotated[
     str,
-    typer.Argument(
-        metavar="FILE",
-        show_default=False,
-        autocompletion=experiment_names,
-        help="The TOML file of an experiment, or the name of an experiment that comes with dubito, such as strength or "
+    argument(
+        "FILE",
+        "The TOML file of an experiment, or the name of an experiment that comes with dubito, such as strength or "
         "cifar10-main.",
+        autocompletion=experiment_names,
     ),
 ]
 RunsDir = Annotated[
-    str,
-    typer.Option(
-        "--runs-dir",
-        metavar="FOLDER",
-        rich_help_panel=options.OUTPUT,
-        help="The folder of all runs, with one subfolder each.",
-    ),
+    str, option("--runs-dir FOLDER", "The folder of all runs, with one subfolder each.", options.OUTPUT)
 ]
 Workers = Annotated[
     str | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        rich_help_panel=options.METHOD,
-        help="Number of processes. Default: one per core, at most 8; on a GPU 1.",
-    ),
+    option("--workers N", "Number of processes. Default: one per core, at most 8; on a GPU 1.", options.METHOD),
 ]
 DataDir = Annotated[
     str | None,
-    typer.Option(
-        "--data-dir",
-        metavar="FOLDER",
-        rich_help_panel=options.FILES,
-        help="Where published images and weights are, such as CIFAR-10; if not given $DUBITO_DATA, else "
-        "~/.cache/dubito.",
+    option(
+        "--data-dir FOLDER",
+        "Where published images and weights are, such as CIFAR-10; if not given $DUBITO_DATA, else ~/.cache/dubito.",
+        options.FILES,
     ),
 ]
-Download = Annotated[
-    bool,
-    typer.Option(
-        "--download",
-        metavar="",
-        rich_help_panel=options.FILES,
-        help="Download missing files from their official addresses.",
-    ),
-]
+Download = Annotated[bool, option("--download", "Download missing files from their official addresses.", options.FILES)]
 
 
 def run(
@@ -118,12 +96,7 @@ def run(
         finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
 
 
-RunFolder = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FOLDER", show_default=False, help="The folder of a run. Default: the last that is not finished."
-    ),
-]
+RunFolder = Annotated[str | None, argument("FOLDER", "The folder of a run. Default: the last that is not finished.")]
 
 
 def resume(

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dubito.cli import options
 from dubito.cli.commands import report
 from dubito.cli.commands.report import ABOUT, save_about, schedule_described
 from dubito.cli.commands.run import describe_data
 from dubito.cli.inputs import bounded_inputs, dataset, read_columns, read_missing, read_when, reading_files
+from dubito.cli.options import argument, option
 from dubito.cli.output import Board, Stopped, say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
 from dubito.experiments.data import Dataset
@@ -34,98 +33,60 @@ SCHEDULE = "Schedule"
 
 DataPath = Annotated[
     str,
-    typer.Argument(
-        metavar="DATA",
-        show_default=False,
-        help="Features and labels of labeled data: .npz, CSV or Parquet. file.npz::key names the features.",
-    ),
+    argument("DATA", "Features and labels of labeled data: .npz, CSV or Parquet. file.npz::key names the features."),
 ]
-TestFile = Annotated[
-    str | None,
-    typer.Option(
-        "--test", metavar="FILE", rich_help_panel=options.FILES, help="A test set, in a file of the same kind."
-    ),
-]
+TestFile = Annotated[str | None, option("--test FILE", "A test set, in a file of the same kind.", options.FILES)]
 TestShare = Annotated[
     str | None,
-    typer.Option(
-        "--test-share",
-        metavar="X",
-        rich_help_panel=options.FILES,
-        help="Share of each class to hold out for testing, if there is no test set: 0.2. A test set in DATA is ignored "
+    option(
+        "--test-share X",
+        "Share of each class to hold out for testing, if there is no test set: 0.2. A test set in DATA is ignored "
         "if this is given.",
+        options.FILES,
     ),
 ]
 Strategies = Annotated[
     list[str] | None,
-    typer.Option(
-        "--strategy",
-        "-s",
-        metavar="NAME",
-        rich_help_panel=options.METHOD,
+    option(
+        "--strategy -s NAME",
+        "What to compare with random, such as doubt-coreset:strength=0.5. May be repeated.",
+        options.METHOD,
         autocompletion=options.strategy_names,
-        help="What to compare with random, such as doubt-coreset:strength=0.5. May be repeated.",
     ),
 ]
 PoolKind = Annotated[
     str,
-    typer.Option(
-        "--pool",
-        metavar="KIND",
-        rich_help_panel=options.METHOD,
-        help="Modify the training data first: redundant:5, ambiguous:1, imbalanced:10, mislabelled:0.1, joined by +.",
+    option(
+        "--pool KIND",
+        "Modify the training data first: redundant:5, ambiguous:1, imbalanced:10, mislabelled:0.1, joined by +.",
+        options.METHOD,
     ),
 ]
 ModelKind = Annotated[
     str,
-    typer.Option(
-        "--model",
-        metavar="KIND",
-        rich_help_panel=options.METHOD,
-        help="The model: linear (logistic regression, linear:c=10), forest (forest:trees=300), mlp, or another kind of "
+    option(
+        "--model KIND",
+        "The model: linear (logistic regression, linear:c=10), forest (forest:trees=300), mlp, or another kind of "
         "dubito run. linear:samples=10 adds the committee that bald and batchbald need.",
+        options.METHOD,
     ),
 ]
-Initial = Annotated[
-    str | None,
-    typer.Option(
-        "--initial", metavar="N", rich_help_panel=SCHEDULE, help="Labels drawn at random before the first round."
-    ),
-]
-Budget = Annotated[
-    str | None,
-    typer.Option("--budget", "-b", metavar="N", rich_help_panel=SCHEDULE, help="Labels per round."),
-]
-Rounds = Annotated[str | None, typer.Option("--rounds", metavar="N", rich_help_panel=SCHEDULE, help="Rounds.")]
-Seeds = Annotated[
-    str,
-    typer.Option(
-        "--seeds", metavar="N", rich_help_panel=SCHEDULE, help="Number of repetitions, each with other initial labels."
-    ),
-]
+Initial = Annotated[str | None, option("--initial N", "Labels drawn at random before the first round.", SCHEDULE)]
+Budget = Annotated[str | None, option("--budget -b N", "Labels per round.", SCHEDULE)]
+Rounds = Annotated[str | None, option("--rounds N", "Rounds.", SCHEDULE)]
+Seeds = Annotated[str, option("--seeds N", "Number of repetitions, each with other initial labels.", SCHEDULE)]
 Workers = Annotated[
-    str | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        rich_help_panel=SCHEDULE,
-        help="Number of processes. Default: one per core if the data is large.",
-    ),
+    str | None, option("--workers N", "Number of processes. Default: one per core if the data is large.", SCHEDULE)
 ]
 Folder = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        rich_help_panel=options.OUTPUT,
-        help="The folder for the report and the records. Default: ./dubito-runs/NAME-...",
+    option(
+        "--output -o FOLDER",
+        "The folder for the report and the records. Default: ./dubito-runs/NAME-...",
+        options.OUTPUT,
     ),
 ]
-Force = Annotated[
-    bool,
-    typer.Option("--force", metavar="", rich_help_panel=options.OUTPUT, help="Start over in a folder that has a run."),
-]
+Force = Annotated[bool, option("--force", "Start over in a folder that has a run.", options.OUTPUT)]
 
 
 def simulate(

@@ -1,38 +1,37 @@
 """``dubito update``: change the classes of a labeling project, or use your own model's probabilities in it."""
 
+import secrets
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from dubito.cli import options
+from dubito.cli.commands.label import require_extra
+from dubito.cli.options import argument, option
+from dubito.cli.output import say
+from dubito.errors import InvalidArgument
+from dubito.labeling.project import read_project
 
 
 def update(
-    project: Annotated[
-        str, typer.Argument(metavar="PROJECT", show_default=False, help="The folder of a project, or its source.")
-    ],
+    project: Annotated[str, argument("PROJECT", "The folder of a project, or its source.")],
     probabilities: Annotated[
         str | None,
-        typer.Option(
-            "--probabilities",
-            metavar="FILE",
-            help="One row per item and one column per class (.npz, .parquet, .csv), with ids; the classes are an array "
+        option(
+            "--probabilities FILE",
+            "One row per item and one column per class (.npz, .parquet, .csv), with ids; the classes are an array "
             "classes or the names of the columns.",
         ),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", metavar="", help="Go back to dubito's own model.")] = False,
+    none: Annotated[bool, option("--none", "Go back to dubito's own model.")] = False,
     rename: Annotated[
-        list[str] | None,
-        typer.Option("--rename", metavar="OLD=NEW", help="Rename a class; its labels follow. May be repeated."),
+        list[str] | None, option("--rename OLD=NEW", "Rename a class; its labels follow. May be repeated.")
     ] = None,
     merge: Annotated[
-        list[str] | None,
-        typer.Option("--merge", metavar="CLASS=INTO", help="Make all labels of a class those of another."),
+        list[str] | None, option("--merge CLASS=INTO", "Make all labels of a class those of another.")
     ] = None,
-    remove: Annotated[
-        list[str] | None, typer.Option("--remove", metavar="CLASS", help="Remove a class with its labels.")
-    ] = None,
-    undo: Annotated[bool, typer.Option("--undo", metavar="", help="Undo the last change of a class.")] = False,
+    remove: Annotated[list[str] | None, option("--remove CLASS", "Remove a class with its labels.")] = None,
+    undo: Annotated[bool, option("--undo", "Undo the last change of a class.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """
@@ -46,11 +45,61 @@ def update(
     Use your own model's probabilities instead of dubito's in the next rounds. A
     running server uses them from its next round on.
     """
-    from dubito.cli.jobs.label import change_classes, read_class_changes, require_extra, update_project
-
     require_extra()
     changes = read_class_changes(rename, merge, remove, undo)
     if changes and not none and probabilities is None:
         change_classes(project, changes, quiet=quiet)
     else:
         update_project(project, probabilities, none=none, is_more=bool(changes), quiet=quiet)
+
+
+def read_class_changes(
+    rename: Sequence[str] | None, merge: Sequence[str] | None, remove: Sequence[str] | None, undo: bool
+) -> list[dict[str, str]]:
+    """The changes of classes in the order rename, merge, remove, undo, as arguments of `ClassChangeIn`."""
+    changes = []
+    for kind, pairs in (("rename", rename), ("merge", merge)):
+        for pair in pairs or ():
+            label, equals, other = pair.partition("=")
+            if not equals or not label.strip() or not other.strip():
+                raise InvalidArgument(f"--{kind} {pair} has no two classes", hint=f"write --{kind} cat=dog.")
+            changes.append({"kind": kind, "label": label, "new_label": other})
+    changes += [{"kind": "remove", "label": label} for label in remove or ()]
+    return [*changes, *([{"kind": "undo"}] if undo else [])]
+
+
+def change_classes(path: str, changes: Sequence[dict[str, str]], *, quiet: bool) -> None:
+    """Change the classes of a project that no server has open."""
+    from dubito.labeling.contents import read_contents
+    from dubito.labeling.creation import project_folder
+    from dubito.labeling.service import ClassChangeIn, LabelingService
+
+    project = read_project(project_folder(path))
+    service = LabelingService(project, read_contents(project))
+    try:
+        for change in changes:
+            key = f"update-{secrets.token_hex(8)}"
+            service.change_class(ClassChangeIn(key, "dubito update", **change)).result()  # type: ignore[arg-type]
+        counts = Counter(service.state.label_table.labels.values())
+        shown = [f"{name} ({counts[name]} labels)" for name in service.state.project.classes]
+    finally:
+        service.close()
+    say(f"the classes are now {', '.join(shown) or 'none'}.", quiet=quiet)
+
+
+def update_project(path: str, probabilities: str | None, *, none: bool, is_more: bool, quiet: bool) -> None:
+    """Keep the probabilities of the user's own model, or forget them."""
+    from dubito.labeling.contents import read_contents
+    from dubito.labeling.creation import project_folder
+    from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities
+
+    project = read_project(project_folder(path))
+    if none == (probabilities is not None) or is_more:
+        hint = "pass --probabilities FILE, --none, or changes of classes such as --rename cat=dog."
+        raise InvalidArgument("there is nothing to do, or two things", hint=hint)
+    if probabilities is None:
+        remove_probabilities(project)
+        say("the next rounds go by dubito's own model.", quiet=quiet)
+        return
+    n_rows = save_probabilities(project, read_contents(project), probabilities)
+    say(f"{n_rows:,} rows of {probabilities} are kept; the next rounds go by them.", quiet=quiet)
