@@ -235,10 +235,10 @@ def test_update_changes_classes_and_a_repeated_command_does_not_add_the_former_o
     assert "the classes are now port (30 labels)." in capsys.readouterr().err
     assert main(["update", str(project), "--undo"]) == 0
     assert "port (15 labels), right (15 labels)" in capsys.readouterr().err
-    told: list[str] = []
-    opened, _ = open_project(str(project), classes=["left", "right", "up"], report=told.append)
+    reported: list[str] = []
+    opened, _ = open_project(str(project), classes=["left", "right", "up"], report=reported.append)
     assert opened.classes == ("port", "right", "up")
-    assert told == ["the class 'left' is 'port' now", "added to the classes: up."]
+    assert reported == ["the class 'left' is 'port' now", "added to the classes: up."]
     assert main(["update", str(project), "--remove", "up", "--none"]) == 2
     assert main(["update", str(project), "--rename", "left"]) == 2
     assert main(["update", str(project), "--rename", "left=up"]) == 2
@@ -266,11 +266,11 @@ def months(tmp_path: Path) -> Path:
 
 
 def test_folders_are_no_classes_unless_the_user_says_so(months: Path) -> None:
-    told: list[str] = []
-    made, contents = open_project(str(months), classes=["china", "flower"], report=told.append)
+    reported: list[str] = []
+    made, contents = open_project(str(months), classes=["china", "flower"], report=reported.append)
     assert (made.classes, set(contents.labels)) == (("china", "flower"), set())
-    assert any("(2024-01, 2024-02) are not taken for classes; pass --labels" in line for line in told)
-    assert any("embedded by their pixels" in line for line in told)
+    assert any("(2024-01, 2024-02) are not taken for classes; pass --labels" in line for line in reported)
+    assert any("embedded by their pixels" in line for line in reported)
 
 
 @pytest.mark.parametrize(("says", "classes"), [(True, ("2024-01", "2024-02")), (False, ())])
@@ -280,13 +280,13 @@ def test_folders_are_classes_if_the_user_confirms_it(months: Path, says: bool, c
 
 
 def test_folders_that_classes_name_are_their_labels(months: Path) -> None:
-    told: list[str] = []
-    open_project(str(months), classes=["2024-01", "other"], report=told.append)
+    reported: list[str] = []
+    open_project(str(months), classes=["2024-01", "other"], report=reported.append)
     service = LabelingService(*open_project(str(months)))
     assert service.state.project.classes == ("2024-01", "other")
     assert list(service.state.label_table.labels.values()) == ["2024-01"]
     service.close()
-    assert "labels of the source that are not in --classes are left out: 2024-02 (1)." in told
+    assert "labels of the source that are not in --classes are left out: 2024-02 (1)." in reported
 
 
 def test_the_columns_of_a_table_are_chosen_as_for_embed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def test_a_crop_keeps_the_middle_and_its_shape() -> None:
     ("data", "problem"),
     [
         (b"", "is empty"),
-        (b"GIF89a", "no picture of a known format|cut short"),
+        (b"GIF89a", "not a picture of a known format|cut short"),
         (saved(Image.new("RGB", (50, 50)))[:60], "cut short or damaged"),
         (saved(Image.effect_noise((64, 64), 90), "JPEG")[:400], "cut short or damaged"),
         (saved(Image.new("F", (3, 3), -5.0), "TIFF"), "more than 16 bits"),

@@ -35,7 +35,7 @@ class Progress(Protocol):
 
 @runtime_checkable
 class PhasedProgress(Protocol):
-    """A ``progress=`` that is also told what happens before the first pick."""
+    """A ``progress=`` that is also called before the first pick."""
 
     def phase(self, name: str, share: float, seconds: float, /) -> None:
         """The name of the phase, the share of it that is done, seconds since the start."""

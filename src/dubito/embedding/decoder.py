@@ -132,7 +132,7 @@ def _middle(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float, floa
 
 def _unknown(content: str | bytes) -> str:
     n_bytes = len(content) if isinstance(content, bytes) else os.path.getsize(content)
-    return "is empty (0 bytes)" if not n_bytes else "is no picture of a known format"
+    return "is empty (0 bytes)" if not n_bytes else "is not a picture of a known format"
 
 
 def _reported(error: Exception) -> str:

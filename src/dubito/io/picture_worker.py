@@ -106,7 +106,7 @@ def answer(
             media, encoded = encode(opened, request)
         return {"media": media}, encoded
     except UnidentifiedImageError:
-        return {"problem": "is no picture of a known format", "subject": "file", "hint": hint}, b""
+        return {"problem": "is not a picture of a known format", "subject": "file", "hint": hint}, b""
     except TooManyPixels as error:
         return {"problem": str(error), "hint": "skip it, or make it smaller."}, b""
     except Image.DecompressionBombError:
