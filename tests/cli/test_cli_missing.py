@@ -209,7 +209,7 @@ def test_simulate_takes_part_labeled_rows_with_gaps_filled_in_or_left_out(run: P
         ran = run("simulate", "data.csv", *small, "--missing", how, "-o", how)
         assert ran.code == 0, ran.err
         assert "data.csv: 34 of 40 rows have a label; the others are ignored." in ran.err
-        described = "medians were filled in, those of all labeled rows, the ones that test among them"
+        described = "medians were filled in, those of all labeled rows, test rows included"
         assert (described in ran.err) == (how == "median")
         assert f"{rows} rows of 3 features in 2 classes" in Path(f"{how}/report.html").read_text()
         assert f'missing = "{how}"' in Path(f"{how}/experiment.toml").read_text()
@@ -223,4 +223,4 @@ def test_gaps_of_a_test_file_get_the_medians_of_what_is_learned_from(tmp_path: P
         data = read_dataset(str(tmp_path / "data.csv"), test=str(tmp_path / "test.csv"), missing="median")
     assert data.features.tolist() == [[1, 5], [2, 7], [9, 7], [2, 8]]
     assert data.test_features.tolist() == [[100, 7], [2, 200]]
-    assert [note.rpartition(", ")[2] for note in notes] == ["those of the rows that are learned from"] * 2
+    assert [note.rpartition(", ")[2] for note in notes] == ["those of the training rows"] * 2

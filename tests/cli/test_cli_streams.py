@@ -12,6 +12,7 @@ from typing import TextIO
 
 import pytest
 
+import dubito
 from dubito.cli import main
 
 from .conftest import Pool
@@ -157,7 +158,7 @@ def test_a_stderr_that_cannot_be_written_leaves_the_code(
     streams("stderr", unwritable)
     assert main(["select", "nowhere.npy", "--budget", "3"]) == 2
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == "dubito 0.1.0\n"
+    assert capsys.readouterr().out == f"dubito {dubito.__version__}\n"
 
 
 def test_data_for_a_closed_stdout_is_refused(

@@ -273,8 +273,8 @@ def test_the_board_is_drawn_on_a_terminal_only(
     with os.fdopen(far, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         with Board() as board:
-            board(standing(0, 0.5))
-            assert board.drawn is None, "a second passes first"
+            board(standing(0, 0.4))
+            assert board.drawn is None, "half a second passes first"
             board(standing(10, 5.0))
             board(standing(20, 10.0))
         with Board(quiet=True) as board:

@@ -107,7 +107,8 @@ def _changes(trace: Path, root: str) -> Iterator[Change]:
         if call in UNKNOWN:
             raise NotImplementedError(f"{call} of {path} cannot be replayed")
         if call == "lseek":
-            places[thread, descriptor] = result
+            if places.get((thread, descriptor), 0) is not None:  # A file opened with O_APPEND is written at its end.
+                places[thread, descriptor] = result
         elif call == "ftruncate":
             yield Change("truncate", path, int(rest.rsplit(", ", 1)[1]))
         elif call in ("fsync", "fdatasync"):
