@@ -19,7 +19,7 @@ SCHEMA = 1
 NAME = "project.toml"
 IDENT = "ident"
 MAX_CLASSES = 500
-LETTERS = "abdefijknopqsuvwxyz"
+LETTERS = "abdefjknopqsuvwxyz"
 KEYS = f"123456789{LETTERS}"
 """Keys of classes in the order in which they are assigned, followed by 0; the page uses the other letters."""
 LAYOUT, USER_PROBABILITIES, FAILURE = "layout.npz", "probabilities.npz", "learning-failure.txt"

@@ -321,30 +321,62 @@ class LabelingService:
 
     def undo(self, key: str, annotator: str) -> "Future[Committed]":
         """Undo the annotator's last answer."""
-        key, who = check_name("key", key), check_name("annotator", annotator)
+        return map_future(self.undo_answers(key, annotator), lambda done: done.result()[0])
 
-        def apply(statements: Statements) -> Committed:
+    def undo_answers(self, key: str, annotator: str, numbers: Sequence[int] | None = None) -> "Future[list[Committed]]":
+        """Undo the answers with these numbers (by default the annotator's last one): all, as one change, or none."""
+        key, who = check_name("key", key), check_name("annotator", annotator)
+        # Every event has its own key.
+        keys = [key, *(check_name("key", f"{key} {place}") for place in range(1, len(set(numbers or ()))))]
+
+        def apply(statements: Statements) -> list[Committed]:
             state, table = self.state, self.state.label_table
-            if key in table.keys:
-                earlier = table.events[table.keys[key]]
-                if earlier.kind != "undo" or earlier.annotator != who or earlier.number not in table.named:
-                    raise Conflict(f"the key {key[:60]!r} was sent with something else", hint="send a new key.")
-                return Committed(earlier, False, len(table.labels))
-            last = table.last_of(who)
-            if last is None:
-                raise Conflict(f"there is nothing of {who} to undo", hint="label something first.")
-            event = Event(table.last + 1, key, "undo", who, last.item, None, state.round, last.number, time.time())
-            add_event(statements, event)
-            table.add(event)
+            if any(each in table.keys for each in keys):
+                return self._repeated_undo(keys, who, numbers)
+            answers = self._answers_to_undo(who, numbers)
+            items = [answer.item for answer in answers]
+            done = []
+            for each, answer in zip(keys, answers, strict=True):
+                event = Event(
+                    table.last + 1, each, "undo", who, answer.item, None, state.round, answer.number, time.time()
+                )
+                add_event(statements, event)
+                table.add(event)
+                done.append(event)
             state.queue.rescan()
-            put_leases(statements, who, [last.item], event.at + state.lease)
-            state.queue.hold(who, [last.item], time.monotonic() + state.lease)
+            put_leases(statements, who, items, done[-1].at + state.lease)
+            state.queue.hold(who, items, time.monotonic() + state.lease)
             state.version += 1
-            return Committed(event, True, len(table.labels))
+            return [Committed(event, True, len(table.labels)) for event in done]
 
         future = self._writer.submit(apply)
         future.add_done_callback(self._announce_labels)
         return future
+
+    def _answers_to_undo(self, annotator: str, numbers: Sequence[int] | None) -> list[Event]:
+        """The answers, the latest first; raises `Conflict` if one is not the annotator's or is undone already."""
+        table = self.state.label_table
+        if numbers is None:
+            last = table.last_of(annotator)
+            if last is None:
+                raise Conflict(f"there is nothing of {annotator} to undo", hint="label something first.")
+            return [last]
+        others = set(numbers) - set(table.active.get(annotator, ()))
+        if others:
+            problem = f"event {min(others)} is no answer of {annotator} that could be undone"
+            raise Conflict(problem, hint="undo only answers that count.")
+        return [table.events[number] for number in sorted(set(numbers), reverse=True)]
+
+    def _repeated_undo(self, keys: Sequence[str], annotator: str, numbers: Sequence[int] | None) -> list[Committed]:
+        """What an earlier request with these keys undid; raises `Conflict` if it was another one."""
+        table = self.state.label_table
+        done = [table.events[table.keys[key]] for key in keys if key in table.keys]
+        is_same = len(done) == len(keys) and (numbers is None or {event.target for event in done} == set(numbers))
+        if not is_same or any(
+            event.kind != "undo" or event.annotator != annotator or event.number not in table.named for event in done
+        ):
+            raise Conflict(f"the key {keys[0][:60]!r} was sent with something else", hint="send a new key.")
+        return [Committed(event, False, len(table.labels)) for event in done]
 
     def _announce_labels(self, future: "Future[Any]") -> None:
         if succeeded(future):

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dubito.errors import MissingFile
+from dubito.labeling.listing import EXCERPT
 from dubito.labeling.service import GuessedItems, LabelingService
 from dubito.labeling.state import State
 from dubito.labeling.store import Pick, RoundRecord
-from dubito.matrix import AnyArray
+from dubito.matrix import AnyArray, IntArray
 from dubito.models.held_out import Share
 
 
@@ -97,10 +98,34 @@ def one_item(service: LabelingService, item: int) -> Facts:
     state = service.state
     with state.lock:
         service.check_item(item)
-        facts = item_facts(state, item, state.queue.pick_of(item))
-        table = state.label_table
-        by = table.last_labeler(item)
-        return {**facts, "label": table.labels.get(item), "by": by, "skipped": item in table.skipped}
+        return {**item_facts(state, item, state.queue.pick_of(item)), **_answer_facts(state, item)}
+
+
+def _answer_facts(state: State, item: int) -> Facts:
+    table = state.label_table
+    return {
+        "label": table.labels.get(item),
+        "by": table.last_labeler(item),
+        "skipped": item in table.skipped,
+        "answers": {who: event.label for who, event in table.current_answers(item).items()},
+    }
+
+
+def list_facts(service: LabelingService, found: IntArray, offset: int, count: int) -> Facts:
+    """A page of the items found: what they show, their labels and answers, and the predictions."""
+    state = service.state
+    with state.lock:
+        items = [_listed(state, item) for item in found[offset : offset + count].tolist()]
+    return {"items": items, "total": len(found), "offset": offset}
+
+
+def _listed(state: State, item: int) -> Facts:
+    facts = item_facts(state, item)
+    if len(facts.get("text") or "") > EXCERPT:
+        facts["text"] = facts["text"][:EXCERPT] + "…"
+    guess = None if state.model is None else state.model.guess(item)
+    prediction = {"guess": None if guess is None else guess[0], "probability": None if guess is None else guess[1]}
+    return {**facts, **_answer_facts(state, item), **prediction}
 
 
 def class_facts(service: LabelingService) -> Facts:

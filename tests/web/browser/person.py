@@ -35,7 +35,8 @@ class Person:
 
     def go_to(self, view: str) -> "Person":
         """A view by its name, once it is there."""
-        place = {"label": "labeling", "grid": "gridding", "map": "mapping", "curve": "curving", "review": "reviewing"}
+        place = {"label": "labeling", "grid": "gridding", "items": "listing"}
+        place |= {"map": "mapping", "curve": "curving", "review": "reviewing"}
         if not self.page.url.endswith(f"#{view}"):
             self.page.goto(f"{self.address}#{view}")
         self.page.wait_for_selector(f".{place[view]}")

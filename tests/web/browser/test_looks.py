@@ -8,7 +8,7 @@ import pytest
 from web.browser.person import Person
 from web.browser.server import Server
 
-VIEWS = ("label", "grid", "map", "curve", "review")
+VIEWS = ("label", "grid", "items", "map", "curve", "review")
 SERIOUS = ("serious", "critical")
 STICKS_OUT = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
@@ -98,4 +98,4 @@ def test_every_view_and_act_can_be_reached_without_a_pointer(demo: Server, come:
     for _ in range(40):
         person.page.keyboard.press("Tab")
         reached.add(person.page.evaluate("() => document.activeElement.textContent.trim().split(/\\s+/)[0]"))
-    assert {"Label", "Grid", "Map", "Curve", "Review", "Export", "Undo", "Skip", "3", "Add", "Edit"} <= reached
+    assert {"Label", "Grid", "Items", "Map", "Curve", "Review", "Export", "Undo", "Skip", "3", "Add", "Edit"} <= reached

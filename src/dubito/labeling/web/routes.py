@@ -16,8 +16,10 @@ from dubito.errors import InvalidArgument
 from dubito.integrations.exchange.formats import ProjectFormat
 from dubito.labeling import views
 from dubito.labeling.export import export_labels
+from dubito.labeling.listing import ItemList, ListQuery, Show, Sort
 from dubito.labeling.pictures import LARGEST_EDGE, Pictures
 from dubito.labeling.service import AnswerIn, ClassChangeIn, LabelingService
+from dubito.labeling.similarity import Similarity
 from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities_bytes
 from dubito.labeling.views import model_facts, project_facts
 
@@ -39,6 +41,28 @@ class Strict(BaseModel):
     """A request body; unknown fields and other types are rejected."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, strict=True)
+
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Text = Annotated[str, Field(max_length=200)]
+
+
+class Listing(BaseModel):
+    """Filters, order and page of the list of items; filters that are left out match every item."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    show: Show = "all"
+    label: Text | None = Field(default=None, alias="class")
+    annotator: Text | None = Field(default=None, description="Only items that this annotator answered.")
+    guess: Text | None = Field(default=None, description="Only items of this predicted class.")
+    low: Share = Field(default=0.0, description="Least probability of the predicted class.")
+    high: Share = Field(default=1.0, description="Upper bound of that probability, excluded unless it is 1.")
+    text: Text = Field(default="", description="Part of the name, the text or a column, in upper or lower case.")
+    sort: Sort | None = Field(default=None, description="`similar` by default if `like` is given, otherwise `order`.")
+    like: Row | None = Field(default=None, description="Row of an item: sort by distance to it in the features.")
+    offset: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
+    count: Annotated[int, Field(ge=1, le=200)] = 60
 
 
 class GivenLabel(Strict):
@@ -70,10 +94,13 @@ class ManyLabels(Strict):
 
 
 class Undo(Strict):
-    """The annotator whose last answer is undone."""
+    """The annotator whose last answer is undone, or several of their answers together."""
 
     key: Key
     annotator: Name
+    events: Annotated[list[Annotated[int, Field(ge=1, le=2**53 - 1)]], Field(min_length=1, max_length=500)] | None = (
+        Field(default=None, description="Numbers of the annotator's answers to undo; the last one if left out.")
+    )
 
 
 class NewClass(Strict):
@@ -161,6 +188,7 @@ PICTURE: Responses = {
 
 def read_routes(service: LabelingService, pictures: Pictures, is_stopping: asyncio.Event) -> APIRouter:
     api = APIRouter(prefix="/api")
+    listed, similarity = ItemList(service.state), Similarity(service.state)
 
     @api.get("/project")
     def project() -> dict[str, Any]:
@@ -193,6 +221,16 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
         if not guessed.groups:
             guessed = guessed._replace(picks=await asyncio.wrap_future(service.ask(annotator, count)))
         return views.grid_facts(service, guessed)
+
+    @api.get("/items", responses=MISSING)
+    def items(given: Annotated[Listing, Query()]) -> dict[str, Any]:
+        """All items that match some filters, a page at a time, with their labels and predictions."""
+        distances = None if given.like is None else similarity.to_item(service.check_item(given.like))
+        sort = given.sort or ("order" if distances is None else "similar")
+        query = ListQuery(
+            given.show, given.label, given.annotator, given.guess, given.low, given.high, given.text.strip(), sort
+        )
+        return views.list_facts(service, listed.find(query, distances), given.offset, given.count)
 
     @api.get("/items/{row}", responses=MISSING)
     def item(row: Item) -> dict[str, Any]:
@@ -278,14 +316,15 @@ def write_routes(service: LabelingService) -> APIRouter:
 
     @api.post("/undo", responses={409: {"model": Refusal}})
     async def undo(body: Undo) -> dict[str, Any]:
-        """Undo the annotator's last answer."""
-        stored = await asyncio.wrap_future(service.undo(body.key, body.annotator))
-        item = stored.event.item
+        """Undo the annotator's last answer, or several answers together, as one change."""
+        stored = await asyncio.wrap_future(service.undo_answers(body.key, body.annotator, body.events))
+        items = [views.one_item(service, each.event.item) for each in stored]
         return {
-            "event": stored.event.number,
-            "row": item,
-            "item": views.one_item(service, item),
-            "labeled": stored.labeled,
+            "event": stored[0].event.number,
+            "row": items[0]["row"],
+            "item": items[0],
+            "items": items,
+            "labeled": stored[-1].labeled,
         }
 
     @api.post("/classes", status_code=201, responses=ADDED)

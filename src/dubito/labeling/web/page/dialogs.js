@@ -12,7 +12,13 @@ const SHEETS = [
   ["Everywhere", [...COMMANDS.map(([name, meaning]) => [name.toUpperCase(), meaning]), ["?", "These keys"]]],
   [
     "Label",
-    [["Space", "Skip the item"], ["Backspace", "Undo, as often as you like"], ["+", "Add a class"], FIND],
+    [
+      ["Space", "Skip the item"],
+      ["Backspace", "Undo, as often as you like"],
+      ["↑ ↓", "Zoom in and out; with Shift, move the picture"],
+      ["+", "Add a class"],
+      FIND,
+    ],
   ],
   [
     "Grid",
@@ -21,6 +27,17 @@ const SHEETS = [
       ["Space", "Mark the odd one"],
       ["Enter", "All others are of this class"],
       ["Backspace", "Undo, a whole screen at once"],
+    ],
+  ],
+  [
+    "Items",
+    [
+      ["← → ↑ ↓", "Move"],
+      ["Space", "Select"],
+      ["1-9", "Label the selected items"],
+      ["Enter", "Open"],
+      ["PageDown", "Next page"],
+      ["Backspace", "Undo, all that were labeled together"],
     ],
   ],
   [

@@ -129,7 +129,7 @@ export function makeGridView(view) {
       const labels = rest.map((item) => ({ row: item.row, class: chosen, guess_seen: guessed }));
       const answer = await sendMany(labels, `${some(rest.length, "label")} “${quoted(chosen)}”`);
       queue.drop(rest.map((item) => item.row));
-      rememberLabeled(rest.map((item) => item.row));
+      rememberLabeled(rest.map((item) => item.row), answer.events);
       for (const item of strange) {
         setAside.add(item.row);
         queue.putFirst(item);

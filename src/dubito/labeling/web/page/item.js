@@ -106,3 +106,8 @@ export function brief(item, edge = 160) {
 export function described(item) {
   return item.text ? item.text.slice(0, 200) : plain(item.id);
 }
+
+/** The address of the list of items that are similar to one. */
+export function similarTo(row) {
+  return `#items?like=${row}`;
+}

@@ -5,6 +5,7 @@ import { state } from "./state.js";
 export const COMMANDS = [
   ["l", "Label, one item at a time"],
   ["g", "Grid: many of one class"],
+  ["i", "Items: search, filter, correct"],
   ["m", "Map of the pool"],
   ["c", "Curve, and whether to stop"],
   ["r", "Review doubtful labels"],
@@ -12,7 +13,7 @@ export const COMMANDS = [
   ["t", "Train now, pick the next round"],
 ];
 
-const LETTERS = "abdefijknopqsuvwxyz";
+const LETTERS = "abdefjknopqsuvwxyz";
 
 /** The key of a class; "" if it has none. The server assigns them. */
 export function keyOf(name) {
@@ -26,7 +27,7 @@ export function printed(key, name, classes) {
 }
 
 /** The character of a pressed key; in layouts with other letters, the one at this position of the Latin layout. */
-function pressed(event) {
+export function pressed(event) {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (/^[0-9a-z]$/.test(key) || key.length > 1) return key;
   const place = /^(?:Digit|Key|Numpad)([0-9A-Z])$/.exec(event.code ?? "");

@@ -5,12 +5,13 @@ import { classPanel, panelKey } from "./classes.js";
 import { openExport } from "./dialogs.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
 import { state, setProject, on, emit } from "./state.js";
-import { beside, described } from "./item.js";
+import { beside, described, similarTo } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
 import { send, undoOne } from "./outbox.js";
 import * as queue from "./queue.js";
 import { count, percent, some, WHY } from "./format.js";
+import { makeZoom, zoomKey } from "./zoom.js";
 
 const SLOW = 150;
 const HINT = 3000;
@@ -22,6 +23,7 @@ export function makeLabelView(view) {
   let last = null;
   let sight = "coming";
   let hinting = 0;
+  let zoomer = null;
 
   const stage = h("div", { class: "stage" });
   const caption = h("p", { class: "caption" });
@@ -61,8 +63,10 @@ export function makeLabelView(view) {
     }
     stage.replaceChildren(shown.node);
     stage.scrollTop = 0;
+    zoomer = null;
     caption.replaceChildren(
       own(shown.item.id, { class: "id", title: plain(shown.item.id) }),
+      h("a", { href: similarTo(shown.item.row) }, "More like this"),
       h("span", { class: "quiet" }, pickReason(shown.item)),
     );
     look(shown);
@@ -81,6 +85,7 @@ export function makeLabelView(view) {
       since = performance.now();
       work.classList.remove("is-coming");
       if (!isSeen) entry.node.replaceChildren(entry.node.firstChild, insisting());
+      else if (entry.item.picture) zoomer = entry.zoomer ??= makeZoom(entry.node);
     }));
   }
 
@@ -221,7 +226,7 @@ export function makeLabelView(view) {
     if (pressed === "h") return guess.show(), true;
     const name = classOfKey(pressed, state.classes, event.shiftKey);
     if (name !== null) return event.repeat || (choose(name), true);
-    return panelKey(pressed);
+    return panelKey(pressed) || (event.target.matches(":not([tabindex='0'])") && zoomKey(zoomer, pressed, event));
   }
 
   /** The last counts may arrive after the last item was labeled. */

@@ -15,6 +15,7 @@ import { count, some, withInterval } from "./format.js";
 const VIEWS = {
   label: async () => makeLabelView,
   grid: async () => (await import("./grid.js")).makeGridView,
+  items: async () => (await import("./items.js")).makeItemsView,
   map: async () => (await import("./map.js")).makeMapView,
   curve: async () => (await import("./curve.js")).makeCurveView,
   review: async () => (await import("./review.js")).makeReviewView,
@@ -23,22 +24,23 @@ const NAME = "dubito.annotator";
 
 let view = null;
 
+/** The view's name, and what follows it after "?". */
 function requestedView() {
-  const name = location.hash.slice(1);
-  return name in VIEWS ? name : "label";
+  const [name, filters] = location.hash.slice(1).split("?");
+  return { name: name in VIEWS ? name : "label", filters: new URLSearchParams(filters) };
 }
 
 async function showView() {
-  const name = requestedView();
+  const { name, filters } = requestedView();
   const make = await VIEWS[name]();
-  if (name !== requestedView()) return;
+  if (name !== requestedView().name) return;
   view?.end?.();
   for (const link of document.querySelectorAll(".views a")) {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.body.dataset.view = name;
-  view = make(byId("view"));
+  view = make(byId("view"), filters);
   if (document.activeElement?.closest?.(".views")) byId("view").focus({ preventScroll: true });
 }
 
@@ -53,7 +55,7 @@ async function train() {
 
 /** Explains a key that has no effect here. */
 function explain(key) {
-  if (key === "Backspace") notice("Nothing to undo in this view: undo works in Label, Grid and Review.");
+  if (key === "Backspace") notice("Nothing to undo in this view: undo works in Label, Grid, Items and Review.");
   else if (/^[0-9]$/.test(key) && state.classes.length === 0) notice("There is no class yet: press + in the Label view to add one.");
   else return false;
   return true;

@@ -5,7 +5,7 @@ import { refreshProject } from "./classes.js";
 import { css, ofClass, paint, scale } from "./colors.js";
 import { button, h, own } from "./dom.js";
 import { state, on } from "./state.js";
-import { brief } from "./item.js";
+import { brief, similarTo } from "./item.js";
 import { labelThis } from "./label.js";
 import { notice, say, wrong } from "./notices.js";
 import * as queue from "./queue.js";
@@ -242,6 +242,7 @@ function hoverCard() {
       own(item.id, { class: "id" }),
       h("p", null, standing(item)),
       button("Label this one", () => labelThis(wanted).catch(wrong)),
+      h("a", { href: similarTo(wanted) }, "More like this"),
     );
     node.hidden = false;
     if (x !== undefined) move(x, y);

@@ -107,11 +107,11 @@ addEventListener("online", retryNow);
 
 // Undoing the last answer, or a whole screen of answers.
 
-let screen = new Set();
+let screen = new Map();
 
-/** These rows were labeled together, as the last action. */
-export function rememberLabeled(rows) {
-  screen = new Set(rows);
+/** These rows were labeled together, as the last action, by these events. */
+export function rememberLabeled(rows, events) {
+  screen = new Map(rows.map((row, at) => [row, events[at]]));
 }
 
 /** Undoes the last answer; returns the updated item. */
@@ -122,11 +122,14 @@ export async function undoOne() {
   return answer.item;
 }
 
-/** Undoes the last answer and the others of its screen; returns the items, the last one first. */
+/** Undoes the last answer and the others of its screen in one step; returns the items, the last one first. */
 export async function undoScreen() {
-  const items = [await undoOne()];
-  while (screen.size) items.push(await undoOne());
-  return items;
+  if (screen.size < 2) return [await undoOne()];
+  const events = [...screen.values()];
+  screen.clear();
+  const answer = await send("/api/undo", { annotator: state.annotator, events }, `Undoing ${events.length} labels`);
+  emit("labels", { labeled: answer.labeled });
+  return answer.items;
 }
 
 on("answer", () => screen.clear());

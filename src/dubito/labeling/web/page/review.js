@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
 import { state, on, emit } from "./state.js";
-import { brief } from "./item.js";
+import { brief, similarTo } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
 import { send, undoOne } from "./outbox.js";
@@ -52,6 +52,7 @@ export function makeReviewView(view) {
       button(["Keep ", own(item.label), " ", key("Enter")], () => settle(at, item.label)),
       button(["Change to ", own(item.guess)], () => settle(at, item.guess)),
       another(item, at),
+      h("a", { href: similarTo(item.row) }, "More like this"),
     );
     return h(
       "li",

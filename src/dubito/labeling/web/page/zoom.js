@@ -1,0 +1,111 @@
+// Zooming and panning a picture: wheel or pinch to zoom, drag to move, double click for both ends, and buttons.
+
+import { button, h } from "./dom.js";
+
+const MOST = 16;
+const STEP = 1.5;
+const LARGE = 4096;
+const SHARP = 1.3;
+const NUDGE = 60;
+
+/** Makes the picture in `box` zoomable. Returns `zoom(steps)`, `move(across, down)` in steps, and whether it is `zoomed`. */
+export function makeZoom(box) {
+  const image = box.querySelector("img");
+  const fingers = new Map();
+  let scale = 1;
+  let x = 0;
+  let y = 0;
+  let isSharp = false;
+
+  const fitting = button("Fit", () => set(1, 0, 0));
+  const controls = h(
+    "div",
+    { class: "zoom", role: "group", "aria-label": "Zoom" },
+    button("+", () => zoom(1), { "aria-label": "Zoom in" }),
+    button("−", () => zoom(-1), { "aria-label": "Zoom out" }),
+    fitting,
+  );
+  box.append(controls);
+
+  /** Some part of the picture always stays in view. */
+  function set(newScale, newX, newY) {
+    scale = Math.min(MOST, Math.max(1, newScale));
+    const [most, mostDown] = [(box.clientWidth * (scale - 1)) / 2, (box.clientHeight * (scale - 1)) / 2];
+    x = Math.min(most, Math.max(-most, newX));
+    y = Math.min(mostDown, Math.max(-mostDown, newY));
+    image.style.transform = scale === 1 ? "" : `translate(${x}px, ${y}px) scale(${scale})`;
+    box.classList.toggle("is-zoomed", scale > 1);
+    fitting.disabled = scale === 1;
+    if (scale > SHARP && !isSharp) sharpen();
+  }
+
+  /** Loads the picture in full size, which replaces the smaller one once it is there. */
+  function sharpen() {
+    isSharp = true;
+    const large = new Image();
+    large.addEventListener("load", () => (image.src = large.src));
+    large.src = image.src.replace(/edge=\d+/, `edge=${LARGE}`);
+  }
+
+  /** Zooms by a factor; the point under the pointer stays where it is. */
+  function zoomBy(factor, event) {
+    const frame = box.getBoundingClientRect();
+    const across = event ? event.clientX - frame.left - frame.width / 2 : 0;
+    const down = event ? event.clientY - frame.top - frame.height / 2 : 0;
+    const next = Math.min(MOST, Math.max(1, scale * factor));
+    set(next, across - ((across - x) * next) / scale, down - ((down - y) * next) / scale);
+  }
+
+  function zoom(steps) {
+    zoomBy(STEP ** steps);
+  }
+
+  function move(across, down) {
+    set(scale, x - across * NUDGE, y - down * NUDGE);
+  }
+
+  function pinch(event) {
+    const apart = () => {
+      const [a, b] = [...fingers.values()];
+      return Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+    };
+    const before = apart();
+    fingers.set(event.pointerId, event);
+    const [a, b] = [...fingers.values()];
+    zoomBy(apart() / Math.max(1, before), { clientX: (a.clientX + b.clientX) / 2, clientY: (a.clientY + b.clientY) / 2 });
+  }
+
+  box.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoomBy(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event);
+  }, { passive: false });
+  box.addEventListener("dblclick", (event) => {
+    if (!event.target.closest("button")) zoomBy(scale > 1 ? 1 / MOST : 3, event);
+  });
+  box.addEventListener("pointerdown", (event) => {
+    if (event.target.closest("button")) return;
+    fingers.set(event.pointerId, event);
+    if (scale > 1 || fingers.size > 1) box.setPointerCapture(event.pointerId);
+  });
+  box.addEventListener("pointermove", (event) => {
+    const before = fingers.get(event.pointerId);
+    if (!before) return;
+    if (fingers.size === 2) return pinch(event);
+    if (scale > 1) set(scale, x + event.clientX - before.clientX, y + event.clientY - before.clientY);
+    fingers.set(event.pointerId, event);
+  });
+  for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, (event) => fingers.delete(event.pointerId));
+  set(1, 0, 0);
+  return { zoom, move, isZoomed: () => scale > 1 };
+}
+
+/** Arrow keys: up and down zoom, and with Shift all four move the picture. Returns whether it used the key. */
+export function zoomKey(zoomer, key, event) {
+  const steps = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+  if (!zoomer || !(key in steps)) return false;
+  if (event.shiftKey) zoomer.move(...steps[key]);
+  else if (key === "ArrowUp") zoomer.zoom(1);
+  else if (key === "ArrowDown") zoomer.zoom(-1);
+  else return false;
+  return true;
+}

@@ -1,0 +1,72 @@
+"""The list of all items in a real browser: filter, correct, undo, open, zoom, similar items."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from web.browser.person import Person
+from web.browser.server import Server
+
+Come = Callable[..., Person]
+expect = pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright: make page").expect
+
+
+@pytest.fixture
+def digits(serve: Callable[..., Server], tmp_path: Path) -> Server:
+    return serve("--demo", str(tmp_path))
+
+
+def test_items_are_filtered_labeled_undone_opened_and_compared_by_keys(digits: Server, come: Come) -> None:
+    person = come(digits, "ada")
+    skipped = person.press("Space")
+    person.press("1")
+    page = person.page
+    page.keyboard.press("i")
+    expect(page.locator(".listing .found")).to_have_text("1 to 60 of 1,797 items")
+    page.get_by_label("Show").select_option("skipped")
+    expect(page.locator(".listing .found")).to_have_text("1 item")
+    tile = page.locator(".tile")
+    expect(tile).to_have_attribute("title", skipped)
+    page.keyboard.press("Escape")
+    page.get_by_label("Show").select_option("all")
+    expect(page.locator(".listing .found")).to_have_text("1 to 60 of 1,797 items")
+    page.locator(".found").click()
+    page.evaluate("document.activeElement.blur()")
+    for key in ("ArrowRight", "Space", "ArrowRight", "Space", "7"):
+        page.keyboard.press(key)
+    expect(page.locator(".tag .said")).to_have_text(["7", "7"])
+    assert person.labeled() == 3
+    page.keyboard.press("Backspace")
+    page.wait_for_selector(".notice:has-text('Undone: 2 labels')")
+    assert person.labeled() == 1
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog.is-large img")
+    page.keyboard.press("ArrowUp")
+    page.wait_for_selector("dialog .picture.is-zoomed")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("dialog .is-zoomed")).to_have_count(0)
+    page.keyboard.press("8")
+    page.wait_for_selector("dialog .facts:has-text('Labeled 8')")
+    page.get_by_role("button", name="More like this").click()
+    expect(page.locator(".like .said")).to_have_text("digit-0001.png")
+    expect(tile.first).to_have_attribute("title", "digit-0001.png")
+    rows = [each["row"] for each in person.ask("/api/items?like=1&count=5")["items"]]
+    assert rows[0] == 1
+    assert [page.locator(".tile").nth(place).get_attribute("title") for place in range(5)] == [
+        f"digit-{row:04d}.png" for row in rows
+    ]
+    assert person.complaints == []
+
+
+def test_a_search_and_a_page_further_show_what_the_server_finds(digits: Server, come: Come) -> None:
+    person = come(digits, "bea", view="items")
+    page = person.page
+    page.get_by_label("Search names and texts").fill("digit-17")
+    expect(page.locator(".found")).to_have_text("1 to 60 of 97 items")
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator(".found")).to_have_text("61 to 97 of 97 items")
+    expect(page.locator(".tile").first).to_have_attribute("title", "digit-1760.png")
+    page.reload()
+    expect(page.locator(".found")).to_have_text("1 to 60 of 97 items")

@@ -1,0 +1,127 @@
+"""The list of all items: filters, search, order, similar items, and undoing several answers at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from dubito.labeling.creation import open_project
+from dubito.labeling.project import Settings
+from dubito.labeling.service import LabelingService
+from labeling.projects import truth, wait_until, write_rows
+from web.clients import client_of, label_some, rows_service, say
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with client_of(rows_service(tmp_path)) as opened:
+        yield opened
+
+
+def listed(client: TestClient, **query: Any) -> list[int]:
+    """The rows of the items that match."""
+    answer = client.get("/api/items", params={"count": 200, **query})
+    assert answer.status_code == 200, answer.text
+    rows = [each["row"] for each in answer.json()["items"]]
+    assert answer.json()["total"] == len(rows)
+    return rows
+
+
+def test_items_are_filtered_by_label_answer_and_annotator(client: TestClient) -> None:
+    for row, label, who in ((3, "right", "ann"), (4, "left", "ann"), (5, None, "bob"), (4, "right", "bob")):
+        say(client, row, label, who)
+    assert listed(client) == list(range(60))
+    assert listed(client, show="labeled") == [3, 4]
+    assert listed(client, show="unlabeled") == [row for row in range(60) if row not in (3, 4)]
+    assert listed(client, show="skipped") == [5]
+    assert listed(client, show="disagreement") == [4]
+    assert listed(client, annotator="bob") == [4, 5]
+    assert listed(client, **{"class": "right"}) == [3, 4]
+    assert listed(client, show="unlabeled", **{"class": "right"}) == []
+    say(client, 4, "left", "carl", review=True)
+    assert listed(client, show="disagreement") == []
+    assert listed(client, **{"class": "left"}) == [4]
+
+
+def test_items_are_filtered_and_sorted_by_the_prediction(client: TestClient) -> None:
+    assert listed(client, guess="left") == []
+    label_some(client, 12)
+    wait_until(lambda: client.get("/api/project").json()["model"]["state"] == "ready")
+    left = listed(client, guess="left")
+    assert left == [row for row in range(60) if row % 2 == 0]
+    items = client.get("/api/items", params={"sort": "least-sure", "count": 200}).json()["items"]
+    sure = [each["probability"] for each in items]
+    assert sure == sorted(sure)
+    middle = float(np.median(sure))
+    few, many = listed(client, high=middle), listed(client, low=middle)
+    assert sorted(few + many) == list(range(60))
+    assert {each["row"] for each in items if each["probability"] < middle} == set(few)
+    assert listed(client, sort="most-sure", low=middle, guess="left")[0] in left
+
+
+def test_items_are_found_by_name_and_sorted_by_it_with_numbers_as_numbers(client: TestClient) -> None:
+    assert listed(client, text="ROW-5") == [5, *range(50, 60)]
+    assert listed(client, text="row-5", sort="name", offset=0) == [5, *range(50, 60)]
+    assert listed(client, text="nowhere") == []
+
+
+def test_items_are_sorted_by_class_and_by_the_latest_answer(client: TestClient) -> None:
+    for row in (9, 2, 7):
+        say(client, row, truth(row))
+    assert listed(client, sort="class")[:3] == [2, 7, 9]
+    assert listed(client, sort="newest")[:3] == [7, 2, 9]
+
+
+def test_a_page_of_the_list_has_labels_answers_and_the_total(client: TestClient) -> None:
+    say(client, 21, "left", "ann")
+    say(client, 21, "right", "bob")
+    found = client.get("/api/items", params={"offset": 20, "count": 2}).json()
+    assert (found["total"], found["offset"], [each["row"] for each in found["items"]]) == (60, 20, [20, 21])
+    item = found["items"][1]
+    assert (item["label"], item["by"], item["answers"]) == ("right", "bob", {"ann": "left", "bob": "right"})
+    assert client.get("/api/items", params={"offset": 900}).json()["items"] == []
+    assert client.get("/api/items", params={"nonsense": 1}).status_code == 422
+
+
+def test_similar_items_are_the_exact_nearest_in_the_features(tmp_path: Path) -> None:
+    features = np.load(write_rows(tmp_path))["features"]
+    with client_of(rows_service(tmp_path)) as client:
+        distances = ((features - features[8]) ** 2).sum(axis=1)
+        distances[8] = -1.0
+        nearest = np.argsort(distances, kind="stable").tolist()
+        assert listed(client, like=8) == nearest
+        assert listed(client, like=8, text="row-1") == [row for row in nearest if f"row-{row}".startswith("row-1")]
+        say(client, 8, "left")
+        assert listed(client, like=8, show="unlabeled") == nearest[1:]
+        assert client.get("/api/items", params={"like": 60}).status_code == 404
+
+
+def test_texts_are_found_by_their_words_and_cut_in_the_list(tmp_path: Path) -> None:
+    rows = [f"t{row},{'Apple' if row % 3 == 0 else 'pear'} number {row} {'x' * 2000}" for row in range(12)]
+    source = tmp_path / "texts.csv"
+    source.write_text("\n".join(["id,text", *rows]), encoding="utf-8")
+    project = open_project(str(source), classes=("a", "b"), settings=Settings())
+    with client_of(LabelingService(*project)) as client:
+        assert listed(client, text="apple") == [0, 3, 6, 9]
+        item = client.get("/api/items", params={"text": "apple"}).json()["items"][0]
+        assert item["text"].startswith("Apple number 0 x")
+        assert len(item["text"]) < 1000
+
+
+def test_several_answers_are_undone_as_one_change(client: TestClient) -> None:
+    say(client, 0, "left")
+    labels = [{"key": f"k{row}", "row": row, "class": truth(row)} for row in range(1, 5)]
+    events = client.post("/api/labels/many", json={"annotator": "ann", "labels": labels}).json()["events"]
+    wrong = client.post("/api/undo", json={"key": "u", "annotator": "bob", "events": events})
+    assert wrong.status_code == 409
+    assert client.get("/api/project").json()["labeled"] == 5
+    body = {"key": "u", "annotator": "ann", "events": events}
+    undone, again = (client.post("/api/undo", json=body).json() for _ in range(2))
+    assert [each["row"] for each in undone["items"]] == [4, 3, 2, 1]
+    assert undone == again
+    assert listed(client, show="labeled") == [0]
+    assert client.post("/api/undo", json={**body, "key": "v"}).status_code == 409
+    assert client.post("/api/undo", json={**body, "events": events[:2]}).status_code == 409
