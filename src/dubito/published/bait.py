@@ -114,8 +114,9 @@ def forward_backward(
     n = len(points)
     told = information(known, labeled)
     pool = (information(factors, points) + told) / (n + n_labeled)
-    inverse = np.linalg.inv(penalty * np.eye(len(pool)) + told / (n_labeled + budget))
-    state = _State(points, share * factors, inverse, inverse @ pool @ inverse)
+    inverse: FloatArray = np.asarray(np.linalg.inv(penalty * np.eye(len(pool)) + told / (n_labeled + budget)))
+    weighted: FloatArray = np.asarray(share * factors)
+    state = _State(points, weighted, inverse, inverse @ pool @ inverse)
     picks = list[int]()
     for _ in range(min(OVERSAMPLED * budget, n)):
         gains = state.gains(np.arange(n), 1.0)
