@@ -3,11 +3,12 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from dubito.core.distances import exact_sq_distances, read_rows
+from dubito.core.problem import Metric
 from dubito.doubt import doubt_from_probabilities, uncertainty
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.experiments.data import Dataset
@@ -19,6 +20,7 @@ from dubito.experiments.records import Round
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
 from dubito.pool import Pool
+from dubito.strategies import Strategy
 
 # Metrics of a round.
 
@@ -315,8 +317,17 @@ class View(Protocol):
         """δ, the largest distance to the nearest labeled row; with doubt δ̂, the largest distance times doubt."""
         ...
 
-    def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
+    def choose(self, strategy: Strategy, metric: Metric, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
         """Rows to label next; ``probabilities`` is (n, c), or (n, k, c) for a strategy that uses a committee."""
+        ...
+
+
+@runtime_checkable
+class UsesSimulation(Protocol):
+    """A strategy that may use what only an experiment knows: the model, all labels and the test set."""
+
+    def in_simulation(self, turn: "Turn", view: View) -> Strategy:
+        """The strategy that picks the rows of this turn."""
         ...
 
 
@@ -401,9 +412,10 @@ def _pick_rows(turn: Turn, view: View) -> IntArray:
     probabilities = permuted_for_control(
         arm, committee_or_model, candidates, derive_seed(turn.seed_data.seed, "permuted", turn.number)
     )
-    return view.choose(
-        arm, turn.experiment.schedule.budget, probabilities, derive_seed(turn.seed_data.seed, "picks", turn.number)
-    )
+    strategy, seed = arm.build(), derive_seed(turn.seed_data.seed, "picks", turn.number)
+    if isinstance(strategy, UsesSimulation):
+        strategy = strategy.in_simulation(turn, view)
+    return view.choose(strategy, arm.metric, turn.experiment.schedule.budget, probabilities, seed)
 
 
 def picks_of(completed: Sequence[Round], run: Run, seed_data: SeedData) -> list[IntArray]:
@@ -464,11 +476,11 @@ class InMemory:
     def largest(self, doubt: FloatArray | None = None) -> float:
         return self.space.nearest.largest(doubt)
 
-    def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
-        """Rows to label next; reuses distances from earlier rounds."""
+    def choose(self, strategy: Strategy, metric: Metric, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
+        """Rows to label next; reuses distances from earlier rounds. The pool has the metric."""
         pool = self.space.pool
         pool.label(rows=self.space.nearest.references)
-        return pool.select(budget, probabilities=probabilities, strategy=arm.build(), seed=seed).indices
+        return pool.select(budget, probabilities=probabilities, strategy=strategy, seed=seed).indices
 
 
 def run_rounds(

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-Purpose = Literal["test", "pool", "initial", "weights", "batches", "picks", "committee", "rows", "permuted"]
+Purpose = Literal["test", "pool", "initial", "weights", "batches", "picks", "committee", "rows", "permuted", "held-out"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dubito.api import select
+from dubito.core.problem import Metric
 from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.journal import Checkpoints, Ledger, Run, claim, clear
@@ -25,11 +26,12 @@ from dubito.experiments.models.networks.checks import check_converged
 from dubito.experiments.models.networks.learner import Forward, Learner, Split, Weights, as_state, as_weights, state_of
 from dubito.experiments.models.networks.network import Trainable
 from dubito.experiments.models.networks.training import Steps, n_steps, rows_trained
-from dubito.experiments.plan import Arm, Experiment
+from dubito.experiments.plan import Experiment
 from dubito.experiments.rounds import SeedData, Turn, finish_round, labeled_at, measure, picks_of, prepare_seed
 from dubito.experiments.runner import Step, has_all_rounds
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.strategies import Strategy
 
 if TYPE_CHECKING:
     import torch
@@ -177,15 +179,15 @@ class DeviceView:
     def largest(self, doubt: FloatArray | None = None) -> float:
         return largest_distance(self.features, self.labeled, self.nearest, doubt)
 
-    def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
+    def choose(self, strategy: Strategy, metric: Metric, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
         """Rows to label next; the features stay on the device."""
         return select(
             self.features,
             budget,
             labeled=self.labeled,
             probabilities=probabilities,
-            strategy=arm.build(),
-            metric=arm.metric,
+            strategy=strategy,
+            metric=metric,
             seed=seed,
         ).indices
 

@@ -222,7 +222,7 @@ class _Call:
             self.budget,
             labeled=self.labeled,
             probabilities=self.probabilities,
-            candidates=self.candidates,
+            candidates=np.isin(np.arange(len(self.pool)), self.candidates),
             strategy=strategy,
             seed=self.seed,
         )

@@ -72,7 +72,9 @@ def mcp() -> None:
     stdout (Model Context Protocol). An agent starts this command itself, in the
     folder with your data; see the page "Work with a coding agent".
     """
-    server = require("mcp.server", extra="mcp").MCPServer("dubito", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    server = require("mcp.server", extra="mcp").MCPServer(
+        "dubito", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+    )
     for tool in (select, status, simulate, export):
         server.tool()(tool)
     server.run("stdio")

@@ -1,0 +1,127 @@
+"""An oracle in the manner of BoSS (Huseljic et al., 2025): of many candidate batches the one whose labels help most.
+
+It trains the model with the true labels of every candidate batch and measures the accuracy on the test set, so it only
+runs in experiments. No strategy is expected to reach it: it is the practical limit of what a batch can gain.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dubito.core.distances import read_rows
+from dubito.core.problem import Request
+from dubito.errors import InvalidArgument
+from dubito.matrix import IntArray
+from dubito.published.refine import ENSEMBLE, batches_of
+from dubito.request.arrays import check_integer
+from dubito.strategies import Auto, Coreset, Strategy
+from dubito.strategies.base import Choice, without_distances
+
+if TYPE_CHECKING:
+    from dubito.experiments.rounds import Turn, View
+
+Judge = Callable[[IntArray], float]
+"""The test accuracy after labeling a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The batch after which the test accuracy is highest, of batches of eleven strategies and batches by true classes.
+
+    Takes the time of ``batches`` selections from at most ``subset`` candidates and as many trainings.
+
+    Parameters
+    ----------
+    batches : int
+        The number of candidate batches.
+    subset : int
+        Each is selected from so many candidates, drawn at random.
+    """
+
+    name: ClassVar[str] = "oracle"
+    uses_engine: ClassVar[bool] = False
+    batches: int = 100
+    subset: int = 2500
+
+    def __post_init__(self) -> None:
+        check_integer("batches", self.batches, least=1)
+        check_integer("subset", self.subset, least=1)
+
+    def plan(self, request: Request) -> None:
+        """Outside experiments the labels are unknown."""
+        problem = "needs the labels of the whole pool and of a test set, which only an experiment has"
+        raise InvalidArgument(problem, argument="strategy", value=self.name, hint="name it in an experiment.")
+
+    def choose(self, request: Request) -> Choice:
+        """As `plan`."""
+        self.plan(request)
+        raise AssertionError
+
+    def in_simulation(self, turn: "Turn", view: "View") -> Strategy:
+        """With the labels."""
+        # Only experiments load it.
+        from dataclasses import replace
+
+        from dubito.experiments.rounds import accuracy
+
+        data, model = turn.seed_data.data, turn.experiment.model
+        state = {} if turn.experiment.schedule.from_scratch or not model.continues else view.state
+
+        def judge(batch: IntArray) -> float:
+            after = replace(turn, number=turn.number + 1, rows=np.sort(np.concatenate([turn.rows, batch])))
+            fitted = model.fit(after.train_set(state))
+            return accuracy(fitted.predict_proba(data.test_features), data.test_labels)
+
+        return _Informed(self, judge, data.labels, turn.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Informed:
+    """The oracle in one round."""
+
+    oracle: Oracle
+    judge: Judge
+    labels: IntArray
+    labeled: IntArray
+    name: ClassVar[str] = "oracle"
+    uses_engine: ClassVar[bool] = False
+
+    def choose(self, request: Request) -> Choice:
+        """The priority of all picks is the accuracy after labeling them."""
+        rng = np.random.default_rng(request.seed)
+        ensemble = (*ENSEMBLE, Auto(), Coreset(), Balanced(self.labels, self.labeled))
+        best, most = request.candidates[: request.budget], -1.0
+        for _, batch in batches_of(ensemble, request, self.oracle.batches, self.oracle.subset, rng):
+            if (found := self.judge(batch)) > most:
+                best, most = batch, found
+        return without_distances(request, best, np.full(len(best), most))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Balanced:
+    """The candidate nearest the mean of its true class, in turn of the class with the fewest labels."""
+
+    labels: IntArray
+    labeled: IntArray
+    name: ClassVar[str] = "balanced"
+    uses_engine: ClassVar[bool] = False
+
+    def choose(self, request: Request) -> Choice:
+        """Priorities are NaN."""
+        points, classes = read_rows(request.pool, request.candidates, request.metric), self.labels[request.candidates]
+        n_classes = int(self.labels.max()) + 1
+        seen, queues = np.bincount(self.labels[self.labeled], minlength=n_classes), dict[int, list[int]]()
+        for name in np.unique(classes).tolist():
+            members = np.flatnonzero(classes == name)
+            apart = np.linalg.norm(points[members] - points[members].mean(axis=0), axis=1)
+            queues[name] = members[np.argsort(apart, kind="stable")].tolist()
+        picks = list[int]()
+        while len(picks) < request.budget:
+            name = min(queues, key=lambda each: (seen[each], each))
+            picks.append(queues[name].pop(0))
+            seen[name] += 1
+            if not queues[name]:
+                del queues[name]
+        return without_distances(request, request.candidates[picks], np.full(request.budget, np.nan))
