@@ -209,7 +209,7 @@ def test_simulate_takes_part_labeled_rows_with_gaps_filled_in_or_left_out(run: P
         ran = run("simulate", "data.csv", *small, "--missing", how, "-o", how)
         assert ran.code == 0, ran.err
         assert "data.csv: 34 of 40 rows have a label; the others are ignored." in ran.err
-        described = "medians were filled in, those of all labeled rows, test rows included"
+        described = "medians were filled in, those of all labeled rows, including those of the test set"
         assert (described in ran.err) == (how == "median")
         assert f"{rows} rows of 3 features in 2 classes" in Path(f"{how}/report.html").read_text()
         assert f'missing = "{how}"' in Path(f"{how}/experiment.toml").read_text()
