@@ -49,7 +49,7 @@ test: .venv/.ready ## Run the tests and doctests, with few examples each
 
 test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: coverage, all examples, slow tests, Ray, Chromium, PostgreSQL, no C, check
 	@.venv/bin/python -m coverage erase
-	$(MAKE) test MEASURED="-m coverage run" LEVEL="--hypothesis-profile=full -m ''"
+	$(MAKE) test MEASURED="-m coverage run" LEVEL="--hypothesis-profile=full -m '' --durations=25"
 	@.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report
 	@$(need_chromium)
