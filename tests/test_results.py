@@ -3,6 +3,7 @@
 import json
 import re
 import runpy
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,22 @@ def test_a_benchmark_s_record_names_the_script_that_ran(monkeypatch: pytest.Monk
     command = runpy.run_path(str(BENCHMARKS / "machine.py"))["command"]
     monkeypatch.setattr("sys.argv", ["/some/where/bench_cuda.py", "--pool", "/some/pool.npz"])
     assert command() == "python benchmarks/bench_cuda.py --pool pool.npz"
+
+
+def commands_in(record: Any) -> Iterator[str]:
+    """Every command that a record says it was written by."""
+    parts = record.values() if isinstance(record, dict) else record if isinstance(record, list) else ()
+    if isinstance(record, dict) and isinstance(record.get("command"), str):
+        yield record["command"]
+    for part in parts:
+        yield from commands_in(part)
+
+
+@pytest.mark.parametrize("path", sorted((BENCHMARKS / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_a_record_was_written_by_a_command_that_exists(path: Path) -> None:
+    scripts = "\n".join(script.read_text(encoding="utf-8") for script in BENCHMARKS.glob("*.py"))
+    for command in commands_in(json.loads(path.read_text(encoding="utf-8"))):
+        python, script, *words = shlex.split(command)
+        assert (python, (ROOT / script).is_file()) == ("python", True), command
+        options = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert {option for option in options if f'"{option}"' not in scripts} == set(), command
