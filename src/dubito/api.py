@@ -2,19 +2,30 @@
 
 import sys
 import time
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dubito.arguments import build_request, check_points
 from dubito.core.coverage_reference import CoverageProblem
-from dubito.core.problem import Interrupted, Metric, Problem, Progress, Request, Scaling, Selection
+from dubito.core.problem import (
+    Configuration,
+    Interrupted,
+    Metric,
+    PickedGroups,
+    Problem,
+    Progress,
+    Request,
+    Scaling,
+    Selection,
+)
 from dubito.covering_radius import Cover, Given
 from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine, is_for
 from dubito.errors import InvalidArgument, american_keywords, named
 from dubito.matrix import AnyArray, len_of
-from dubito.request.arrays import check_choice, check_integer, check_memory_limit
+from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import LARGE, SAMPLE, Origin
 from dubito.strategies.base import Delegates, Planner
@@ -44,6 +55,7 @@ def select(
     spend: float | None = None,
     quotas: object = None,
     classes: object = None,
+    groups: object = None,
     ids: object = None,
     metric: Metric = "euclidean",
     standardize: bool | None = None,
@@ -62,7 +74,7 @@ def select(
         ``ids``, or a pandas index that is not just row numbers. Or what `dubito.io.read_pool` returns, or
         `dubito.Shards`, for a Ray cluster.
     budget : int
-        Number of rows to pick, from 1 to the number of candidates.
+        Number of rows to pick, from 1 to the number of candidates; with ``groups``, number of groups.
     labeled : array, optional
         The labeled points: features (m, d); or rows of ``pool``, as 1-D integers, as a mask (n,) of booleans or of 0
         and 1, or as ids. These rows are never picked.
@@ -112,6 +124,13 @@ def select(
         other classes. The class of a row is its most probable one, from 0. Labeled rows do not count.
     classes : array (n,), optional
         Classes to use for ``quotas`` instead, numbers or text.
+    groups : array (n,), optional
+        Group of each row, numbers or text, such as the image that a box is in: whole groups are picked, for what their
+        rows add together, and `Selection.groups` reports them. Labeled rows of a group and rows that are no candidates
+        take no part. A group costs the sum of its rows' ``costs``, or its price if these are a mapping
+        ``{group: price}``; its class for ``quotas`` is that of most of its rows. Supported by the strategies above,
+        ``margin``, ``entropy``, ``least-confidence``, ``bald`` (with the option ``per_group``) and ``random``; the
+        engines are ``cpu`` and ``reference``.
     ids : sequence (n,), optional
         Unique ids of the pool's rows, if ``pool`` does not contain them. 7, 7.0 and "7" are the same id.
     metric : {"euclidean", "cosine"}
@@ -166,9 +185,10 @@ def select(
         others = {"probabilities": probabilities, "logits": logits, "doubt": doubt, "candidates": candidates}
         others |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardize": standardize}
         others |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
+        others |= {"groups": groups}
         number = check_integer("seed", seed, least=0)
         return select_from(pool, budget, labeled, chosen, metric, engine, number, progress, others)
-    points = check_points(pool, labeled, metric, ids, standardize)
+    points = check_points(pool, labeled, metric, ids, standardize, groups)
     request = build_request(
         points,
         chosen,
@@ -201,10 +221,12 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
     """
     refuse_limits(strategy, request)
     choice = strategy.choose(request)
-    best = choice.configurations[0]
+    best, costs = choice.configurations[0], request.costs
+    together = picked_groups(best, request)
+    payers = best.indices if together is None else best.indices[np.cumsum(together.sizes) - together.sizes]
     selection = Selection(
         indices=best.indices,
-        priorities=best.priorities,
+        priorities=best.priorities if best.earned is None else best.earned,
         radius=best.radius,
         uncertainty=best.uncertainty,
         configurations=choice.configurations,
@@ -217,8 +239,9 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         complete=choice.complete,
         covered=best.covered,
         reach=best.reach,
+        groups=together,
         sampled=choice.sampled,
-        spent=None if request.costs is None else float(np.cumsum(request.costs[best.indices])[-1:].sum()),
+        spent=None if costs is None else float(np.cumsum(costs[payers])[-1:].sum()),
         standardized=request.standardized,
         temperature=request.temperature,
         notes=request.notes + (() if choice.note is None else (choice.note,)),
@@ -227,6 +250,16 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
     if not choice.complete:
         raise Interrupted(selection)
     return selection
+
+
+def picked_groups(found: Configuration, request: Request) -> PickedGroups | None:
+    """The names, priorities and sizes of the groups that were picked; None without groups."""
+    if request.groups is None:
+        return None
+    assert found.groups is not None, "the strategy picked rows where groups were wanted"
+    names = request.groups.names
+    counts = np.bincount(request.groups.numbers[found.indices], minlength=len(names))
+    return PickedGroups(names[found.groups], found.priorities, counts[found.groups], len(names))
 
 
 __all__ = ["Estimate", "Forecast", "estimate", "forecast"]
@@ -243,6 +276,7 @@ def estimate(
     *,
     beam_width: int | None = None,
     scaled: bool | None = None,
+    groups: int | None = None,
     strategy: str = "auto",
     engine: str = "auto",
     memory_limit: int | str | None = None,
@@ -261,6 +295,8 @@ def estimate(
         As in `dubito.select`, 1 by default. With ``auto``, this argument and the next select ``doubt-coreset``.
     scaled : bool, optional
         Whether doubt scales a core-set's distances (the default); the plain core-set has to visit every row.
+    groups : int, optional
+        Number of groups, if groups of rows are picked.
     strategy : str
         ``auto``, ``coreset``, ``doubt-coreset``, ``coverage`` or ``doubt-coverage``. ``auto`` is assumed to use
         coverage, on a sample of the pool if it is large, as it does for frozen features.
@@ -278,6 +314,9 @@ def estimate(
     n, d = check_integer("n", n, least=1), check_integer("d", d, least=1)
     m, budget = check_integer("m", m, least=0), check_integer("budget", budget, least=1)
     width = 1 if beam_width is None else check_integer("beam_width", beam_width, least=1)
+    if groups is not None:
+        check_budget(budget, check_integer("groups", groups, least=1), groups, unit="group")
+    numbers = None if groups is None else np.arange(n) * groups // n
     limit, is_cover = check_memory_limit(memory_limit), check_choice("strategy", strategy, ESTIMATED) in COVERS
     n_covered = n
     if strategy == "auto":
@@ -285,6 +324,7 @@ def estimate(
         n_covered = n if n <= LARGE else SAMPLE
     core_set = _core_set(n, d, m, budget, width, scaled is not False, limit)
     problem = _cover(n, d, m, budget, n_covered, limit) if is_cover else core_set
+    problem = replace(problem, groups=numbers)
     found = choose_engine(engine, problem).estimate(problem)
     if found is None:
         hint = f"pass {named('engine', 'auto')}."

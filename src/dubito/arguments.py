@@ -5,8 +5,18 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from dubito.core.constraints import check_costs, check_quotas, check_spend, n_affordable, refuse_small_quotas
-from dubito.core.problem import Known, Metric, Progress, Request
+from dubito.core.constraints import (
+    check_costs,
+    check_groups,
+    check_quotas,
+    check_spend,
+    first_rows,
+    group_classes,
+    group_costs,
+    n_affordable,
+    refuse_small_quotas,
+)
+from dubito.core.problem import Groups, Known, Metric, Progress, Request
 from dubito.doubt.reading import find_temperature, read_doubt
 from dubito.errors import InvalidArgument, keyword
 from dubito.matrix import AnyArray, Matrix, len_of
@@ -34,6 +44,7 @@ class Points(NamedTuple):
     names: RowNames = NO_NAMES
     is_standardized: bool = False
     notes: tuple[str, ...] = ()
+    groups: Groups | None = None
 
     @property
     def ids(self) -> AnyArray | None:
@@ -42,9 +53,14 @@ class Points(NamedTuple):
 
 
 def check_points(
-    pool: object, labeled: object, metric: object, ids: object = None, standardize: object = None
+    pool: object,
+    labeled: object,
+    metric: object,
+    ids: object = None,
+    standardize: object = None,
+    groups: object = None,
 ) -> Points:
-    """Check the pool, the labeled points and the metric.
+    """Check the pool, the labeled points, the metric and the groups.
 
     Must be called directly by the public function, since the stack level of warnings counts on it.
     """
@@ -60,8 +76,9 @@ def check_points(
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labeled", seen.references)
     top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
-    notes = describe_order(names, len_of(matrix), labeled=labeled)
-    return Points(matrix, seen, known_metric, top, names, bool(is_standardized), notes)
+    notes = describe_order(names, len_of(matrix), labeled=labeled, groups=groups)
+    together = None if groups is None else check_groups(groups, len_of(matrix), names)
+    return Points(matrix, seen, known_metric, top, names, bool(is_standardized), notes, together)
 
 
 def check_settings(given: Mapping[str, object]) -> dict[str, Any]:
@@ -127,14 +144,19 @@ def build_request(
         seen, notes = fitted.labeled, notes + fitted.notes
         own_probabilities = fitted.probabilities
         classes = fitted.predicted if needs_classes else classes
-    allowed = check_candidates(candidates, n_pool, seen.rows, names)
-    n_picks = check_budget(budget, len(allowed), n_pool)
+    allowed, groups = check_candidates(candidates, n_pool, seen.rows, names), points.groups
+    if groups is None:
+        n_picks = check_budget(budget, len(allowed), n_pool)
+    else:
+        n_picks = check_budget(budget, len(first_rows(groups, allowed)), len(groups.names), unit="group")
     divisor, remark = 1.0, None
     if temperature is not None:
         divisor, remark = find_temperature(temperature, logits, labels, labeled, seen, n_pool, names)
     given = probabilities if own_probabilities is None else own_probabilities
     distributions, doubts = read_doubt(n_pool, given, logits, doubt, names=names, temperature=divisor)
-    prices = None if costs is None else check_costs(costs, n_pool, names)
+    prices = None
+    if costs is not None:
+        prices = check_costs(costs, n_pool, names) if groups is None else group_costs(costs, groups, allowed, names)
     most = None
     if spend is not None:
         if prices is None:
@@ -142,13 +164,15 @@ def build_request(
             raise InvalidArgument(problem, argument="spend", value=spend, hint=hint)
         most = check_spend(spend, prices[allowed])
         allowed = allowed[prices[allowed] <= most]
-        n_picks = min(n_picks, n_affordable(prices[allowed], most))
+        n_picks = min(n_picks, n_affordable(prices[first_rows(groups, allowed)], most))
     by_class = None
     if quotas is not None:
         table = probabilities if logits is None else logits
         columns = table if isinstance(table, NamedRows) else None
         by_class = check_quotas(quotas, classes, distributions, n_pool, names, columns)
-        refuse_small_quotas(by_class, allowed, n_picks)
+        if groups is not None:
+            by_class = group_classes(by_class, groups, allowed)
+        refuse_small_quotas(by_class, first_rows(groups, allowed), n_picks)
     elif classes is not None:
         hint = f"pass {keyword('quotas')}, too."
         raise InvalidArgument("means nothing without quotas", argument="classes", hint=hint)
@@ -173,6 +197,7 @@ def build_request(
         costs=prices,
         spend=most,
         quotas=by_class,
+        groups=groups,
         temperature=None if temperature is None else divisor,
         notes=notes if remark is None else (*notes, remark),
     )

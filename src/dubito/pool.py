@@ -9,6 +9,7 @@ import numpy as np
 
 from dubito.api import answer
 from dubito.arguments import build_request, check_points
+from dubito.core.constraints import rows_of_groups
 from dubito.core.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.covering_radius import Given
 from dubito.engines.dispatch import choose_engine
@@ -42,6 +43,8 @@ class Pool:
         As in `dubito.select`.
     standardize : bool, optional
         As in `dubito.select`.
+    groups : array (n,), optional
+        As in `dubito.select`: whole groups are picked.
 
     Examples
     --------
@@ -62,8 +65,9 @@ class Pool:
         ids: Sequence[object] | AnyArray | None = None,
         metric: Metric = "euclidean",
         standardize: bool | None = None,
+        groups: object = None,
     ):
-        self._points = check_points(features, None, metric, ids, standardize)
+        self._points = check_points(features, None, metric, ids, standardize, groups)
         self._order = np.empty(0, dtype=np.int64)
         self.ids = self._points.ids
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
@@ -80,20 +84,26 @@ class Pool:
     def __repr__(self) -> str:
         n, d = self._points.pool.shape
         standardized = ", standardized" if self._points.is_standardized else ""
-        return f"Pool({n} x {d}, {len(self._order)} labeled, metric={self._points.metric!r}{standardized})"
+        groups = "" if self._points.groups is None else f", {len(self._points.groups.names)} groups"
+        return f"Pool({n} x {d}{groups}, {len(self._order)} labeled, metric={self._points.metric!r}{standardized})"
 
-    def label(self, which: object = None, *, rows: object = None, ids: object = None) -> None:
+    def label(
+        self, which: object = None, *, rows: object = None, ids: object = None, groups: Sequence[object] | None = None
+    ) -> None:
         """Mark rows as labeled.
 
         ``which`` is a `Selection`; or ids, if the pool has text ids; or row numbers or a boolean mask (n,). Pass
-        ``rows`` or ``ids`` to be explicit, which is required if ids are numbers. Labeling a row twice has no effect.
+        ``rows`` or ``ids`` to be explicit, which is required if ids are numbers; ``groups`` are the names of groups all
+        of whose rows are labeled. Labeling a row twice has no effect.
 
         The distances computed in the last round are kept if all its picks are now labeled; otherwise those from before
         that round. This takes no time: missing distances are computed by the next round, or by `prepare`.
         """
-        if sum(value is not None for value in (which, rows, ids)) != 1:
-            takes = f"label takes one of: a Selection or list, {keyword('rows')}, {keyword('ids')}"
+        if sum(value is not None for value in (which, rows, ids, groups)) != 1:
+            takes = f"label takes one of: a Selection or list, {keyword('rows')}, {keyword('ids')}, {keyword('groups')}"
             raise InvalidArgument(takes, hint="pass exactly one of them.")
+        if groups is not None:
+            rows = rows_of_groups(groups, self._points.groups)
         rows = np.setdiff1d(self._rows_of(which, rows, ids), self._order)
         added = self._known.added
         if len(added) and not np.isin(added, rows).all():
@@ -237,9 +247,10 @@ class Pool:
         ids: Sequence[object] | AnyArray | None = None,
         metric: Metric = "euclidean",
         standardize: bool | None = None,
+        groups: object = None,
     ) -> "Pool":
         """Load a saved pool, given the same features; raises InvalidData for other features or a damaged file."""
-        pool = cls(features, ids=ids, metric=metric, standardize=standardize)
+        pool = cls(features, ids=ids, metric=metric, standardize=standardize, groups=groups)
         saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
             problem = f"{path} was saved with other features, another metric or on another scale"

@@ -1,14 +1,14 @@
-"""Validation of the arguments ``costs``, ``spend``, ``quotas`` and ``classes``."""
+"""Validation of the arguments ``costs``, ``spend``, ``quotas``, ``classes`` and ``groups``."""
 
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
-from dubito.core.problem import Quotas
+from dubito.core.problem import Groups, Quotas
 from dubito.doubt import predicted_classes
 from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, keyword, named
-from dubito.matrix import FloatArray, IntArray, Matrix
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_integer, check_real
 from dubito.request.ids import (
     NO_NAMES,
@@ -146,21 +146,101 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
     return None if default is None else check_integer("quotas", default, least=0), limits
 
 
-def _read_classes(classes: Any, n_pool: int, names: RowNames) -> tuple[list[str], IntArray]:
+def _read_classes(classes: object, n_pool: int, names: RowNames) -> tuple[list[str], IntArray]:
     """The sorted class names, and the number of each row's class; numbers are compared as text."""
-    value, own = take_names("classes", classes)
-    array = as_names("classes", value.to_pylist() if hasattr(value, "to_pylist") else value)
+    known, numbers = np.unique(_read_keys("classes", classes, n_pool, names), return_inverse=True)
+    return known.tolist(), numbers.astype(np.int64)
+
+
+def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> AnyArray:
+    """(n,) the class or group of each row, as text."""
+    value, own = take_names(argument, given)
+    array = as_names(argument, value.to_pylist() if hasattr(value, "to_pylist") else value)
     array = array[:, 0] if array.shape == (n_pool, 1) else array
+    one = "class" if argument == "classes" else "group"
     if array.shape != (n_pool,):
-        hint = f"pass the class of each pool row, shape ({n_pool},)."
-        raise InvalidArgument(f"has shape {array.shape}", argument="classes", hint=hint)
+        hint = f"pass the {one} of each pool row, shape ({n_pool},)."
+        raise InvalidArgument(f"has shape {array.shape}", argument=argument, hint=hint)
     pair = None if own is names else matching_ids(own, names)
     keys = np.array(label_keys(array if pair is None else array[order_of(*pair)]), dtype=np.str_)
     if (keys == "").any():
         problem = f"holds nothing at {at_row(int(np.argmax(keys == '')))}"
-        raise InvalidData(problem, argument="classes", hint="pass a class for each row, such as 'other'.")
-    known, numbers = np.unique(keys, return_inverse=True)
-    return known.tolist(), numbers.astype(np.int64)
+        raise InvalidData(problem, argument=argument, hint=f"pass a {one} for each row, such as 'other'.")
+    return keys
+
+
+def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Groups:
+    """The group of each row, given as numbers or text; numbers are compared as text.
+
+    Examples
+    --------
+    >>> check_groups(["b", "a", "b"], 3)
+    Groups(numbers=array([0, 1, 0]), names=array(['b', 'a'], dtype='<U1'))
+    """
+    known, first, numbers = np.unique(
+        _read_keys("groups", groups, n_pool, names), return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)
+    ranks = np.empty(len(known), dtype=np.int64)
+    ranks[order] = np.arange(len(known))
+    return Groups(ranks[numbers], known[order])
+
+
+def rows_of_groups(given: Sequence[object], groups: Groups | None) -> IntArray:
+    """The rows of the groups of these names."""
+    if groups is None:
+        hint = f"make the pool with {keyword('groups')}, or pass {keyword('rows')} or {keyword('ids')}."
+        raise InvalidArgument("means nothing to a pool without groups", argument="groups", hint=hint)
+    keys = label_keys(np.array(list(given), dtype=object))
+    return np.flatnonzero(np.isin(groups.numbers, _numbers_of("groups", keys, groups)))
+
+
+def _numbers_of(argument: str, keys: Sequence[str], groups: Groups) -> IntArray:
+    """The numbers of the groups of these names."""
+    known = {name: number for number, name in enumerate(groups.names.tolist())}
+    absent = next((key for key in keys if key not in known), None)
+    if absent is not None:
+        hint = f"groups are {', '.join(groups.names[:MOST_NAMED].tolist())}{', ...' * (len(known) > MOST_NAMED)}."
+        raise InvalidArgument("names no group of the pool", argument=argument, value=absent, hint=hint)
+    return np.array([known[key] for key in keys], dtype=np.int64)
+
+
+def group_costs(costs: object, groups: Groups, candidates: IntArray, names: RowNames = NO_NAMES) -> FloatArray:
+    """(n,) the cost of each row's group: a price from a mapping, or the sum of the costs of its candidates.
+
+    Groups without candidates have the cost 1, which is never used.
+    """
+    n_pool, totals = len(groups.numbers), np.ones(len(groups.names))
+    if isinstance(costs, Mapping):
+        numbers = _numbers_of("costs", label_keys(np.array(list(costs), dtype=object)), groups)
+        unpriced = np.setdiff1d(groups.numbers[candidates], numbers)
+        if len(unpriced):
+            problem = f"holds no price of the group {groups.names[unpriced[0]]!r}"
+            raise InvalidArgument(problem, argument="costs", hint="pass a price for each group, or one cost per row.")
+        totals[numbers] = check_costs(list(costs.values()), len(costs))
+        return totals[groups.numbers]
+    rows = check_costs(costs, n_pool, names)
+    sums = np.bincount(groups.numbers[candidates], weights=rows[candidates], minlength=len(totals))
+    return np.where(sums > 0.0, sums, totals)[groups.numbers]
+
+
+def group_classes(quotas: Quotas, groups: Groups, candidates: IntArray) -> Quotas:
+    """The quotas with the class of each row's group: the class of most of its candidates, ties to the lowest."""
+    n_classes, n_groups = len(quotas.limits), len(groups.names)
+    pairs, counts = np.unique(groups.numbers[candidates] * n_classes + quotas.classes[candidates], return_counts=True)
+    order = np.lexsort((-pairs, counts))  # The last one written is the most frequent, then the lowest.
+    classes = np.zeros(n_groups, dtype=np.int64)
+    classes[pairs[order] // n_classes] = pairs[order] % n_classes
+    return Quotas(classes[groups.numbers], quotas.limits)
+
+
+def first_rows(groups: Groups | None, candidates: IntArray) -> IntArray:
+    """The first candidate of each group that has any, ascending; all candidates without groups."""
+    return (
+        candidates
+        if groups is None
+        else np.sort(candidates[np.unique(groups.numbers[candidates], return_index=True)[1]])
+    )
 
 
 def refuse_small_quotas(quotas: Quotas, candidates: IntArray, budget: int) -> None:

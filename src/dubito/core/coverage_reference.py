@@ -59,6 +59,8 @@ class CoverageProblem:
     """(n,) above 0; None if all are 1."""
     quotas: Quotas | None = None
     """Limits are above 0 for every candidate's class. Only some engines support quotas."""
+    groups: IntArray | None = None
+    """(n,) group number of each row, if groups are picked; see `dubito.core.groups`. Only some engines."""
 
     def priorities(self, positions: IntArray | slice, added: FloatArray) -> FloatArray:
         """The gains of some candidates divided by their costs; monotonic in each gain, rounding included."""

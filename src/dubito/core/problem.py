@@ -79,6 +79,32 @@ class Quotas(NamedTuple):
         return np.asarray(ranks < remaining[classes])
 
 
+class Groups(NamedTuple):
+    """Which rows are picked together, such as the boxes of an image."""
+
+    numbers: IntArray
+    """(n,) group number of each pool row, from 0 in the order of the groups' first rows."""
+    names: AnyArray
+    """(g,) name of each group."""
+
+
+class PickedGroups(NamedTuple):
+    """The groups of a selection, in the order they were picked."""
+
+    names: AnyArray
+    """(b,) names of the groups."""
+    priorities: FloatArray
+    """(b,) the strategy's score of each group."""
+    sizes: IntArray
+    """(b,) number of rows of each group, which follow each other in ``indices`` of the selection."""
+    n_groups: int
+    """Number of groups in the pool."""
+
+    def ranks(self) -> IntArray:
+        """(r,) position, from 0, of the group of each picked row."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A validated call of `select`; the input of a strategy."""
@@ -109,6 +135,9 @@ class Request:
     spend: float | None = None
     """Upper limit on the total cost of the picks; there may then be fewer picks than the budget."""
     quotas: Quotas | None = None
+    groups: Groups | None = None
+    """If given, groups are picked, ``budget`` counts groups, ``costs`` holds the cost of each row's group, and
+    ``quotas`` the class of each row's group."""
     temperature: float | None = None
     """Divisor of the logits, if one was requested."""
     notes: tuple[str, ...] = ()
@@ -144,6 +173,9 @@ class Problem:
     """(n,) above 0; already included in the weights, but not in the order of a cold start."""
     quotas: Quotas | None = None
     """Limits are above 0 for every candidate's class. Only greedy picks (beam width 1), and only some engines."""
+    groups: IntArray | None = None
+    """(n,) group number of each row, if groups are picked; see `Request.groups` and `dubito.core.groups`. Only greedy
+    picks with scaling "respective", and only some engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +193,11 @@ class Configuration:
     """Fraction of all doubt that is covered after each pick; None for strategies without coverage."""
     reach: float | None = None
     """Kernel radius of the coverage; None for strategies without coverage."""
+    groups: IntArray | None = None
+    """(b,) numbers of the picked groups, if groups are picked: priorities and covered fractions are then those of
+    groups, and ``indices`` holds their rows, group by group."""
+    earned: FloatArray | None = None
+    """(r,) the part of each row in its group's priority, which orders the rows of a group; None without groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +223,10 @@ class Selection:
     """
 
     indices: IntArray
-    """(b,) row numbers in the pool."""
+    """(b,) row numbers in the pool; with groups all rows of the picked groups, group by group."""
     priorities: FloatArray
-    """(b,) the strategy's score of each pick; for a greedy core-set the decreasing scaled radius."""
+    """(b,) the strategy's score of each pick; for a greedy core-set the decreasing scaled radius. With groups the part
+    of each row in the priority of its group: the rows of a group that earned it come first."""
     radius: float | None
     """The priority that the next pick would have; 0 if no candidate is left; None for strategies without distances."""
     uncertainty: float | None
@@ -209,6 +247,8 @@ class Selection:
     """(b,) fraction of all doubt that is covered after each pick; None for strategies without coverage."""
     reach: float | None = None
     """Kernel radius of the coverage; None for strategies without coverage."""
+    groups: PickedGroups | None = None
+    """The picked groups, if groups were picked; ``covered`` then has a number for each group."""
     sampled: int | None = None
     """Size of the sample that represented the pool, if the strategy covered a sample; None if it used every row."""
     spent: float | None = None
@@ -229,7 +269,9 @@ class Selection:
 
     def __repr__(self) -> str:
         """Number of picks, strategy and the first few rows, or their ids if there are any."""
+        groups = self.groups
         names = self.indices.tolist() if self.ids is None else self.ids.tolist()
+        names = names if groups is None else groups.names.tolist()
         shown = ", ".join(
             [*(str(name)[:LONGEST_NAME] for name in names[:MOST_SHOWN]), *["..."] * (len(names) > MOST_SHOWN)]
         )
@@ -240,7 +282,10 @@ class Selection:
         facts += [] if len(self.configurations) < 2 else [f"configurations={len(self.configurations)}"]
         facts += ["standardized"] if self.standardized else []
         facts += [] if self.complete else ["interrupted"]
-        counted = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")
+        counted = f"{len(self)} of {self.n_pool:,} rows"
+        if groups is not None:
+            counted = f"{len(groups.names)} of {groups.n_groups:,} groups ({len(self):,} rows)"
+        counted += f" by {self.strategy}" + (f": {shown}" if shown else "")
         return f"Selection({'; '.join([counted, *facts])})"
 
     def __str__(self) -> str:
@@ -264,13 +309,21 @@ class Selection:
         return None if self.cover is None else self.cover()
 
     def columns(self) -> dict[str, Sequence[object]]:
-        """The table of picks: ``rank`` (from 1), ``index``, ``id`` if there are ids, ``priority``, and `carried`."""
+        """The table of picks: ``rank`` (from 1), ``index``, ``id`` if there are ids, ``priority``, and `carried`.
+
+        With groups it has a line for each row of a picked group: ``rank``, ``group`` and ``group_priority`` are those
+        of its group, ``priority`` is the part of the row.
+        """
+        groups = self.groups
         table: dict[str, Sequence[object]] = {
-            "rank": range(1, len(self) + 1),
+            "rank": range(1, len(self) + 1) if groups is None else (groups.ranks() + 1).tolist(),
             "index": self.indices.tolist(),
         }
         if self.ids is not None:
             table["id"] = self.ids.tolist()
+        if groups is not None:
+            table["group"] = groups.names[groups.ranks()].tolist()
+            table["group_priority"] = groups.priorities[groups.ranks()].tolist()
         table["priority"] = self.priorities.tolist()
         table |= {name: values for name, values in self.carried.items() if name not in table}
         return table

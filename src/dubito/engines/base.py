@@ -37,6 +37,22 @@ def keeps_quotas(engine: object) -> bool:
 
 
 @runtime_checkable
+class PicksGroups(Protocol):
+    """An engine that declares whether it solves problems with ``groups``."""
+
+    @property
+    def picks_groups(self) -> bool:
+        """Whether the engine picks groups."""
+        ...
+
+
+def group_refusals(engine: object, problem: object) -> list[str]:
+    """A reason if the problem has groups and the engine does not declare that it picks groups."""
+    picks_groups = isinstance(engine, PicksGroups) and engine.picks_groups
+    return [] if picks_groups or getattr(problem, "groups", None) is None else ["it does not pick groups"]
+
+
+@runtime_checkable
 class Engine(Protocol[P]):
     """Solves problems with the same picks as the reference, in the same order.
 

@@ -5,7 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dubito.core.problem import Solution
-from dubito.engines.base import Engine, Estimate
+from dubito.engines.base import Engine, Estimate, group_refusals
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.engine import CpuEngine
@@ -110,14 +110,16 @@ def choose_engine(name: str, problem: P) -> Engine[P]:
     engines = engines_for(problem)
     if name == "auto":
         for engine in engines.values():
-            if engine.pays(problem) and not engine.refusals(problem):
+            if not group_refusals(engine, problem) and engine.pays(problem) and not engine.refusals(problem):
                 return engine
         refused = f"finds no engine that solves {_kind_of(problem)} problems"
         raise InvalidArgument(refused, argument="engine", value="auto", hint="name another one.")
     if name == "gpu":
         raise InvalidArgument("is not known", argument="engine", value=name, hint=f"{PASS} {named('engine', 'cuda')}.")
     check_choice("engine", name, ("auto", *installed_engines()))
-    reasons = engines[name].refusals(problem) if name in engines else [f"it solves no {_kind_of(problem)} problems"]
+    reasons = [f"it solves no {_kind_of(problem)} problems"]
+    if name in engines:
+        reasons = group_refusals(engines[name], problem) or engines[name].refusals(problem)
     if reasons:
         hint = f"pass {named('engine', 'auto')}."
         raise InvalidArgument(f"cannot do this: {'; '.join(reasons)}", argument="engine", value=name, hint=hint)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from dubito.core import coverage_reference as coverage
-from dubito.core import reference
+from dubito.core import groups, reference
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.distances import exact_sq_distances
 from dubito.core.problem import Problem, Solution
@@ -25,6 +25,7 @@ class ReferenceEngine:
     name: ClassVar[str] = "reference"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
         return []
@@ -46,7 +47,7 @@ class ReferenceEngine:
 
     def solve(self, problem: Problem) -> Solution:
         """Every pick takes a pass over the pool. An interruption loses all picks."""
-        return Solution(reference.solve(problem))
+        return Solution((groups.greedy_core_set(problem),) if problem.groups is not None else reference.solve(problem))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class CoverageReference:
     name: ClassVar[str] = "reference"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
     keeps_quotas: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
         return []
@@ -77,7 +79,8 @@ class CoverageReference:
 
     def solve(self, problem: CoverageProblem) -> Solution:
         """Every pick considers every pair. An interruption loses all picks."""
-        return Solution((coverage.greedy(problem),))
+        greedy = coverage.greedy if problem.groups is None else groups.greedy_coverage
+        return Solution((greedy(problem),))
 
 
 def seconds_per_number(d: int) -> float:

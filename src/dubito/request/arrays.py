@@ -157,11 +157,11 @@ def check_real(name: str, value: object, *, least: float) -> float:
     raise InvalidArgument("is not allowed", argument=name, value=value, hint=hint)
 
 
-def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
-    """An integer from 1 to the number of candidates."""
+def check_budget(budget: object, n_candidates: int, n_pool: int, unit: str = "point") -> int:
+    """An integer from 1 to the number of candidates; ``unit`` is what the budget counts."""
     number = check_integer("budget", budget, least=1)
     if number > n_candidates:
-        whose = "points in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool points"
+        whose = f"{unit}s in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool {unit}s"
         hint = f"{PASS} {named('budget')} <= {n_candidates}." if n_candidates else "there is nothing left to pick."
         raise InvalidArgument(f"exceeds the {n_candidates} {whose}", argument="budget", value=number, hint=hint)
     return number

@@ -59,6 +59,7 @@ class Auto:
     name: ClassVar[str] = "auto"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
     features: Origin | None = None
     strength: float | None = None
     beam_width: int | None = None

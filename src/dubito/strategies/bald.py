@@ -9,7 +9,7 @@ from dubito.core.problem import Request
 from dubito.doubt.posterior import Labelings, information_gain, posterior_rows, unlabeled
 from dubito.matrix import READ_BYTES, FloatArray, IntArray, Matrix, blocks
 from dubito.request.arrays import check_integer
-from dubito.strategies.base import Choice, pick_one_by_one, rank_by, require_posterior
+from dubito.strategies.base import Choice, PerGroup, check_per_group, pick_one_by_one, rank_by, require_posterior
 
 FIRST_LOOK = 64
 """Number of candidates that are scored again at first; then twice as many, and so on."""
@@ -21,11 +21,21 @@ class Bald:
 
     Needs probabilities (n, k, c) of k samples of the posterior, such as passes with dropout or members of an
     ensemble. Each point is scored alone, so a batch may contain near-duplicates. O(n·k·c + n log n) time.
+
+    Parameters
+    ----------
+    per_group : str
+        As in `dubito.strategies.Margin`.
     """
 
     name: ClassVar[str] = "bald"
     uses_engine: ClassVar[bool] = False
     needs_samples: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
+    per_group: PerGroup = "max"
+
+    def __post_init__(self) -> None:
+        check_per_group(self.per_group)
 
     def plan(self, request: Request) -> None:
         """No engine is needed."""
@@ -36,7 +46,7 @@ class Bald:
         probabilities = require_posterior(request, self.name)
         scores = np.zeros(probabilities.shape[0])
         scores[request.candidates] = _gains(probabilities, request.candidates, unlabeled(int(probabilities.shape[1])))
-        return rank_by(request, scores)
+        return rank_by(request, scores, self.per_group)
 
 
 @dataclass(frozen=True, slots=True)

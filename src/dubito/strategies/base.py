@@ -7,7 +7,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from dubito.core.problem import Configuration, Request
+from dubito.core.problem import Configuration, Groups, Request
 from dubito.doubt import learnable_doubt, margin_doubt, uncertainty
 from dubito.doubt.reading import DOUBT_SOURCES
 from dubito.engines.dispatch import choose_engine
@@ -107,10 +107,71 @@ class NeedsSamples(Protocol):
         ...
 
 
-def rank_by(request: Request, scores: FloatArray) -> Choice:
-    """The ``b`` candidates of largest score (n,), ties to the lowest index."""
+PerGroup = str
+"""How the scores of a group's rows become its score: "max", "mean", "sum", or "top-3" for the sum of the 3 largest."""
+
+
+def check_per_group(per_group: object) -> int | None:
+    """The k of "top-k"; None for "max", "mean" and "sum".
+
+    Examples
+    --------
+    >>> check_per_group("top-3"), check_per_group("mean")
+    (3, None)
+    """
+    text = str(per_group)
+    if text in ("max", "mean", "sum"):
+        return None
+    if text.startswith("top-") and text[4:].isdecimal() and int(text[4:]) > 0:
+        return int(text[4:])
+    raise InvalidArgument(
+        "is not known", argument="per_group", value=per_group, hint="choose max, mean, sum, or top-K such as top-3."
+    )
+
+
+def rank_by(request: Request, scores: FloatArray, per_group: PerGroup = "max") -> Choice:
+    """The ``b`` candidates of largest score (n,), ties to the lowest index.
+
+    With groups, the ``b`` groups whose candidates have the largest score together, ties to the group whose first row
+    comes first.
+    """
+    if request.groups is not None:
+        totals = group_scores(request.groups, request.candidates, scores, check_per_group(per_group), per_group)
+        present = np.unique(request.groups.numbers[request.candidates])
+        picks = present[np.argsort(-totals[present], kind="stable")[: request.budget]]
+        return choose_groups(request, request.groups, picks, totals[picks], scores)
     order = np.argsort(-scores[request.candidates], kind="stable")[: request.budget]
     return without_distances(request, request.candidates[order], scores[request.candidates[order]])
+
+
+def group_scores(
+    groups: Groups, candidates: IntArray, scores: FloatArray, k: int | None, per_group: PerGroup
+) -> FloatArray:
+    """(g,) the score of each group, from those of its candidates, largest first; 0 for groups without candidates."""
+    rows = candidates[np.lexsort((-scores[candidates], groups.numbers[candidates]))]
+    numbers, n_groups = groups.numbers[rows], len(groups.names)
+    starts = np.searchsorted(numbers, np.arange(n_groups))
+    counts = np.bincount(numbers, minlength=n_groups)
+    if per_group == "max":
+        k = 1
+    if k is not None:
+        rows = rows[np.arange(len(rows)) - starts[numbers] < k]
+    totals: FloatArray = np.bincount(groups.numbers[rows], weights=scores[rows], minlength=n_groups).astype(np.float64)
+    return totals / np.maximum(counts, 1) if per_group == "mean" else totals
+
+
+def choose_groups(
+    request: Request, groups: Groups, picks: IntArray, priorities: FloatArray, scores: FloatArray
+) -> Choice:
+    """The choice of these groups, by a strategy that computes no radius; scores (n,) are the parts of the rows."""
+    ranks = np.full(len(groups.names), len(picks))
+    ranks[picks] = np.arange(len(picks))
+    rank = ranks[groups.numbers[request.candidates]]
+    order = np.lexsort((-scores[request.candidates], rank))
+    indices = request.candidates[order][: int(np.count_nonzero(rank < len(picks)))]
+    doubted = None if request.doubt is None else uncertainty(request.doubt[indices])
+    found = Configuration(indices, priorities, radius=None, uncertainty=doubted, groups=picks, earned=scores[indices])
+    return Choice((found,))
 
 
 def without_distances(request: Request, indices: IntArray, priorities: FloatArray) -> Choice:

@@ -35,8 +35,24 @@ class KeepsLimits(Protocol):
         ...
 
 
+@runtime_checkable
+class PicksGroups(Protocol):
+    """A strategy that declares whether it picks groups of rows."""
+
+    @property
+    def picks_groups(self) -> bool:
+        """Whether the strategy picks groups of rows."""
+        ...
+
+
 def refuse_limits(strategy: Strategy, request: Request) -> None:
-    """Raise `InvalidArgument` if costs or quotas are given to a strategy that ignores them."""
+    """Raise `InvalidArgument` if costs, quotas or groups are given to a strategy that ignores them."""
+    if request.groups is not None and not (isinstance(strategy, PicksGroups) and strategy.picks_groups):
+        hint = (
+            "leave it out, or choose auto, coverage, doubt-coverage, coreset, doubt-coreset, margin, entropy, "
+            "least-confidence, bald or random."
+        )
+        raise InvalidArgument(f"means nothing to {named('strategy', strategy.name)}", argument="groups", hint=hint)
     given = "costs" if request.costs is not None else "quotas"
     has_limits = request.costs is not None or request.quotas is not None
     if has_limits and not (isinstance(strategy, KeepsLimits) and strategy.keeps_limits):
@@ -47,6 +63,8 @@ def refuse_limits(strategy: Strategy, request: Request) -> None:
 
 def solve_with_constraints(request: Request, problem: Solvable) -> Choice:
     """Solve a problem with the requested engine, within the request's quotas and spending limit."""
+    if request.groups is not None:
+        return _solve_groups(request, replace(problem, groups=request.groups.numbers))
     engine: Engine[Solvable] = choose_engine(request.engine, problem)
     if request.quotas is not None:
         problem = replace(problem, candidates=pickable(problem.candidates, request.quotas))
@@ -65,6 +83,43 @@ def solve_with_constraints(request: Request, problem: Solvable) -> Choice:
     except KeyboardInterrupt:
         complete = False
     return Choice((with_uncertainty(run.configuration(), request, problem),), engine.name, complete)
+
+
+def _solve_groups(request: Request, problem: Solvable) -> Choice:
+    """Solve a problem with groups, whose engines support quotas. Picking stops at the spending limit."""
+    engine: Engine[Solvable] = choose_engine(request.engine, problem)
+    if request.quotas is not None:
+        problem = replace(problem, candidates=pickable(problem.candidates, request.quotas), quotas=request.quotas)
+    solution = engine.solve(problem)
+    found = solution.configurations[0]
+    if problem.costs is not None and request.spend is not None and len(found.indices):
+        assert found.groups is not None
+        assert request.groups is not None
+        prices = np.empty(len(request.groups.names))
+        prices[request.groups.numbers] = problem.costs
+        found = first_groups(found, problem, int((prices[found.groups].cumsum() <= request.spend * ROUNDING).sum()))
+    return Choice((with_uncertainty(found, request, problem),), engine.name, solution.complete)
+
+
+def first_groups(found: Configuration, problem: Solvable, n_kept: int) -> Configuration:
+    """The first groups of a configuration."""
+    assert found.groups is not None
+    assert found.earned is not None
+    assert problem.groups is not None
+    if n_kept == len(found.groups):
+        return found
+    kept = np.isin(problem.groups[found.indices], found.groups[:n_kept])
+    return replace(
+        found,
+        indices=found.indices[kept],
+        priorities=found.priorities[:n_kept],
+        # The priority of the next group, which was too dear.
+        radius=None if found.radius is None else float(found.priorities[n_kept]),
+        covered=None if found.covered is None else found.covered[:n_kept],
+        uncertainty=None,
+        groups=found.groups[:n_kept],
+        earned=found.earned[kept],
+    )
 
 
 def pickable(candidates: IntArray, quotas: Quotas) -> IntArray:

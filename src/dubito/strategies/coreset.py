@@ -23,6 +23,7 @@ class Coreset:
     name: ClassVar[str] = "coreset"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
     beam_width: int = 1
 
     def __post_init__(self) -> None:
@@ -63,6 +64,7 @@ class DoubtCoreset:
     name: ClassVar[str] = "doubt-coreset"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
     strength: float = 1.0
     beam_width: int = 1
     scaling: Scaling = "respective"
@@ -103,7 +105,7 @@ def _beam_doubt(request: Request, width: int) -> FloatArray:
 
 def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Problem:
     doubt, costs = request.doubt, request.costs
-    if costs is not None or request.quotas is not None:
+    if costs is not None or request.quotas is not None or request.groups is not None:
         _check_limits(beam_width, scaling)
     if costs is not None:
         # Without weights, a cold start begins near the mean and does not use doubt.
@@ -129,12 +131,13 @@ def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, wei
 
 
 def _check_limits(beam_width: int, scaling: Scaling) -> None:
-    """Raise for options that do not support costs and quotas."""
+    """Raise for options that do not support costs, quotas and groups."""
     if beam_width > 1:
-        hint = f"leave it out, or {named('costs')} and {named('quotas')}."
+        hint = f"leave it out, or {named('costs')}, {named('quotas')} and {named('groups')}."
         raise InvalidArgument(
-            "cannot be combined with costs or quotas", argument="beam_width", value=beam_width, hint=hint
+            "cannot be combined with costs, quotas or groups", argument="beam_width", value=beam_width, hint=hint
         )
     if scaling == "acquired":
         hint = f"pass {named('scaling', 'respective')}."
-        raise InvalidArgument("cannot be combined with costs or quotas", argument="scaling", value=scaling, hint=hint)
+        problem = "cannot be combined with costs, quotas or groups"
+        raise InvalidArgument(problem, argument="scaling", value=scaling, hint=hint)

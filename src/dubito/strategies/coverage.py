@@ -34,6 +34,7 @@ class Coverage:
     name: ClassVar[str] = "coverage"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
     uses_doubt: ClassVar[bool] = False
     radius: float | None = None
     factor: float = FACTOR
@@ -77,6 +78,7 @@ class DoubtCoverage:
     name: ClassVar[str] = "doubt-coverage"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
     strength: float = 1.0
     doubt: Kind = "margin"
     radius: float | None = None

@@ -7,11 +7,15 @@ import numpy as np
 
 from dubito import doubt
 from dubito.core.problem import Request
+from dubito.matrix import len_of
 from dubito.request.arrays import check_choice, check_real
 from dubito.strategies.base import (
     LEARNABLE,
     Choice,
     Kind,
+    PerGroup,
+    check_per_group,
+    choose_groups,
     doubt_of,
     rank_by,
     require_doubt,
@@ -24,10 +28,22 @@ from dubito.strategies.coverage import Coverage
 
 @dataclass(frozen=True, slots=True)
 class LeastConfidence:
-    """The largest doubt ``1 - max P`` first. O(n log n)."""
+    """The largest doubt ``1 - max P`` first. O(n log n).
+
+    Parameters
+    ----------
+    per_group : str
+        With groups: the score of a group is the largest of its rows' scores (``"max"``), their ``"mean"``, their
+        ``"sum"``, or the sum of the k largest (``"top-k"``, such as ``"top-3"``).
+    """
 
     name: ClassVar[str] = "least-confidence"
     uses_engine: ClassVar[bool] = False
+    picks_groups: ClassVar[bool] = True
+    per_group: PerGroup = "max"
+
+    def __post_init__(self) -> None:
+        check_per_group(self.per_group)
 
     def plan(self, request: Request) -> None:
         """No engine is needed."""
@@ -35,31 +51,58 @@ class LeastConfidence:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the doubt."""
-        return rank_by(request, require_doubt(request, self.name))
+        return rank_by(request, require_doubt(request, self.name), self.per_group)
 
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """The smallest gap between the two largest probabilities first. O(n log n)."""
+    """The smallest gap between the two largest probabilities first. O(n log n).
+
+    Parameters
+    ----------
+    per_group : str
+        With groups: the score of a group is the largest of its rows' scores (``"max"``), their ``"mean"``, their
+        ``"sum"``, or the sum of the k largest (``"top-k"``, such as ``"top-3"``).
+    """
 
     name: ClassVar[str] = "margin"
     uses_engine: ClassVar[bool] = False
+    picks_groups: ClassVar[bool] = True
+    per_group: PerGroup = "max"
+
+    def __post_init__(self) -> None:
+        check_per_group(self.per_group)
 
     def plan(self, request: Request) -> None:
         """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are the negative gaps."""
-        return rank_by(request, -doubt.margin(require_probabilities(request, self.name)))
+        """Priorities are the negative gaps; for sums over the rows of groups, 1 less the gaps."""
+        gaps = doubt.margin(require_probabilities(request, self.name))
+        # More rows must not lower the sum of a group.
+        is_mean = request.groups is None or self.per_group in ("max", "mean")
+        return rank_by(request, -gaps if is_mean else 1.0 - gaps, self.per_group)
 
 
 @dataclass(frozen=True, slots=True)
 class Entropy:
-    """The largest entropy of the class probabilities first. O(n log n)."""
+    """The largest entropy of the class probabilities first. O(n log n).
+
+    Parameters
+    ----------
+    per_group : str
+        With groups: the score of a group is the largest of its rows' scores (``"max"``), their ``"mean"``, their
+        ``"sum"``, or the sum of the k largest (``"top-k"``, such as ``"top-3"``).
+    """
 
     name: ClassVar[str] = "entropy"
     uses_engine: ClassVar[bool] = False
+    picks_groups: ClassVar[bool] = True
+    per_group: PerGroup = "max"
+
+    def __post_init__(self) -> None:
+        check_per_group(self.per_group)
 
     def plan(self, request: Request) -> None:
         """No engine is needed."""
@@ -67,7 +110,7 @@ class Entropy:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the entropies in nats."""
-        return rank_by(request, doubt.entropy(require_probabilities(request, self.name)))
+        return rank_by(request, doubt.entropy(require_probabilities(request, self.name)), self.per_group)
 
 
 # Power sampling (Kirsch et al., 2023).
@@ -126,6 +169,7 @@ class Random:
     name: ClassVar[str] = "random"
     uses_engine: ClassVar[bool] = False
     uses_doubt: ClassVar[bool] = False
+    picks_groups: ClassVar[bool] = True
 
     def plan(self, request: Request) -> None:
         """No engine is needed."""
@@ -133,6 +177,13 @@ class Random:
     def choose(self, request: Request) -> Choice:
         """Takes O(n) time."""
         generator = np.random.default_rng(request.seed)
+        if request.groups is not None:
+            present, nothing = (
+                np.unique(request.groups.numbers[request.candidates]),
+                np.full(len_of(request.pool), np.nan),
+            )
+            picks = generator.choice(present, request.budget, replace=False)
+            return choose_groups(request, request.groups, picks, np.full(request.budget, np.nan), nothing)
         indices = generator.choice(request.candidates, request.budget, replace=False)
         return without_distances(request, indices, np.full(request.budget, np.nan))
 

@@ -10,6 +10,7 @@ from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
 from dubito.engines.cpu import small
 from dubito.engines.cpu.cost import cost_of
+from dubito.engines.cpu.groups import solve_groups
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
 from dubito.engines.lazy.bounds import WIDEST_ROW
@@ -69,6 +70,7 @@ class CpuEngine:
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
         """It takes every problem, but for rows wider than its bounds hold for."""
@@ -81,6 +83,10 @@ class CpuEngine:
 
     def estimate(self, problem: Problem) -> Estimate:
         """See `dubito.engines.cpu.cost`."""
+        if problem.groups is not None:
+            # All rows of a picked group become references.
+            n, n_groups = len(problem.candidates), len(np.unique(problem.groups))
+            problem = replace(problem, groups=None, budget=min(n, -(-problem.budget * n // n_groups)))
         return cost_of(problem, self.name)
 
     def catch_up(self, problem: Problem) -> None:
@@ -105,6 +111,8 @@ class CpuEngine:
             return Solution((finished(problem, none, np.empty(0), np.inf),), complete=False)
 
     def _solve(self, problem: Problem) -> Solution:
+        if problem.groups is not None:
+            return solve_groups(problem)
         way = self.way if self.way is not None and can(problem) else way_of(problem)
         if way == "small" and compiled.steps is not None:
             return small.solve(problem, compiled.steps)

@@ -86,6 +86,7 @@ class CpuCoverage:
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
     keeps_quotas: ClassVar[bool] = True
+    picks_groups: ClassVar[bool] = True
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
         """It takes every problem, but for rows wider than its bounds hold for."""
@@ -105,7 +106,8 @@ class CpuCoverage:
 
     def solve(self, problem: CoverageProblem) -> Solution:
         """See `dubito.engines.cpu.coverage`, which is loaded when it is wanted."""
+        from dubito.engines.cpu.coverage.groups import solve_groups
         from dubito.engines.cpu.coverage.solver import solve
 
         native.warn_if_missing()
-        return solve(problem)
+        return solve(problem) if problem.groups is None else solve_groups(problem)

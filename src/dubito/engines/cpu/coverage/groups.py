@@ -1,0 +1,185 @@
+"""Coverage by groups of rows: lazy, from the pairs of their rows.
+
+A group has an upper bound on its gain, which never grows. The group of the largest bound is looked at again: first by
+upper bounds on the kernels of its pairs with the cover of now, then by exact kernels, which are kept. It is picked
+when its exact gain is of now. See `dubito.core.groups` for the meaning.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dubito.core.coverage_reference import CoverageProblem, add_rows, shares
+from dubito.core.groups import Members, earned_coverage
+from dubito.core.problem import Solution
+from dubito.engines.cpu.coverage.gains import CLOSED, CompiledGains, Gains
+from dubito.engines.cpu.coverage.solver import FirstCover
+from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
+from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interrupts import retry_on_interrupt
+from dubito.matrix import FloatArray, IntArray
+
+KEPT_SHARE = 4
+"""Of the pairs that there is memory for, one in so many is an exact one of a group not yet picked; beyond, these are
+found again."""
+
+
+def solve_groups(problem: CoverageProblem) -> Solution:
+    """The reference's groups; after Ctrl-C those so far."""
+    reporter, first, made, complete = Reporter(problem), list[FirstCover](), list[GroupGains](), True
+    try:
+        # Costs and quotas are those of groups.
+        first.append(FirstCover(replace(problem, groups=None, costs=None, quotas=None), reporter.report_phase))
+        if first[0].reach == 0.0:
+            return _by_weight(problem)
+        n_kept = first[0].n_pairs // KEPT_SHARE
+        first[0].n_pairs -= n_kept
+        made.append(GroupGains(problem, first[0].gains(1), n_kept))
+        while len(made[0].earned) < problem.budget:
+            made[0].pick()
+            reporter.report(len(made[0].earned), None)
+    except KeyboardInterrupt:
+        complete = False
+
+    def finish() -> Solution:
+        if not made:
+            return Solution((Members(problem).configuration([], [], [], covered=np.empty(0), reach=0.0),), complete)
+        return made[0].solution(first[0].reach, first[0].before, complete)
+
+    solution, is_quiet = retry_on_interrupt(finish)
+    return solution if is_quiet else Solution(solution.configurations, complete=False)
+
+
+def _by_weight(problem: CoverageProblem) -> Solution:
+    """If the reach is 0, a row covers only itself."""
+    members, weights = Members(problem), problem.weights[problem.candidates]
+    gains: FloatArray = np.bincount(members.of, weights=weights).astype(np.float64)
+    priorities = gains / members.costs(slice(None))
+    picks = np.argsort(-priorities, kind="stable")
+    if problem.quotas is not None:
+        picks = picks[problem.quotas.allowed(members.first[picks], problem.quotas.limits)]
+    picks = picks[: problem.budget]
+    parts = [weights[members.positions(pick)] / members.costs(pick) for pick in picks.tolist()]
+    covered = shares(problem.weights, 0.0, gains[picks])
+    return Solution((members.configuration(picks, priorities[picks], parts, covered=covered, reach=0.0),))
+
+
+class GroupGains:
+    """What each group adds to the cover. Groups are numbered as in `Members`, candidates as in `Gains`."""
+
+    def __init__(self, problem: CoverageProblem, gains: Gains, most_kept: int) -> None:
+        self.problem, self.gains, self.members, self.most_kept = problem, gains, Members(problem), most_kept
+        n_groups = len(self.members)
+        self.costs = np.broadcast_to(self.members.costs(slice(None)), n_groups)
+        self.picks, self.gained = list[int](), list[float]()
+        self.priorities, self.earned = list[float](), list[FloatArray]()
+        self.stamp = np.full(n_groups, -1)
+        """The number of picks when a bound was computed; before, from upper bounds: see ``is_exact``."""
+        self.is_exact = np.zeros(n_groups, dtype=np.bool_)
+        self.pairs: dict[int, tuple[IntArray, FloatArray]] = {}
+        """Pool rows, ascending, and the largest kernels of exact groups."""
+        self.n_kept = 0
+        self.scratch = np.zeros(len(gains.cover))
+        sums = np.add.reduceat(gains.bound[self.members.order], self.members.starts[:-1])
+        self.bound = sums * ROUND_UP / self.costs
+        for group in range(n_groups):
+            self._update_upper(group)
+
+    def pick(self) -> None:
+        """Look at the first group by bound; pick it if its gain is exact and of now."""
+        first = int(self.bound.argmax())
+        if self.problem.quotas is not None and not self.members.allowed(self.picks)[first]:
+            self.bound[first] = -1.0
+        elif self.bound[first] > 0.0 and not (self.is_exact[first] and self.stamp[first] == len(self.picks)):
+            if not self.is_exact[first] and self.stamp[first] < len(self.picks):
+                self._update_upper(first)
+            else:
+                self._update_exact(first)
+        else:
+            self._add(first)
+
+    def _update_upper(self, group: int) -> None:
+        """Lower the bound by upper bounds on the kernels, where they are known."""
+        gains, positions = self.gains, self.members.positions(group)
+        self.stamp[group] = len(self.picks)
+        if not isinstance(gains, CompiledGains) or (gains.level[positions] == CLOSED).any():
+            return
+        parts = [slice(gains.held.starts[each], gains.stops[each]) for each in positions.tolist()]
+        rows = np.concatenate([gains.held.rows[part] for part in parts])
+        kernels = np.concatenate([gains.held.kernels[part] for part in parts]).astype(np.float64)
+        terms = np.maximum(kernels - gains.cover[rows], 0.0) * self.problem.weights[rows]
+        if len(positions) > 1:
+            np.maximum.at(self.scratch, rows, terms)
+            terms = self.scratch[rows]
+            # The largest of a row counts once: the next read of it is 0.
+            self.scratch[rows] = 0.0
+            rows, first = np.unique(rows, return_index=True)
+            terms = terms[first]
+        upper = (float(terms.sum()) * ROUND_UP + SMALLEST * len(terms)) / self.costs[group]
+        self.bound[group] = min(self.bound[group], upper)
+
+    def _update_exact(self, group: int) -> None:
+        if group not in self.pairs:
+            self._keep(group)
+        rows, kernels = self.pairs[group]
+        terms = np.maximum(kernels - self.gains.cover[rows], 0.0) * self.problem.weights[rows]
+        gain = float(add_rows(terms)) if len(terms) else 0.0
+        self.bound[group] = gain / self.costs[group]
+        self.stamp[group], self.is_exact[group] = len(self.picks), True
+
+    def _keep(self, group: int) -> None:
+        """Find the exact pairs of a group, which add something now."""
+        found = [self._exact_pairs(position) for position in self.members.positions(group).tolist()]
+        rows = np.concatenate([rows for rows, _ in found])
+        kernels = np.concatenate([kernels for _, kernels in found])
+        np.maximum.at(self.scratch, rows, kernels)
+        rows = np.unique(rows)
+        kernels = self.scratch[rows]
+        self.scratch[rows] = 0.0
+        if self.n_kept + len(rows) > self.most_kept:
+            self.pairs.clear()
+            self.n_kept = 0
+        self.pairs[group] = rows, kernels
+        self.n_kept += len(rows)
+
+    def _exact_pairs(self, position: int) -> tuple[IntArray, FloatArray]:
+        gains, candidate = self.gains, np.array([position])
+        if isinstance(gains, CompiledGains) and gains.level[position] == CLOSED:
+            # Pairs are found for the candidates of largest bounds: those of the best groups, and this one first.
+            gains.bound[:] = self.bound[self.members.of]
+            gains.bound[position] = np.inf
+        gains.update(candidate, is_exact=True)
+        return gains.pairs(position)
+
+    def _add(self, group: int) -> None:
+        positions, gain, cover = self.members.positions(group), 0.0, self.gains.cover
+        parts = np.zeros(len(positions))
+        if self.bound[group] > 0.0:
+            rows, kernels = self.pairs.pop(group) if group in self.pairs else self._found_again(group)
+            terms = np.zeros((len(positions), len(rows)))
+            for part, position in zip(terms, positions.tolist(), strict=True):
+                own, values = self._exact_pairs(position)
+                part[np.searchsorted(rows, own)] = (values - cover[own]) * self.problem.weights[own]
+            gain = float(add_rows(np.maximum(kernels - cover[rows], 0.0) * self.problem.weights[rows]))
+            parts = earned_coverage(terms)
+            cover[rows] = np.maximum(cover[rows], kernels)
+        self.picks.append(group)
+        self.gained.append(gain)
+        self.priorities.append(gain / self.costs[group])
+        self.earned.append(parts / self.costs[group])
+        self.bound[group] = -1.0
+        self.gains.drop(positions)
+        self.gains.forget()
+
+    def _found_again(self, group: int) -> tuple[IntArray, FloatArray]:
+        self._keep(group)
+        return self.pairs.pop(group)
+
+    def solution(self, reach: float, before: float, complete: bool) -> Solution:
+        """The picks so far."""
+        n_picks = min(len(each) for each in (self.picks, self.gained, self.priorities, self.earned))
+        covered = shares(self.problem.weights, before, np.array(self.gained[:n_picks]))
+        found = self.members.configuration(
+            self.picks[:n_picks], self.priorities[:n_picks], self.earned[:n_picks], covered=covered, reach=reach**0.5
+        )
+        return Solution((found,), complete)
