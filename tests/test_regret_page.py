@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +21,8 @@ def test_the_page_is_made_from_the_records(board: dict[str, Any]) -> None:
     pools = list(board["pools"]())
     areas = {each.name: board["areas_in_common"](each) for each in pools}
     starts = {each.name: board["firsts"](each) for each in pools}
-    made = board["page"](areas, {each.name: each.settings for each in pools}, starts)
+    seconds = {each.name: each.seconds for each in pools}
+    made = board["page"](areas, {each.name: each.settings for each in pools}, starts, seconds)
     assert made == (ROOT / "docs" / "results" / "regret.md").read_text(encoding="utf-8")
     assert "/root/" not in made
     assert "/tmp/" not in made
@@ -31,3 +33,15 @@ def test_regret_is_the_distance_to_the_best_mean_over_seeds_in_common(board: dic
     pool = board["Pool"]("digits", [10, 20], curves)
     areas = board["areas_in_common"](pool)
     assert {name: each.tolist() for name, each in areas.items()} == {"a": [60.0], "b": [50.0]}
+
+
+def test_the_oracle_is_what_gains_are_shares_of_and_not_the_best_strategy(board: dict[str, Any]) -> None:
+    areas = {
+        "random": np.array([50.0, 52.0]), "margin": np.array([53.0, 55.0]),
+        "doubt-coverage:strength=3": np.array([52.0, 54.0]), "oracle:batches=9": np.array([60.0, 62.0]),
+    }  # fmt: skip
+    assert board["regrets_of"](areas)["margin"].tolist() == [0.0, 0.0]
+    assert board["share"]({"magic-10": areas}, ["magic-10"], "margin") == "30%"
+    lines = list(board["published_section"]({"magic-10": areas}, {"magic-10": {"margin": 0.25}}))
+    assert "| `margin` | 0.00 ± 0.00 | 0.00 | 30% | 0.25 | 1 | **0.00** |" in lines
+    assert next(line for line in lines if line.startswith("| `auto`")).split(" | ")[3] == "20%"

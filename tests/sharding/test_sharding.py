@@ -173,6 +173,7 @@ def test_what_cannot_be_read_is_named(pool: FloatArray, tmp_path: Path) -> None:
         ({"budget": 501}, "budget"),
         ({"budget": 0}, "budget"),
         ({"strategy": "random"}, "cannot choose from shards"),
+        ({"strategy": "doubt-coverage:variance=0.5"}, "needs the whole pool on one machine"),
         ({"strategy": "doubt-coreset"}, "needs the model's doubt"),
     ],
 )

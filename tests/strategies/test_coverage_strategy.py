@@ -228,3 +228,55 @@ def test_only_the_values_of_weights_matter() -> None:
     pool, _ = pool_of(30)
     problem = CoverageProblem(pool, pool[:2], np.arange(2, 30), 8, np.linspace(0.0, 1.0, 30), np.arange(2, 30))
     assert coverage.greedy(problem).indices.tolist() == coverage.greedy(replace(problem, doubt=None)).indices.tolist()
+
+
+def shares(points: FloatArray, labeled: list[int], doubt: FloatArray) -> FloatArray:
+    """What `variance` multiplies a weight with, with explicit matrices."""
+    spread = points - points.mean(axis=0)
+    spread = np.column_stack([spread / np.sqrt((spread**2).sum(axis=1).mean()), np.ones(len(points))])
+    information = np.eye(points.shape[1] + 1)
+    for row in labeled:
+        information += doubt[row] * (1.0 - doubt[row]) * np.outer(spread[row], spread[row])
+    variances = np.array([row @ np.linalg.solve(information, row) for row in spread])
+    return np.asarray(variances / (1.0 + variances))
+
+
+def test_variance_multiplies_doubt_by_what_labels_can_reduce() -> None:
+    pool, probabilities = pool_of(80)
+    labeled, strategy = [3, 1, 40], DoubtCoverage(strength=2.0, variance=0.5)
+    picked = dubito.select(pool, 6, labeled=labeled, probabilities=probabilities, strategy=strategy)
+    weights = margin_doubt(probabilities) ** 2 * np.sqrt(shares(pool, labeled, 1.0 - probabilities.max(axis=1)))
+    by_hand = dubito.select(pool, 6, labeled=labeled, doubt=weights, strategy="doubt-coverage")
+    assert picked.indices.tolist() == by_hand.indices.tolist()
+    assert picked.priorities == pytest.approx(by_hand.priorities, rel=1e-5)
+    plain = dubito.select(pool, 6, labeled=labeled, probabilities=probabilities, strategy=replace(strategy, variance=0))
+    assert picked.indices.tolist() != plain.indices.tolist()
+
+
+def test_variance_depends_on_neither_units_nor_origin() -> None:
+    pool, probabilities = pool_of(80)
+    options = {"labeled": [3, 1, 40], "probabilities": probabilities, "strategy": DoubtCoverage(variance=1.0)}
+    picked = dubito.select(pool, 6, **options)  # type: ignore[arg-type]
+    assert dubito.select(1000.0 * pool + 70.0, 6, **options).indices.tolist() == picked.indices.tolist()  # type: ignore[arg-type]
+
+
+def test_labeled_points_outside_the_pool_count_with_probability_one_half() -> None:
+    pool, probabilities = pool_of(80)
+    outside = pool[:5] + 0.25
+    picked = dubito.select(pool, 6, labeled=outside, probabilities=probabilities, strategy=DoubtCoverage(variance=1.0))
+    scale = np.sqrt(((pool - pool.mean(axis=0)) ** 2).sum(axis=1).mean())
+    rows, others = ((each - pool.mean(axis=0)) / scale for each in (pool, outside))
+    rows, others = (np.column_stack([each, np.ones(len(each))]) for each in (rows, others))
+    variances = (rows @ np.linalg.inv(np.eye(5) + 0.25 * others.T @ others) * rows).sum(axis=1)
+    weights = margin_doubt(probabilities) * variances / (1.0 + variances)
+    by_hand = dubito.select(pool, 6, labeled=outside, doubt=weights, strategy="doubt-coverage")
+    assert picked.indices.tolist() == by_hand.indices.tolist()
+
+
+def test_variance_changes_nothing_before_the_first_label() -> None:
+    pool, probabilities = pool_of(40)
+    first = [
+        dubito.select(pool, 4, probabilities=probabilities, strategy=DoubtCoverage(variance=each)).indices.tolist()
+        for each in (0.0, 1.0)
+    ]
+    assert first[0] == first[1]

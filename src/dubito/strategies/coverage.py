@@ -6,9 +6,10 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from dubito.core.coverage_reference import CoverageProblem, sample_rows, thinned
+from dubito.core.distances import column_sums, read_rows
 from dubito.core.problem import Request
 from dubito.doubt import scaling_weights
-from dubito.matrix import FloatArray, len_of
+from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of
 from dubito.strategies.constraints import solve_with_constraints
@@ -73,6 +74,9 @@ class DoubtCoverage:
         See ``radius``.
     sample : int, optional
         Cover only so many rows, chosen evenly by doubt, in place of all: an estimate, for pools too large for more.
+    variance : float
+        A row also counts with its `variance_share` to this power: where classes overlap, doubt stays high however many
+        labels there are, and this share falls. O(n·d²) time; not for shards.
     """
 
     name: ClassVar[str] = "doubt-coverage"
@@ -84,9 +88,11 @@ class DoubtCoverage:
     radius: float | None = None
     factor: float = FACTOR
     sample: int | None = None
+    variance: float = 0.0
 
     def __post_init__(self) -> None:
         check_real("strength", self.strength, least=0.0)
+        check_real("variance", self.variance, least=0.0)
         check_choice("doubt", self.doubt, get_args(Kind))
         _check(self.radius, self.factor, self.sample)
 
@@ -108,10 +114,42 @@ class DoubtCoverage:
         return _problem(request, self.weights(request), self.radius, self.factor, self.sample)
 
     def weights(self, request: Request) -> FloatArray:
-        """(n,) doubt to the power of ``strength``."""
+        """(n,) doubt to the power of ``strength``, times `variance_share` to that of ``variance``."""
         if request.doubt is None:
             return np.ones(len_of(request.pool))
-        return scaling_weights(doubt_of(request, self.name, self.doubt), self.strength / 2.0)
+        weights = scaling_weights(doubt_of(request, self.name, self.doubt), self.strength / 2.0)
+        if self.variance == 0.0 or len_of(request.references) == 0:
+            return weights
+        return np.asarray(weights * variance_share(request) ** self.variance)
+
+
+def variance_share(request: Request) -> FloatArray:
+    """(n,) ``v / (1 + v)``, with v the variance of a row's logit given the labels, and 1 that of noise.
+
+    ``v = x' H⁻¹ x`` by Laplace's approximation for a linear model with a normal prior: ``H = I + Σ p (1 - p) x x'``
+    over the labeled rows, with the largest probability p; labeled points outside the pool count with p = ½. Features
+    are centered and have a mean squared length of 1, and a constant is appended: neither units nor origin matter.
+    """
+    assert request.doubt is not None
+    n_rows, metric = len_of(request.pool), request.metric
+    spans = list(blocks(n_rows, rows_per_read(request.pool)))
+    center = column_sums(request.pool, metric) / n_rows
+    squared = sum(float(((read_rows(request.pool, span, metric) - center) ** 2).sum()) for span in spans)
+    scale = np.sqrt(squared / n_rows) or 1.0
+
+    def read(matrix: Matrix, rows: slice | IntArray) -> FloatArray:
+        points = (read_rows(matrix, rows, metric) - center) / scale
+        return np.column_stack([points, np.ones(len(points))])
+
+    labeled = read(request.references, slice(0, len_of(request.references)))
+    is_in_pool = len(request.labeled) == len(labeled)
+    doubt = request.doubt[request.labeled] if is_in_pool else np.full(len(labeled), 0.5)
+    labeled = read(request.pool, request.labeled) if is_in_pool else labeled
+    information = np.eye(len(center) + 1) + (labeled * (doubt * (1.0 - doubt))[:, None]).T @ labeled
+    half = np.linalg.inv(np.linalg.cholesky(information)).T
+    variances = np.concatenate([((read(request.pool, span) @ half) ** 2).sum(axis=1) for span in spans])
+    # In single precision, as the last bits depend on the machine's linear algebra.
+    return (variances / (1.0 + variances)).astype(np.float32).astype(np.float64)
 
 
 def _check(radius: float | None, factor: float, sample: int | None) -> None:
