@@ -3,9 +3,9 @@
     python benchmarks/interruptions.py              # 200 runs; writes results/interruptions.json and .md
     python benchmarks/interruptions.py --runs 10 --out /tmp
 
-Each run is a process of its own. It must end without a traceback, and either with picks, which are the first of those of
-an undisturbed run, or with a message that there are none. Moments are spread evenly from when the command starts, which is
-when Python has imported dubito, to some time after the end of an undisturbed run.
+Each run is a process of its own. It must end without a traceback, and either with picks, which are the first of those
+of an undisturbed run, or with a message that there are none. Moments are spread evenly from when the command starts,
+which is when Python has imported dubito, to some time after the end of an undisturbed run.
 """
 
 import argparse

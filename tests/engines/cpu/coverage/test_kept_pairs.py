@@ -68,4 +68,4 @@ def test_a_second_round_searches_only_pairs_of_new_candidates(monkeypatch: pytes
     pool.select(10, doubt=doubt, strategy=strategy)
     assert n_searched == [1940, 10]
     pool.select(10, doubt=doubt, strategy=strategy, memory_limit="100MB")
-    assert len(n_searched) == 3, 'nothing is kept within a memory limit'
+    assert len(n_searched) == 3, "nothing is kept within a memory limit"

@@ -84,7 +84,8 @@ def find_pairs(
     """
     candidates, n_pool = search.space.problem.candidates, len_of(search.space.problem.pool)
     numbers = np.full(n_pool, -1, dtype=np.int32)
-    numbers[candidates] = every = np.arange(len(candidates), dtype=np.int32)
+    every = np.arange(len(candidates))
+    numbers[candidates] = every
     if kept is not None:
         is_new_row = limits > kept.limits
         is_new = ~kept.is_candidate[candidates]
@@ -106,7 +107,7 @@ def find_pairs(
         kept = _keep(flat, limits, candidates, reach * search.space.unit)
     else:
         flat = parts[0]
-    return search.grouped(flat, every, len(candidates)), kept
+    return search.grouped(flat, every.astype(np.int32), len(candidates)), kept
 
 
 def _flat(pairs: Pairs) -> AnyArray:
@@ -126,9 +127,7 @@ def _keep(flat: AnyArray, limits: FloatArray, candidates: IntArray, reach: float
     is_candidate[candidates] = True
     squared = (reach * (1.0 - np.sqrt(flat["kernel"], dtype=np.float64))).astype(np.float32)
     squared = np.maximum(np.nextafter(squared, np.float32(-np.inf)), np.float32(0.0))
-    return KeptPairs(
-        limits, is_candidate, candidates[flat["candidate"]].astype(np.int32), flat["row"].copy(), squared
-    )
+    return KeptPairs(limits, is_candidate, candidates[flat["candidate"]].astype(np.int32), flat["row"].copy(), squared)
 
 
 def _within(kept: KeptPairs, limits: FloatArray, numbers: Int32Array, reach: float) -> AnyArray:
