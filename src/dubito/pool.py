@@ -31,7 +31,9 @@ class Pool:
     """A pool for repeated rounds of labeling and selection.
 
     The features are checked once. Distances to labeled points and picks are cached: the next round computes only
-    those to new points, even though doubt has changed. The cache takes 24 bytes per row.
+    those to new points, even though doubt has changed. The cache takes 24 bytes per row. Coverage on the CPU also keeps
+    the points as it compares them (up to twice the features in float32) and up to 512 MB of near pairs, which the next
+    round does not search again; with ``memory_limit`` it keeps neither.
 
     Parameters
     ----------

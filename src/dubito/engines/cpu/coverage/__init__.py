@@ -10,6 +10,8 @@ engine stores.
 3. `gains`: upper bounds on what candidates add, and greedy picks in the order of the bounds: the first candidate is
    brought up to date until its gain is exact, with kernels in float64.
 
+`kept` is what a `dubito.Pool` keeps of the second step for the next round.
+
 The bounds only rule out; what is picked is exact. All this is in C. Without the compiled module a plain lazy algorithm
 (`gains.PlainGains`) gives the same picks.
 """

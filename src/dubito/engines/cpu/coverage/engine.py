@@ -102,7 +102,7 @@ class CpuCoverage:
         return cost_of(problem, self.name)
 
     def catch_up(self, problem: CoverageProblem) -> None:
-        """Nothing: distances to what is labeled are those of a core-set, which a `Pool` asks for."""
+        """Nothing: distances to what is labeled are those of a core-set, which a `Pool` asks for. See `kept`."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
         """See `dubito.engines.cpu.coverage`, which is loaded when it is wanted."""

@@ -1,5 +1,6 @@
 """What each candidate adds to the cover: upper bounds that are made exact for the candidates that come first."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -72,13 +73,15 @@ class CompiledGains:
     def __init__(
         self,
         search: PairSearch,
-        cover: FloatArray,
         limits: FloatArray,
+        cover: FloatArray,
         reach: float,
         capacity: int,
         look: Look,
         budget: int,
+        find: Callable[[], Pairs] | None = None,
     ) -> None:
+        """``find`` returns the pairs of all candidates, if not the search itself."""
         self.steps, self.search, self.space, self.problem = search.steps, search, search.space, search.space.problem
         self.cover, self.limits, self.reach, self.capacity, self.look = cover, limits, reach, capacity, look
         problem, n, quotas = self.problem, len(self.problem.candidates), self.problem.quotas
@@ -93,7 +96,8 @@ class CompiledGains:
         self.state = np.array([-1, 0, 0, 0])
         self.n_together = n
         try:
-            self._hold(search.run(limits, cover, np.arange(n), reach, capacity, look), np.arange(n))
+            found = find() if find else search.run(limits, cover, np.arange(n), reach, capacity, look)
+            self._hold(found, np.arange(n))
             self.update(np.arange(n), is_exact=False)
         except TooManyPairs:
             sums = np.zeros(n)

@@ -316,10 +316,10 @@ class PairSearch:
             stop = start
         if sums is not None:
             sums[own] += added
-        return self._grouped(pairs[:n_pairs], own, n_candidates)
+        return self.grouped(pairs[:n_pairs], own, n_candidates)
 
-    def _grouped(self, pairs: AnyArray, own: Int32Array, n_candidates: int) -> Pairs:
-        """``own``: the candidates in the order of the points."""
+    def grouped(self, pairs: AnyArray, own: Int32Array, n_candidates: int) -> Pairs:
+        """Pairs by candidate; these are numbered in the order of ``own``."""
         bounds = np.empty(len(own) + 1, dtype=np.int64)
         rows, kernels = np.empty(len(pairs), dtype=np.int32), np.empty(len(pairs), dtype=np.float32)
         self.steps.group_pairs((pairs.view(np.uint8), bounds, rows, kernels), len(pairs), len(own), n_threads())

@@ -1,5 +1,7 @@
 """Solving a coverage problem: the reach, the cover by what is labeled, the pairs, the picks."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from dubito import native as compiled
@@ -7,7 +9,8 @@ from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach
 from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.engine import most_pairs
 from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
-from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, PairSearch, choose_width
+from dubito.engines.cpu.coverage.kept import KeptRound, find_pairs, may_keep
+from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, Pairs, PairSearch, choose_width
 from dubito.engines.cpu.coverage.space import MIDDLE, WIDEST, Directions, Space, fit_directions
 from dubito.engines.lazy.frontier import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
@@ -35,6 +38,7 @@ def solve(problem: CoverageProblem) -> Solution:
         while made[0].n_picks < problem.budget:
             made[0].pick(problem.budget)
             reporter.report(made[0].n_picks, None)
+        first[0].keep()
     except KeyboardInterrupt:
         complete = False
 
@@ -58,11 +62,18 @@ class FirstCover:
         (n_pool, d), m = problem.pool.shape, len_of(problem.references)
         look(PREPARING, 0.0)
         self.n_pairs = most_pairs(n_pool, d, problem.memory_limit)
-        self.space, self.before = Space(problem), 0.0
+        before = None if problem.known is None else problem.known.kept
+        self.kept = before if isinstance(before, KeptRound) else None
+        space = None if self.kept is None else self.kept.space_of(problem)
+        if space is None:
+            self.kept, space = None, Space(problem)
+        self.space, self.before = space, 0.0
         nearest, widest = Nearest(self.space, look), Directions(None, d)
         wanted = np.flatnonzero(problem.weights > 0.0)
         products = d * len(wanted) * (len(problem.candidates) + m)
-        if compiled.steps is not None and products > SMALL_PROBLEM:
+        if self.kept is not None:
+            widest = self.kept.directions
+        elif compiled.steps is not None and products > SMALL_PROBLEM:
             widest = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
             look(PREPARING, 0.5)
         self.reach = self._reach(nearest, Directions(widest.matrix, min(FIRST_WIDTH, widest.width)))
@@ -70,9 +81,12 @@ class FirstCover:
             return
         squared, unit, sample = nearest.known.squared, self.space.unit, problem.sample
         limits = np.minimum(squared[sample], self.reach) * unit
-        self.directions = choose_width(self.space, widest, sample, limits, uses_codes=USES_CODES)
         self.cloud: Cloud | None = None
-        if compiled.steps is not None:
+        if self.kept is not None:
+            self.directions, self.cloud = self.kept.directions, self.kept.cloud
+        else:
+            self.directions = choose_width(self.space, widest, sample, limits, uses_codes=USES_CODES)
+        if compiled.steps is not None and self.cloud is None:
             is_used = problem.weights > 0.0
             is_used[problem.candidates] = True
             self.cloud = Cloud(compiled.steps, self.space, self.directions, np.flatnonzero(is_used))
@@ -99,7 +113,22 @@ class FirstCover:
         search = PairSearch(compiled.steps, self.space, self.directions, self.cloud)
         all_pairs = n_limits * len(self.problem.candidates) + CHUNK * len(self.cloud.rows)
         capacity = min(self.n_pairs, all_pairs)
-        return CompiledGains(search, self.cover, self.limits, self.reach, capacity, self.look, budget)
+        arguments = self.limits, self.cover, self.reach, capacity, self.look
+        if not may_keep(self.problem):
+            return CompiledGains(search, *arguments, budget)
+
+        def find() -> Pairs:
+            kept = KeptRound(self.space, self.directions, search.cloud) if self.kept is None else self.kept
+            found, pairs = find_pairs(kept.pairs, search, *arguments)
+            self.kept = replace(kept, space=self.space, pairs=pairs)
+            return found
+
+        return CompiledGains(search, *arguments, budget, find)
+
+    def keep(self) -> None:
+        """Leave what is found for the next round."""
+        if self.kept is not None and self.problem.known is not None:
+            self.problem.known.kept = self.kept.without_problem()
 
 
 def _by_weight(problem: CoverageProblem) -> Solution:
