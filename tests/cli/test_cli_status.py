@@ -58,6 +58,30 @@ def test_more_labels_cover_more(run: Program) -> None:
     assert f"covered     {covered('one.csv'):.1%} of the pool" in run("status", "pool.npy", "--labeled", "one.csv").out
 
 
+def test_the_accuracy_is_estimated_from_rows_drawn_at_random(run: Program) -> None:
+    lines = [f"{row},{ANSWERS[row]},{int(place < 20)}" for place, row in enumerate(ROWS.tolist())]
+    Path("marked.csv").write_text("\n".join(["index,label,drawn", *lines]) + "\n")
+    described = json.loads(run("status", "pool.npy", "--labeled", "marked.csv", "--json").out)["estimate"]
+    assert (described["n_drawn"], described["n_unlabeled"]) == (20, N - len(ROWS))
+    assert described["low"] < described["value"] <= described["high"]
+    words = run("status", "pool.npy", "--labeled", "marked.csv", "-q").out
+    share = f"{described['value']:.1%} ({described['low']:.1%} to {described['high']:.1%})"
+    assert f"accuracy    {share} of the 120 unlabeled rows, estimated from 20 labels drawn at random" in words
+    Path("marked.csv").write_text(Path("marked.csv").read_text().replace(",1\n", ",often\n", 1))
+    refused = run("status", "pool.npy", "--labeled", "marked.csv", "-q")
+    assert refused.code == 3
+    assert "marked.csv has 'often' in drawn" in refused.err
+
+
+def test_without_random_rows_the_accuracy_on_the_others_is_unknown(run: Program) -> None:
+    words = run("status", "pool.npy", "--labeled", "one.csv", "--labeled", "two.csv", "-q").out
+    assert "accuracy    unknown: the labels were chosen" in words
+    described = json.loads(run("status", "pool.npy", "--labeled", "one.csv", "--labeled", "two.csv", "--json").out)
+    assert described["estimate"] is None
+    assert described["change"]["labels"] == 30
+    assert f"the last 30 labels changed {described['change']['changed']} predictions" in words
+
+
 def test_words_say_the_same(run: Program) -> None:
     ran = run("status", "pool.npy", "--labeled", "one.csv", "--labeled", "two.csv", "-q")
     assert "labeled     80 of 200 rows: " in ran.out

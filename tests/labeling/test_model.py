@@ -435,7 +435,8 @@ class Service(RuleBasedStateMachine):
         picks = np.array(sorted(free)[:3], dtype=np.int64)
         arrays = {"picks": picks, "why": np.array(["first"] * len(picks), dtype="U10"), "covered": np.zeros(4)}
         save_sealed(str(Path(self.project_folder) / model_file(job["round"])), arrays)
-        numbers = dict.fromkeys(("n_right", "n_tested", "audited_right", "audited"))
+        estimate = ("estimated", "estimated_low", "estimated_high")
+        numbers = dict.fromkeys(("n_right", "n_tested", "audited_right", "audited", *estimate))
         others = {"covered": 0.0, "stop": False, "advice": "go on", "message": "", "seconds": 0.0}
         return {**numbers, **others, "round": job["round"], "labels": len(job["items"])}
 

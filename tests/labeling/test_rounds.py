@@ -26,7 +26,7 @@ def features(folder: Path, n_rows: int = 60) -> Any:
 
 def job(items: IntArray, **given: Any) -> Job:
     usual = {"round": 1, "closed": NONE, "only": None, "budget": 10, "audit": 0.0, "strategy": "auto"}
-    usual |= {"audited": NONE, "last_batch": None}
+    usual |= {"audited": NONE, "last_batch": None, "order": np.arange(len(items))}
     return Job(items=items, labels=[truth(row) for row in items.tolist()], **{**usual, **given})
 
 
@@ -41,8 +41,20 @@ def test_a_first_round_covers_and_a_later_one_has_a_model(tmp_path: Path) -> Non
     assert not set(arrays["picks"].tolist()) & set(range(12))
     assert arrays["probabilities"].shape == (60, 2)
     assert (facts["n_right"], facts["n_tested"], facts["audited"]) == (12, 12, 4)
+    assert facts["estimated"] is None, "too few were drawn at random"
     assert (np.diff(arrays["covered"]) >= 0.0).all()
     assert len(arrays["covered"]) == 11
+
+
+def test_a_round_estimates_the_accuracy_from_its_audit_and_says_what_the_last_labels_changed(tmp_path: Path) -> None:
+    runner = RoundRunner(features(tmp_path), None)
+    runner.run(job(np.arange(12), round=2))
+    _, facts = runner.run(job(np.arange(30), round=3, audited=np.arange(15, 30)))
+    low, value, high = facts["estimated_low"], facts["estimated"], facts["estimated_high"]
+    assert 0.0 < low < value <= high <= 1.0
+    assert f"{value:.0%} ({low:.0%} to {high:.0%}) of the unlabeled are estimated right" in facts["advice"]
+    assert "the last 18 labels changed 0 predictions" in facts["advice"]
+    assert "0 of 30 are uncertain" in facts["advice"]
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])

@@ -158,6 +158,8 @@ def test_an_older_store_is_brought_up_to_date_with_its_labels(tmp_path: Path, st
         connection.execute(text("DROP VIEW dubito_answers"))
         for column in ("seconds", "new_label"):
             connection.execute(text(f"ALTER TABLE dubito_events DROP COLUMN {column}"))
+        for column in ("estimated", "estimated_low", "estimated_high"):
+            connection.execute(text(f"ALTER TABLE dubito_rounds DROP COLUMN {column}"))
         connection.execute(update(schema.facts).where(schema.facts.c.name == "schema").values(value="1"))
     again = LabelingService(*open_project(project.folder))
     assert again.state.label_table.labels == {3: "left"}

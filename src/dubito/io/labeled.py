@@ -16,6 +16,7 @@ import numpy as np
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.io.lookup import Columns, usual_name
 from dubito.io.name_tables import (
+    BOOLEANS,
     NameTable,
     can_name_rows,
     named_rows,
@@ -32,7 +33,7 @@ from dubito.io.roles import PoolFile, find_array, read_array
 from dubito.io.source import note
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
 from dubito.request.arrays import unlike_features
-from dubito.request.columns import LABELED, usual
+from dubito.request.columns import DRAWN, LABELED, usual
 from dubito.request.ids import NamedRows
 from dubito.request.labels import WHOLE, are_labels, label_keys
 from dubito.request.rows import check_rows
@@ -280,6 +281,38 @@ def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[
         _refuse_contradictions(found, labels_here, pool)
         found |= labels_here
     return {row: each.label for row, each in found.items()}
+
+
+def read_drawn(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[int, float]:
+    """The rows that were drawn at random, with their probabilities, from a column ``drawn`` of the files in ``specs``.
+
+    1, true and yes mean that all rows were equally probable; 0, false, no and empty cells that the row was chosen.
+    """
+    found: dict[int, float] = {}
+    for spec in specs:
+        table = read_table(spec, columns, pool)
+        name = None if table is None else usual(table.header, DRAWN)
+        if table is None or name is None or not can_name_rows(table, pool, columns):
+            continue
+        texts = label_keys(table.columns[name]())
+        given = np.array([_probability(text, table.path, name) for text in texts])
+        kept = given > 0.0
+        rows = named_rows(table, pool, columns, kept) if kept.any() else None
+        if rows is not None:
+            found |= dict(zip(rows.tolist(), given[kept].tolist(), strict=True))
+    return found
+
+
+def _probability(text: str, path: str, name: str) -> float:
+    known = BOOLEANS.get(text.lower() or "no")
+    try:
+        value = float(text) if known is None else float(known)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        hint = "write 1 for rows drawn at random (or their probabilities, from 0 to 1) and 0 for the others."
+        raise InvalidData(f"{path} has {text!r} in {name}", hint=hint)
+    return value
 
 
 def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:

@@ -300,8 +300,9 @@ def _describe(error: DBAPIError) -> str:
 
 # Schema and migrations.
 
-VERSION = 3
-"""Schema version; version 1 had no `seconds` column, version 2 no `new_label`. See `MIGRATIONS`."""
+VERSION = 4
+"""Schema version; version 1 had no `seconds` column, version 2 no `new_label`, version 3 no estimated accuracy. See
+`MIGRATIONS`."""
 
 metadata = MetaData()
 facts = Table(
@@ -338,6 +339,9 @@ rounds = Table(
     Column("covered", Float(53)),
     Column("audited_right", Integer),
     Column("audited", Integer),
+    Column("estimated", Float(53)),
+    Column("estimated_low", Float(53)),
+    Column("estimated_high", Float(53)),
     Column("stop", Boolean, nullable=False),
     Column("advice", Text, nullable=False),
     Column("message", Text, nullable=False),
@@ -437,5 +441,10 @@ def _add_new_label(connection: Connection) -> None:
     connection.execute(text(ANSWERS))
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _add_seconds, 2: _add_new_label}
+def _add_estimate(connection: Connection) -> None:
+    for name in ("estimated", "estimated_low", "estimated_high"):
+        connection.execute(text(f"ALTER TABLE dubito_rounds ADD COLUMN {name} DOUBLE PRECISION"))
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _add_seconds, 2: _add_new_label, 3: _add_estimate}
 """By version, the step to the next one."""

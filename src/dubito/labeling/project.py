@@ -36,7 +36,7 @@ class Settings:
     """Number of new labels that starts a round."""
     overlap: int = 1
     """Number of annotators who answer each item."""
-    audit: float = 0.0
+    audit: float = 0.1
     """Share of the picks that are drawn at random, to estimate the accuracy."""
     strategy: str = "auto"
 

@@ -42,7 +42,9 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
     recent = {
         item for item in table.labels if max(event.round for event in table.current_answers(item).values()) >= last > 1
     }
-    parts = [sorted(set(table.labels) - recent), sorted(recent)]
+    # In the order in which they were labeled, which the estimate of accuracy uses.
+    parts = [[item for item in table.labels if (item in recent) == is_recent] for is_recent in (False, True)]
+    audited = set(state.audited())
     column = "class" if label_column(state.project) == "label" else "label"
     paths = []
     for number, items in enumerate((each for each in parts if each), start=1):
@@ -54,6 +56,8 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
         names: list[object] = [contents.ids[item] if contents.has_ids else contents.row_of(item) for item in items]
         labels = [table.labels[item] for item in items]
         columns: dict[str, Sequence[object]] = {"id" if state.contents.has_ids else "index": names, column: labels}
+        if audited:
+            columns["drawn"] = [int(item in audited) for item in items]
         write_atomically(path, render_columns(columns, "csv"), private=True)
         paths.append(path)
     return paths

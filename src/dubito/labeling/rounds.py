@@ -12,9 +12,10 @@ from dubito.core.coverage_reference import CoverageProblem, cold_reach, kernel, 
 from dubito.core.distances import squared_radii
 from dubito.core.problem import Request
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
+from dubito.models.accuracy import AccuracyEstimate, estimate_held_out
 from dubito.models.fit import Fit, fit
 from dubito.models.held_out import Share
-from dubito.models.progress import DOUBTED, Advice, LabelsSoFar
+from dubito.models.progress import DOUBTED, Advice, Change, LabelsSoFar, change_of_predictions
 from dubito.pool import Pool
 from dubito.request.scaling import measure_scale, on_scale
 from dubito.strategies import Strategy
@@ -88,6 +89,8 @@ class Job:
     strategy: str
     audited: IntArray
     """Labeled rows of the audit, which were drawn uniformly at random."""
+    order: IntArray
+    """(m,) indices of ``items`` in the order in which they were labeled."""
     last_batch: Share | None
     """Share of the last batch that the model predicted correctly before it was trained on it."""
     probabilities: FloatArray | None = None
@@ -105,6 +108,8 @@ class RoundRunner:
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
         self._scaled = scaled
         self._pooled = scaled if standardize else features
+        self._last: tuple[int, tuple[str, ...], IntArray] | None = None
+        """Of the previous round: the number of labels, the classes, and the predicted class of every row."""
         self._reach = cold_reach(
             CoverageProblem(scaled, scaled[:0], self._sample.rows[:0], 0, np.empty(0), self._sample.rows)
         )
@@ -118,7 +123,8 @@ class RoundRunner:
         predictions = _predictions_for(job, fitted)
         picked, why, notes = self._picks(job, predictions)
         covered = self.covered(job.items, picked)
-        progress = _progress(len_of(self.features), job, fitted, predictions, covered[0])
+        change = self._change(job, predictions)
+        progress = _progress(len_of(self.features), job, fitted, predictions, covered[0], change)
         arrays: dict[str, AnyArray] = {"picks": picked, "why": np.array(why, dtype="U10"), "covered": covered}
         if predictions.probabilities is not None:
             arrays |= {
@@ -133,6 +139,17 @@ class RoundRunner:
             "seconds": time.monotonic() - started,
         }
         return arrays, facts
+
+    def _change(self, job: Job, predictions: "_Predictions") -> Change | None:
+        """What the labels since the previous round changed."""
+        probabilities, classes, last = predictions.probabilities, predictions.classes, self._last
+        if probabilities is None:
+            self._last = None
+            return None
+        self._last = len(job.items), classes, probabilities.argmax(axis=1)
+        if last is None or last[0] >= len(job.items):
+            return None
+        return change_of_predictions(probabilities, classes, last[1], last[2], job.items, len(job.items) - last[0])
 
     def _mask(self, rows: IntArray) -> BoolArray:
         """(n,) mask of the rows; `Pool` could mistake the row indices 0 and 1 of a pool of two for a mask."""
@@ -257,7 +274,7 @@ def _held_out(fitted: Fit | None) -> dict[str, AnyArray]:
 
 
 def _progress(
-    n_pool: int, job: Job, fitted: Fit | None, predictions: _Predictions, covered: float
+    n_pool: int, job: Job, fitted: Fit | None, predictions: _Predictions, covered: float, change: Change | None
 ) -> LabelsSoFar | None:
     if fitted is None:
         return None
@@ -268,13 +285,14 @@ def _progress(
         confidence = predictions.probabilities[is_unlabeled].max(axis=1)
         expected = float(confidence.mean()) if len(confidence) else None
         in_doubt = int((confidence < DOUBTED).sum())
-    return LabelsSoFar(n_pool, fitted, job.last_batch, expected, in_doubt, covered)
+    return LabelsSoFar(n_pool, fitted, job.last_batch, expected, in_doubt, covered, _estimate(job, fitted), change)
 
 
 def _facts(job: Job, fitted: Fit | None, progress: LabelsSoFar | None) -> dict[str, Any]:
     """The facts of the round's record."""
     advice = Advice(False, "go on: nothing is labeled yet.") if progress is None else progress.advice()
     audited = _audited(job, fitted)
+    estimate = None if progress is None else progress.estimate
     return {
         "round": job.round,
         "labels": len(job.items),
@@ -283,6 +301,9 @@ def _facts(job: Job, fitted: Fit | None, progress: LabelsSoFar | None) -> dict[s
         "covered": 0.0 if progress is None else progress.covered,
         "audited_right": None if audited is None else audited.right,
         "audited": None if audited is None else audited.of,
+        "estimated": None if estimate is None else estimate.value,
+        "estimated_low": None if estimate is None else estimate.low,
+        "estimated_high": None if estimate is None else estimate.high,
         "stop": advice.stop,
         "advice": advice.text,
         "message": "nothing is labeled yet" if fitted is None else fitted.described(),
@@ -301,3 +322,10 @@ def _audited(job: Job, fitted: Fit | None) -> Share | None:
     predicted = [str(each) for each in fitted.classes[held_out.argmax(axis=1)].tolist()]
     n_right = sum(job.labels[index] == name for index, name in zip(indices.tolist(), predicted, strict=True))
     return Share(n_right, len(predicted))
+
+
+def _estimate(job: Job, fitted: Fit) -> AccuracyEstimate | None:
+    """Estimated accuracy of dubito's model on the unlabeled rows, from the labels of the audit."""
+    weights = np.isin(job.items, job.audited).astype(np.float64)
+    labels = np.array(job.labels, dtype=object)
+    return estimate_held_out(fitted.held_out, fitted.probabilities, labels, job.items, weights, job.order)

@@ -87,6 +87,10 @@ class RoundRecord:
     covered: float | None
     audited_right: int | None
     audited: int | None
+    estimated: float | None
+    """Estimated accuracy on the unlabeled items, from the audit; see `dubito.models.accuracy`."""
+    estimated_low: float | None
+    estimated_high: float | None
     stop: bool
     advice: str
     message: str

@@ -190,15 +190,17 @@ def project_facts(service: LabelingService) -> Facts:
 
 
 def model_facts(service: LabelingService) -> Facts:
-    """State and estimated accuracy of the model."""
+    """State and accuracy of the model; ``basis``: "drawn" if estimated for unlabeled items, else "held out"."""
     state, loop = service.state, service.loop
     last = state.rounds[-1] if state.rounds else None
     has_model = state.model is not None and state.model.probabilities is not None
     name = "fitting" if loop.is_fitting else "failed" if loop.failure else "ready" if has_model else "none"
     tested = None if last is None else _share(last.n_right, last.n_tested)
+    estimate = None if last is None else _estimate_facts(last)
     return {
         "state": name,
-        **_accuracy_facts(tested),
+        **(estimate or _accuracy_facts(tested)),
+        "basis": "drawn" if estimate else "held out" if tested else None,
         "labels": 0 if last is None else last.labels,
         "message": loop.failure or ("" if last is None else last.message),
     }
@@ -213,6 +215,13 @@ def _accuracy_facts(share: Share | None) -> Facts:
         return {"accuracy": None, "low": None, "high": None}
     low, high = share.interval
     return {"accuracy": share.value, "low": low, "high": high}
+
+
+def _estimate_facts(record: RoundRecord) -> Facts | None:
+    """Estimated accuracy on the items without a label; None without enough randomly drawn labels."""
+    if record.estimated is None:
+        return None
+    return {"accuracy": record.estimated, "low": record.estimated_low, "high": record.estimated_high}
 
 
 def map_facts(service: LabelingService) -> Facts:
@@ -277,6 +286,7 @@ def curve_facts(service: LabelingService) -> Facts:
             "points": points,
             "guessed": _blind_accuracy(state),
             "audited": None if audited is None else {"right": audited.right, "of": audited.of, **_interval(audited)},
+            "estimate": None if last is None else _estimate_facts(last),
             "covered": [{"round": each.round, "share": each.covered} for each in state.rounds],
             "advice": advice,
         }
@@ -288,7 +298,8 @@ def _interval(share: Share) -> Facts:
 
 
 def _point(record: RoundRecord) -> Facts:
-    return {"labels": record.labels, **_accuracy_facts(_share(record.n_right, record.n_tested)), "round": record.round}
+    held_out = _accuracy_facts(_share(record.n_right, record.n_tested))
+    return {"labels": record.labels, **held_out, "round": record.round, "estimate": _estimate_facts(record)}
 
 
 def _blind_accuracy(state: State) -> list[Facts]:

@@ -132,6 +132,7 @@ def _job_of(project: Project, job: dict[str, Any]) -> Job:
         audit=job["audit"],
         strategy=job["strategy"],
         audited=np.array(job["audited"], dtype=np.int64),
+        order=np.argsort(order),
         last_batch=None if job["last_batch"] is None else Share(*job["last_batch"]),
         probabilities=probabilities,
         classes=classes,

@@ -9,7 +9,8 @@ import numpy as np
 
 from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, american_keywords
-from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks, len_of
+from dubito.models.accuracy import AccuracyEstimate, draw_weights, estimate_held_out
 from dubito.models.estimators import LabeledData, Learned, find_model
 from dubito.models.given_labels import GivenLabels, read_given
 from dubito.models.held_out import Share, calibrate, log_loss, stratified_folds
@@ -58,6 +59,8 @@ class Fit:
     """Values chosen by cross-validation: ``temperature``, and ``penalty`` of the linear model."""
     notes: tuple[str, ...] = ()
     """Notes for the user on the reliability of the model."""
+    estimate: AccuracyEstimate | None = None
+    """Estimated accuracy on the unlabeled rows of the pool, with a 95% interval; None without `drawn` rows."""
 
     @property
     def n_labels(self) -> int:
@@ -94,7 +97,8 @@ class Fit:
         if self.probabilities is None:
             return f"no model: {labels}" if n else "no model: no labels"
         right = "none could be held out" if self.tested is None else f"right on {self.tested} of those held out"
-        return f"{self.model} model, {labels}, {right}"
+        rest = "" if self.estimate is None else f", estimated right on {self.estimate} of the unlabeled rows"
+        return f"{self.model} model, {labels}, {right}{rest}"
 
     def __repr__(self) -> str:
         return f"Fit({self.described()})"
@@ -115,6 +119,7 @@ def fit(
     model: object = "linear",
     ids: object = None,
     no_label: object = None,
+    drawn: object = None,
     seed: int = 0,
 ) -> Fit:
     """Fit a model on the labels, and predict the class of every row of the pool.
@@ -141,6 +146,10 @@ def fit(
         The ids of the pool rows, as in `dubito.select`.
     no_label : object, optional
         A value that means unlabeled, such as -1, or several of them; with ``"empty"``, only empty values do.
+    drawn : array or mapping, optional
+        The labeled rows that were drawn at random, from all rows that have none of the other labels: row numbers, ids
+        or a mask, or ``{row or id: probability}`` if some were drawn with a higher probability than others. At least 5
+        of them give `Fit.estimate`. Drawn rows without a label do not count.
     seed : int
         Seed of models that use random numbers; the linear model does not.
 
@@ -163,9 +172,22 @@ def fit(
     seen = check_labeled(labeled, matrix, names)
     given = read_given(labels, labeled, seen, matrix, names, no_label)
     found = fit_given(matrix, given, model, check_integer("seed", seed, least=0))
+    if drawn is not None:
+        found = replace(found, estimate=_estimate(found, given, draw_weights(drawn, len_of(matrix), names)))
     if given.spelled is None:
         return found
     return replace(found, classes=np.array([given.spelled[each] for each in found.classes.tolist()], dtype=np.str_))
+
+
+def _estimate(found: Fit, given: GivenLabels, weights: FloatArray) -> AccuracyEstimate | None:
+    if given.rows is None:
+        hint = "pass the labels by row or id."
+        raise InvalidArgument("is given, but the labels are of points outside the pool", argument="drawn", hint=hint)
+    of_labels = weights[given.rows]
+    order = np.argsort(
+        of_labels > 0.0, kind="stable"
+    )  # The drawn rows last: they were drawn from what the others left.
+    return estimate_held_out(found.held_out, found.probabilities, given.values, given.rows, of_labels, order)
 
 
 def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit:

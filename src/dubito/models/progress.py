@@ -1,6 +1,6 @@
 """Progress of labeling: what is labeled, how accurate a model is, and whether to continue."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from dubito.core.coverage_reference import CoverageProblem, cold_reach, kernel, sample_rows
 from dubito.core.distances import squared_radii
-from dubito.matrix import IntArray, Matrix, Rows, len_of
+from dubito.matrix import FloatArray, IntArray, Matrix, Rows, len_of
+from dubito.models.accuracy import AccuracyEstimate, estimate_held_out
 from dubito.models.fit import Fit, fit
 from dubito.models.held_out import Share
 from dubito.request.scaling import measure_scale, on_scale
@@ -53,6 +54,42 @@ class Advice(NamedTuple):
     text: str
 
 
+class Change(NamedTuple):
+    """What the last labels changed, on the rows that still have none."""
+
+    labels: int
+    """Number of the last labels."""
+    changed: int
+    """Number of rows whose predicted class changed."""
+    expected: float
+    """The gain in accuracy that the present model expects of this."""
+
+
+def change_of_predictions(
+    probabilities: FloatArray,
+    classes: Sequence[str],
+    earlier_classes: Sequence[str],
+    earlier: IntArray,
+    labeled: IntArray,
+    n_last: int,
+) -> Change:
+    """Compare the predictions of a model, (n, c) probabilities, with those of an earlier one: (n,) indices of classes.
+
+    Examples
+    --------
+    >>> now = np.array([[0.6, 0.4], [0.2, 0.8], [0.9, 0.1]])
+    >>> change_of_predictions(now, ["a", "b"], ["a", "b"], np.array([0, 0, 0]), np.array([2]), 1)
+    Change(labels=1, changed=1, expected=0.3)
+    """
+    columns = np.array([classes.index(name) if name in classes else -1 for name in earlier_classes], dtype=np.int64)
+    rest = np.setdiff1d(np.arange(len(probabilities)), labeled)
+    now, before = probabilities[rest], columns[earlier[rest]]
+    likeliest = now.argmax(axis=1)
+    lost = np.where(before < 0, 0.0, now[np.arange(len(rest)), before])
+    gain = float((now.max(axis=1) - lost).mean()) if len(rest) else 0.0
+    return Change(n_last, int((likeliest != before).sum()), round(gain, 6))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelsSoFar:
     """Statistics of the labels and of a model fitted on them."""
@@ -68,6 +105,10 @@ class LabelsSoFar:
     """Number of unlabeled rows whose most probable class has a probability below one half."""
     covered: float
     """Share of the pool near a label; see `covered_share`."""
+    estimate: AccuracyEstimate | None = None
+    """Estimated accuracy on the unlabeled rows, from labels of rows that were drawn at random."""
+    change: Change | None = None
+    """What the last batch of labels changed; None if there was no model before it."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -79,29 +120,53 @@ class LabelsSoFar:
             return Advice(False, "go on: label until at least two classes have labels; there is no model yet.")
         if found.tested is None or found.n_labels < FEWEST:
             return Advice(False, f"go on: {found.n_labels} labels are too few to tell how well the model does.")
-        low, _ = found.tested.interval
         alone = int((found.counts == 1).sum())
         if alone:
             few = f"{alone} of {len(found.counts)} classes have one label only, and nothing is known of them."
             return Advice(False, f"go on: {few}")
-        if found.tested.value < SURE or (self.expected or 0.0) < SURE:
-            return Advice(
-                False,
-                "go on if that is not good enough for you: the model is wrong on some of what was held out, or expects "
-                "to be wrong on some of the rest.",
-            )
+        numbers = self._numbers()
+        value = found.tested.value if self.estimate is None else self.estimate.value
+        if value < SURE or (self.expected or 0.0) < SURE:
+            return Advice(False, f"go on if that is not good enough for you: {numbers}")
+        if self.estimate is not None:
+            return Advice(True, f"further labels may teach little: {numbers}")
         return Advice(
             True,
-            f"further labels may teach little (at least {low:.0%} of the held-out are right, at 95%). Check before you "
-            "stop: label a few dozen rows drawn at random (--strategy random), since picks are chosen, and only a "
-            "random sample tells of the pool.",
+            f"further labels may teach little: {numbers} Check before you stop: label a few dozen rows drawn at random "
+            "(--strategy random), since only a random sample tells of the pool.",
         )
+
+    def _numbers(self) -> str:
+        """The accuracy, what the last labels changed, and how many rows are uncertain, in one sentence."""
+        found, n_rest = self.estimate, self.n_pool - self.fitted.n_labels
+        if found is not None:
+            parts = [f"{found.value:.0%} ({found.low:.0%} to {found.high:.0%}) of the unlabeled are estimated right"]
+        elif self.fitted.tested is not None:
+            low, high = self.fitted.tested.interval
+            of = "held-out labels, which were chosen and not drawn at random, are"
+            parts = [f"{self.fitted.tested.value:.0%} ({low:.0%} to {high:.0%}) of the {of} right"]
+        if self.change is not None:
+            labels = f"{self.change.labels:,} label{'s' * (self.change.labels != 1)}"
+            parts.append(
+                f"the last {labels} changed {self.change.changed:,} predictions, by which the model expects to gain "
+                f"{100.0 * self.change.expected:+.1f} points"
+            )
+        if self.in_doubt is not None:
+            parts.append(f"{self.in_doubt:,} of {n_rest:,} are uncertain")
+        return "; ".join(parts) + "."
 
 
 def measure_progress(
-    pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object = "linear"
+    pool: Matrix,
+    labels: Mapping[int, str],
+    before: Mapping[int, str],
+    model: object = "linear",
+    drawn: Mapping[int, float] | None = None,
 ) -> LabelsSoFar:
-    """Statistics of labels by row; ``before`` are the labels from before the last batch.
+    """Statistics of labels by row, in the order in which they were made.
+
+    ``before`` are the labels from before the last batch, and ``drawn`` the rows that were drawn at random, with their
+    probabilities.
 
     Examples
     --------
@@ -111,6 +176,7 @@ def measure_progress(
     ({'a': 3, 'b': 2}, Share(right=3, of=3))
     """
     fitted = fit(pool, labels, model=model, no_label="empty")
+    estimate = _estimate(fitted, labels, drawn or {})
     n_pool = len_of(pool)
     expected, in_doubt = None, None
     if fitted.probabilities is not None:
@@ -118,13 +184,32 @@ def measure_progress(
         likeliest = fitted.probabilities[rest].max(axis=1)
         expected = float(likeliest.mean()) if len(rest) else None
         in_doubt = int((likeliest < DOUBTED).sum())
-    covered = covered_share(pool, np.array(sorted(labels), dtype=np.int64))
-    return LabelsSoFar(n_pool, fitted, _last_batch(pool, labels, before, model), expected, in_doubt, covered)
+    rows = np.array(sorted(labels), dtype=np.int64)
+    covered = covered_share(pool, rows)
+    last_batch, change = _last_batch(pool, labels, before, model, fitted, rows)
+    return LabelsSoFar(n_pool, fitted, last_batch, expected, in_doubt, covered, estimate, change)
 
 
-def _last_batch(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object) -> Share | None:
+def _estimate(fitted: Fit, labels: Mapping[int, str], drawn: Mapping[int, float]) -> AccuracyEstimate | None:
+    rows = np.array(sorted(labels), dtype=np.int64)
+    values = np.array([labels[row] for row in rows.tolist()], dtype=object)
+    weights = np.array([1.0 / drawn[row] if row in drawn else 0.0 for row in rows.tolist()])
+    order = np.searchsorted(rows, np.array(list(labels), dtype=np.int64))
+    return estimate_held_out(fitted.held_out, fitted.probabilities, values, rows, weights, order)
+
+
+def _last_batch(
+    pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object, fitted: Fit, rows: IntArray
+) -> tuple[Share | None, Change | None]:
+    """How a model of the earlier labels does on the last batch, and what the batch changed."""
     last = {row: label for row, label in labels.items() if row not in before}
     if not last or len(set(before.values())) < 2:
-        return None
-    earlier = fit(pool, before, model=model, no_label="empty").predicted
-    return Share(sum(str(earlier[row]) == label for row, label in last.items()), len(last))
+        return None, None
+    earlier = fit(pool, before, model=model, no_label="empty")
+    classes = earlier.predicted
+    right = Share(sum(str(classes[row]) == label for row, label in last.items()), len(last))
+    if earlier.probabilities is None or fitted.probabilities is None:
+        return right, None
+    now, then = ([str(name) for name in each.classes.tolist()] for each in (fitted, earlier))
+    predicted = earlier.probabilities.argmax(axis=1)
+    return right, change_of_predictions(fitted.probabilities, now, then, predicted, rows, len(last))

@@ -12,6 +12,8 @@ IDS = ("ids", "id")
 LABELS = ("labels", "classes", "label", "class", "target", "targets", "y")
 LABELED = ("labeled", "labelled", "is_labeled", "is_labelled")
 UNLABELED = ("unlabeled", "unlabelled", "is_unlabeled", "is_unlabelled")
+DRAWN = ("drawn",)
+"""Which labeled rows were drawn at random; read from files of labels only."""
 SPLITS = ("split", "fold", "subset", "partition")
 """Data splits: unused, and not features."""
 DOUBTS = ("probabilities", "logits", "doubt")

@@ -53,7 +53,8 @@ Audit = Annotated[
     str | None,
     option(
         "--audit SHARE",
-        "The share of items to draw at random, such as 5%: only they give an unbiased estimate of accuracy.",
+        "The share of items to draw at random, from which the accuracy on the others is estimated, such as 5%; 0 for "
+        "none. Default: 10%.",
         METHOD,
     ),
 ]

@@ -11,8 +11,9 @@ from dubito.cli.output import put
 from dubito.errors import name_files_in_errors
 from dubito.io import Columns
 from dubito.io.inputs import Inputs, handle_missing, read_inputs, with_labels
-from dubito.io.labeled import read_labels
+from dubito.io.labeled import read_drawn, read_labels
 from dubito.matrix import len_of
+from dubito.models.accuracy import FEWEST_DRAWN
 from dubito.models.held_out import Share
 from dubito.models.progress import LabelsSoFar, measure_progress
 
@@ -36,14 +37,16 @@ def status(
 
     Print how many labels each class has, the held-out accuracy of a model fitted
     on them, how many labels of the last file it predicted correctly before it was
-    trained on them, and whether it is worth labeling more.
+    trained on them, and whether it is worth labeling more. A column [cyan]drawn[/cyan] in
+    the files (1, or a probability) names the rows that were drawn at random, from
+    which the accuracy on all unlabeled rows is estimated.
     """
     with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
         pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label, aside)
         columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
         with reading_files(input_limit, None, quiet=quiet):
-            found, before = read_labeled_pool(pool, labeled or [], columns, missing)
-    show(measure(found, before, model), as_json)
+            found, before, drawn = read_labeled_pool(pool, labeled or [], columns, missing)
+    show(measure(found, before, model, drawn), as_json)
 
 
 MOST_SHOWN = 30
@@ -52,19 +55,21 @@ MOST_SHOWN = 30
 
 def read_labeled_pool(
     pool: str, specs: Sequence[str], columns: Columns, missing: str | None
-) -> tuple[Inputs, dict[int, str]]:
-    """The pool with its labels, and the labels without those of the last file."""
+) -> tuple[Inputs, dict[int, str], dict[int, float]]:
+    """The pool with its labels, the labels without those of the last file, and the rows drawn at random."""
     found = with_labels(replace(read_inputs(pool, specs, {}, columns), rows={}), specs)
     earlier = read_labels(found.pool, specs[:-1], columns)
+    drawn = read_drawn(found.pool, specs, columns)
     complete = handle_missing(found, read_missing(missing))
     numbers = range(len_of(found.pool.features)) if complete.kept is None else complete.kept.tolist()
-    return complete, {row: label for row, label in complete.labels.items() if numbers[row] in earlier}
+    before = {row: label for row, label in complete.labels.items() if numbers[row] in earlier}
+    return complete, before, {row: drawn[numbers[row]] for row in complete.labels if numbers[row] in drawn}
 
 
-def measure(found: Inputs, before: dict[int, str], model: str) -> LabelsSoFar:
+def measure(found: Inputs, before: dict[int, str], model: str, drawn: dict[int, float]) -> LabelsSoFar:
     """Call `measure_progress`; errors name the file they are about."""
     with name_files_in_errors(found.files, found.describe_row):
-        return measure_progress(found.pool.features, found.labels, before, model)
+        return measure_progress(found.pool.features, found.labels, before, model, drawn)
 
 
 def facts_of(found: LabelsSoFar) -> dict[str, object]:
@@ -83,8 +88,10 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
         "classes": found.counts,
         "model": found.fitted.model,
         "held_out": share(found.fitted.tested),
+        "estimate": None if found.estimate is None else found.estimate._asdict(),
         "log_loss": found.fitted.log_loss,
         "last_batch": share(found.last_batch),
+        "change": None if found.change is None else found.change._asdict(),
         "expected": found.expected,
         "in_doubt": found.in_doubt,
         "covered": found.covered,
@@ -101,6 +108,7 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
     shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
     lines = [f"labeled     {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
     lines.append(f"model       {found.fitted.described()}")
+    lines += accuracy_lines(found)
     if found.last_batch is not None:
         lines.append(f"last batch  {found.last_batch} predicted correctly before the model was trained on them")
     lines.append(f"covered     {found.covered:.1%} of the pool has a label nearby")
@@ -109,3 +117,17 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
             f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
         )
     put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])
+
+
+def accuracy_lines(found: LabelsSoFar) -> list[str]:
+    """What is known of the accuracy on the unlabeled rows."""
+    estimate = found.estimate
+    if estimate is not None:
+        basis = f"estimated from {estimate.n_drawn} labels drawn at random"
+        return [f"accuracy    {estimate} of the {estimate.n_unlabeled} unlabeled rows, {basis}"]
+    if found.fitted.tested is None:
+        return []
+    return [
+        "accuracy    unknown: the labels were chosen, so that the held-out accuracy may be far from that on the other "
+        f"rows; label {FEWEST_DRAWN} or more that are drawn at random, marked by 1 in a column drawn"
+    ]

@@ -16,7 +16,11 @@ const SAID = [
     "Before it saw them",
     "Of each round's labels, how many the model had guessed right before it learned from them: its worst subject, honestly marked.",
   ],
-  ["audited", "Drawn at random", "Items picked by chance: the only estimate that is unbiased for the whole pool."],
+  [
+    "audited",
+    "Estimated for the rest",
+    "How many of the items without a label the model gets right: an unbiased estimate from the items that were drawn at random, with its 95% interval.",
+  ],
 ];
 
 function table(curve) {
@@ -68,7 +72,7 @@ function legend(curve) {
   const has = {
     "held-out": curve.points.length > 0,
     before: telling(curve).length > 0,
-    audited: Boolean(curve.audited?.of),
+    audited: Boolean(curve.estimate),
   };
   return h(
     "dl",
@@ -129,7 +133,7 @@ export function makeCurveView(view) {
   return { end: () => ends.forEach((end) => end()) };
 }
 
-// The chart as SVG: held-out accuracy with its interval, accuracy on labels before training on them, and the audit.
+// The chart as SVG: held-out accuracy with its interval, accuracy on labels before training on them, and the estimate.
 
 const HEIGHT = 400;
 const LEFT = 46;
@@ -164,7 +168,7 @@ function ranges(curve) {
     ...curve.points.flatMap((point) => [point.low ?? point.accuracy, point.accuracy]),
     ...guessed.map((each) => each.right / each.of),
   ];
-  if (curve.audited) shares.push(curve.audited.low ?? curve.audited.right / curve.audited.of);
+  if (curve.estimate) shares.push(curve.estimate.low);
   const least = Math.max(0, Math.floor(10 * Math.min(...shares, 0.9)) / 10);
   return { most: Math.max(...labels, 10), least };
 }
@@ -252,15 +256,12 @@ function drawCurve(curve, width) {
       name: "before it saw them",
     });
   }
-  if (curve.audited?.of) {
-    const { right, of, low, high } = curve.audited;
+  if (curve.estimate) {
+    const { accuracy, low, high } = curve.estimate;
     const at = width - RIGHT;
-    if (low !== null && low !== undefined) parts.push(s(
-      "line",
-      { class: "audit", x1: at, x2: at, y1: y(high), y2: y(low) },
-    ));
-    parts.push(s("circle", { class: "audit", r: 5, cx: at, cy: y(right / of) }));
-    endings.push({ kind: "audited", y: y(right / of), value: percent(right / of), name: "drawn at random" });
+    parts.push(s("line", { class: "audit", x1: at, x2: at, y1: y(high), y2: y(low) }));
+    parts.push(s("circle", { class: "audit", r: 5, cx: at, cy: y(accuracy) }));
+    endings.push({ kind: "audited", y: y(accuracy), value: withInterval(accuracy, low, high), name: "of the rest, estimated" });
   }
   return s(
     "svg",

@@ -136,7 +136,9 @@ begin().catch((error) => {
 
 function modelStatus(model) {
   if (model.state === "failed") return "the model could not learn";
-  const right = model.accuracy === null || model.accuracy === undefined ? "" : `model ${withInterval(model.accuracy, model.low, model.high)}`;
+  const known = model.accuracy !== null && model.accuracy !== undefined;
+  const name = model.basis === "drawn" ? "model" : "held-out labels";
+  const right = known ? `${name} ${withInterval(model.accuracy, model.low, model.high)}` : "";
   if (model.state === "fitting") return right ? `${right}, learning` : "the model is learning";
   return right || "no model yet";
 }
