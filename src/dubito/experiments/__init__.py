@@ -60,52 +60,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "data": (
-        "Dataset",
-        "builtin_dataset",
-        "make_dataset",
-        "read_dataset",
-    ),
-    "images": (
-        "ImageSet",
-        "load_images",
-    ),
-    "models.linear": (
-        "Forest",
-        "Linear",
-        "Sklearn",
-    ),
-    "models.networks.network": (
-        "Mlp",
-        "Torch",
-    ),
+    "data": ("Dataset", "builtin_dataset", "make_dataset", "read_dataset"),
+    "images": ("ImageSet", "load_images"),
+    "models.linear": ("Forest", "Linear", "Sklearn"),
+    "models.networks.network": ("Mlp", "Torch"),
     "models.probe": ("Probe",),
-    "plan": (
-        "Arm",
-        "Data",
-        "Experiment",
-        "Schedule",
-        "read_experiment",
-        "read_shipped",
-        "shipped_experiments",
-    ),
-    "records": (
-        "Curve",
-        "Round",
-        "curves",
-    ),
-    "runner": (
-        "RunStatus",
-        "dataset_for",
-        "read_rounds",
-        "resume_experiment",
-        "run_experiment",
-    ),
-    "summary": (
-        "Summary",
-        "finding",
-        "summarize",
-    ),
+    "plan": ("Arm", "Data", "Experiment", "Schedule", "read_experiment", "read_shipped", "shipped_experiments"),
+    "records": ("Curve", "Round", "curves"),
+    "runner": ("RunStatus", "dataset_for", "read_rounds", "resume_experiment", "run_experiment"),
+    "summary": ("Summary", "finding", "summarize"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

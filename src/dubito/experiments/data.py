@@ -56,21 +56,16 @@ class Dataset:
         Every class has at least one row in each part. Rows keep their order.
         """
         if not 0 < check_real("test_share", test_share, least=0.0) < 1:
-            raise InvalidArgument(
-                "leaves no rows for training or for testing",
-                argument="test_share",
-                value=test_share,
-                hint=f"{PASS} 0 < {named('test_share')} < 1.",
-            )
+            problem = "leaves no rows for training or for testing"
+            hint = f"{PASS} 0 < {named('test_share')} < 1."
+            raise InvalidArgument(problem, argument="test_share", value=test_share, hint=hint)
         is_test = np.zeros(len(self.labels), dtype=np.bool_)
         generator = np.random.default_rng(seed)
         for code, name in enumerate(self.classes):
             rows = generator.permutation(np.flatnonzero(self.labels == code))
             if len(rows) < 2:
-                raise InvalidData(
-                    f"class {name!r} of {self.name} has one row, which cannot be in both training and test part",
-                    hint="drop it, merge it with another class, or pass a test file.",
-                )
+                problem = f"class {name!r} of {self.name} has one row, which cannot be in both training and test part"
+                raise InvalidData(problem, hint="drop it, merge it with another class, or pass a test file.")
             is_test[rows[: min(max(1, round(len(rows) * test_share)), len(rows) - 1)]] = True
         return replace(
             self,
@@ -112,9 +107,8 @@ def make_dataset(
     matrix = _as_features(name, features)
     names = np.asarray(labels)
     if names.shape != (len(matrix),):
-        raise InvalidData(
-            f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows", hint="pass one per row."
-        )
+        hint = "pass one per row."
+        raise InvalidData(f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows", hint=hint)
     values, codes = np.unique(names, return_inverse=True)
     if len(values) < 2:
         raise InvalidData(f"labels of {name} have only one class ({values[0]})", hint="pass two or more classes.")
@@ -176,15 +170,13 @@ def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray
     values = source.entry(name).values()
     kept = are_labels(f"{source.path} ({name})", values, columns.no_label)
     if any(isinstance(value, float) and not value.is_integer() for value in values[kept].tolist()):
-        raise InvalidData(
-            f"{source.noun} {name!r} of {source.path} holds fractions", hint="classes are integers or text."
-        )
+        hint = "classes are integers or text."
+        raise InvalidData(f"{source.noun} {name!r} of {source.path} holds fractions", hint=hint)
     if len(values) != n or kept.all():
         return np.asarray(found.features[:]), as_labels(values)
     if not kept.any():
-        raise InvalidData(
-            f"{source.path} has no label in any row ({name})", hint="name the column of labels with --label-column."
-        )
+        hint = "name the column of labels with --label-column."
+        raise InvalidData(f"{source.path} has no label in any row ({name})", hint=hint)
     note(f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others are ignored.")
     return np.asarray(found.features[:])[kept], as_labels(values[kept])
 
@@ -216,10 +208,8 @@ def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
         return read_pool(test, columns=columns)
     missing = [name for name in data.feature_names if name not in source.names]
     if missing:
-        raise InvalidData(
-            f"{test} lacks the column {missing[0]!r}, a feature of {data.source.path}",
-            hint=f"add it, or choose columns that both have with {AS_FEATURES}.",
-        )
+        hint = f"add it, or choose columns that both have with {AS_FEATURES}."
+        raise InvalidData(f"{test} lacks the column {missing[0]!r}, a feature of {data.source.path}", hint=hint)
     return read_pool(test, columns=replace(columns, features=data.feature_names))
 
 
@@ -228,9 +218,8 @@ def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
     if not there:
         return None, None
     if len(there) < len(TEST_NAMES):
-        raise InvalidData(
-            f"{source.path} holds {there[0]} alone", hint=f"add {' and '.join(set(TEST_NAMES) - set(there))}."
-        )
+        hint = f"add {' and '.join(set(TEST_NAMES) - set(there))}."
+        raise InvalidData(f"{source.path} holds {there[0]} alone", hint=hint)
     features, labels = (np.asarray(source.entry(name).read()[:]) for name in TEST_NAMES)
     return features, labels
 
@@ -251,9 +240,8 @@ def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
             hint="pass features of one kind.",
         )
     if labels.shape != (len(matrix),):
-        raise InvalidData(
-            f"test labels of {data.name} have shape {labels.shape}", hint=f"pass one for each of {len(matrix)}."
-        )
+        hint = f"pass one for each of {len(matrix)}."
+        raise InvalidData(f"test labels of {data.name} have shape {labels.shape}", hint=hint)
     place = {name: code for code, name in enumerate(data.classes)}
     unknown = sorted({str(value) for value in labels.tolist()} - set(place))
     if unknown:

@@ -42,10 +42,8 @@ def load_dataset(path: Path) -> Dataset:
     """Load what `save_dataset` saved. Raises `InvalidData` if the file is damaged."""
     saved = load_sealed(str(path), check_size=lambda n_bytes: hold(str(path), "", n_bytes))
     if not is_dataset(saved):
-        raise InvalidData(
-            f"{path} is damaged: it does not hold the data that the run was begun with",
-            hint="restore the original file, or run the experiment in another folder.",
-        )
+        hint = "restore the original file, or run the experiment in another folder."
+        raise InvalidData(f"{path} is damaged: it does not hold the data that the run was begun with", hint=hint)
     return Dataset(
         name=str(saved["name"]),
         features=saved["features"],
@@ -161,13 +159,11 @@ def check_memory(settings: Data) -> None:
     needed = 3 * n * settings.size[0] * settings.size[1]
     there = machine_memory()
     if needed > there:
-        raise MemoryLimit(
+        problem = (
             f"makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this machine has "
-            f"{there / 1e9:,.0f} GB of memory",
-            argument="size",
-            value=settings.size,
-            hint=f"{PASS} a smaller size.",
+            f"{there / 1e9:,.0f} GB of memory"
         )
+        raise MemoryLimit(problem, argument="size", value=settings.size, hint=f"{PASS} a smaller size.")
 
 
 def count_pictures(images: str) -> int:

@@ -77,10 +77,8 @@ class ImageSet:
 
 def _check_part(images: ImageSet, what: str, pixels: ImageArray, labels: IntArray) -> None:
     if pixels.dtype != np.uint8 or pixels.shape[1:] != (*images.size, 3):
-        raise InvalidData(
-            f"{what} have shape {pixels.shape} and type {pixels.dtype}",
-            hint="pass (n, height, width, 3) uint8, with the same size in the test set.",
-        )
+        hint = "pass (n, height, width, 3) uint8, with the same size in the test set."
+        raise InvalidData(f"{what} have shape {pixels.shape} and type {pixels.dtype}", hint=hint)
     if labels.shape != (len(pixels),):
         problem = f"{what} are {len(pixels)}, and their labels have shape {labels.shape}"
         raise InvalidData(problem, hint="pass one label per image.")
@@ -143,12 +141,8 @@ def check_size(size: object) -> None:
     if size is None:
         return
     if not isinstance(size, tuple) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
-        raise InvalidArgument(
-            "is not a height and width in pixels",
-            argument="size",
-            value=size,
-            hint=f"{PASS} two integers, height and width, such as 32 and 32.",
-        )
+        hint = f"{PASS} two integers, height and width, such as 32 and 32."
+        raise InvalidArgument("is not a height and width in pixels", argument="size", value=size, hint=hint)
 
 
 def _refuse_size(picture: Picture, image: ImageArray, first: Picture, expected: ImageArray) -> NoReturn:
@@ -205,9 +199,8 @@ def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
         test = _class_folders(path / "test") if inner else {}
     unknown = next((folder for name, folder in test.items() if name not in train), None)
     if unknown is not None:
-        raise InvalidData(
-            f"{unknown} is a class that {path / 'train'} does not have", hint=f"the classes are {_list(train)}."
-        )
+        hint = f"the classes are {_list(train)}."
+        raise InvalidData(f"{unknown} is a class that {path / 'train'} does not have", hint=hint)
     classes = tuple(train)
     pictures, labels = _gather(train, classes)
     test_pictures, test_labels = _gather(test, classes)
@@ -218,20 +211,16 @@ def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
 
 def _refuse_half(path: Path, there: str) -> NoReturn:
     other = "test" if there == "train" else "train"
-    raise MissingFile(
-        f"{path} has a folder {there} and none called {other}",
-        hint=f"add it, or pass {path / there} to read that alone.",
-    )
+    hint = f"add it, or pass {path / there} to read that alone."
+    raise MissingFile(f"{path} has a folder {there} and none called {other}", hint=hint)
 
 
 def _class_folders(path: Path) -> dict[str, Path]:
     """The folders of the classes by name, at least two."""
     names = [entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_"))]
     if len(names) < 2:
-        raise InvalidData(
-            f"{path} holds {len(names) or 'no'} folder{'s' if not names else ''}",
-            hint="it must have one folder of pictures for each of at least two classes.",
-        )
+        hint = "it must have one folder of pictures for each of at least two classes."
+        raise InvalidData(f"{path} holds {len(names) or 'no'} folder{'s' if not names else ''}", hint=hint)
     return {name: path / name for name in sorted(names, key=natural_order)}
 
 
@@ -347,9 +336,8 @@ def data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path
         return default_folder()
     folder = Path(data_dir).expanduser()
     if folder.exists() and not folder.is_dir():
-        raise InvalidArgument(
-            "is a file", argument="data_dir", value=str(folder), hint="pass the folder that holds it."
-        )
+        hint = "pass the folder that holds it."
+        raise InvalidArgument("is a file", argument="data_dir", value=str(folder), hint=hint)
     if not folder.exists() and not download:
         raise MissingFile("does not exist", argument="data_dir", value=str(folder), hint="check the path.")
     return folder

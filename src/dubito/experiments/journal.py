@@ -471,10 +471,8 @@ class Ledger:
         if refusal is not None:
             raise InvalidData(f"the run of {self.reader.path} cannot be continued here: {refusal}")
         if first.get("data", data) != data:
-            raise InvalidData(
-                f"the data has changed since {self.reader.path} was begun",
-                hint="restore the original data, or run the experiment in another folder.",
-            )
+            hint = "restore the original data, or run the experiment in another folder."
+            raise InvalidData(f"the data has changed since {self.reader.path} was begun", hint=hint)
         self.journal.append(header)
 
 

@@ -84,12 +84,8 @@ class Data:
             names = " and ".join(map(named, sources))
             raise InvalidArgument(f"{names} are two sources of data", hint=f"{PASS} only one of them.")
         if self.test is not None and self.path is None and not is_table(self.images or ""):
-            raise InvalidArgument(
-                "needs a path",
-                argument="test",
-                value=self.test,
-                hint=f"set the path as well, or leave {named('test')} out.",
-            )
+            hint = f"set the path as well, or leave {named('test')} out."
+            raise InvalidArgument("needs a path", argument="test", value=self.test, hint=hint)
         if self.size and (self.images is None or self.images in COLLECTIONS.names()):
             raise InvalidArgument(
                 "is for pictures in a folder or a Parquet file", argument="size", value=self.size, hint="leave it out."
@@ -105,12 +101,8 @@ class Data:
             names = f"{named('test')} and {named('test_share')}"
             raise InvalidArgument(f"{names} both define a test set", hint=f"{PASS} only one of them.")
         if self.test_share is not None and not 0 < check_real("test_share", self.test_share, least=0.0) < 1:
-            raise InvalidArgument(
-                "is not allowed",
-                argument="test_share",
-                value=self.test_share,
-                hint=f"{PASS} 0 < {named('test_share')} < 1.",
-            )
+            hint = f"{PASS} 0 < {named('test_share')} < 1."
+            raise InvalidArgument("is not allowed", argument="test_share", value=self.test_share, hint=hint)
         if not isinstance(self.standardize, bool):
             raise InvalidArgument("is not allowed", argument="standardize", value=self.standardize, hint=TRUE_OR_FALSE)
 
@@ -131,9 +123,8 @@ class Schedule:
         for name in ("initial", "budget", "rounds"):
             check_integer(name, getattr(self, name), least=1)
         if not isinstance(self.from_scratch, bool):
-            raise InvalidArgument(
-                "is not allowed", argument="from_scratch", value=self.from_scratch, hint=TRUE_OR_FALSE
-            )
+            problem = "is not allowed"
+            raise InvalidArgument(problem, argument="from_scratch", value=self.from_scratch, hint=TRUE_OR_FALSE)
 
     @property
     def labels(self) -> IntArray:
@@ -145,36 +136,28 @@ class Schedule:
     def check_size(self, n_train: int) -> None:
         """Raise if the schedule needs more labels than there are rows to query."""
         if self.initial > n_train:
-            raise InvalidArgument(
-                f"exceeds the {n_train} rows of the training part",
-                argument="initial",
-                value=self.initial,
-                hint=f"{PASS} {named('initial')} <= {n_train}.",
-            )
+            problem = f"exceeds the {n_train} rows of the training part"
+            hint = f"{PASS} {named('initial')} <= {n_train}."
+            raise InvalidArgument(problem, argument="initial", value=self.initial, hint=hint)
         wanted, most = self.initial + self.budget * self.rounds, (n_train - self.initial) // self.budget
         if wanted > n_train and not most:
-            raise InvalidArgument(
-                f"after {named('initial', self.initial)} exceeds the {n_train} rows of the training part",
-                argument="budget",
-                value=self.budget,
-                hint=f"{PASS} {named('budget')} <= {n_train - self.initial}.",
-            )
+            problem = f"after {named('initial', self.initial)} exceeds the {n_train} rows of the training part"
+            hint = f"{PASS} {named('budget')} <= {n_train - self.initial}."
+            raise InvalidArgument(problem, argument="budget", value=self.budget, hint=hint)
         if wanted > n_train:
-            raise InvalidArgument(
+            problem = (
                 f"of {named('budget', self.budget)} after {named('initial', self.initial)} need {wanted} labels, and "
-                f"the training part has {n_train} rows",
-                argument="rounds",
-                value=self.rounds,
-                hint=f"{PASS} {named('rounds')} <= {most}.",
+                f"the training part has {n_train} rows"
             )
+            hint = f"{PASS} {named('rounds')} <= {most}."
+            raise InvalidArgument(problem, argument="rounds", value=self.rounds, hint=hint)
 
 
 def check_text(name: str, value: object) -> None:
     """Raise if a value is neither None nor text that is not empty."""
     if value is not None and not (isinstance(value, str) and value):
-        raise InvalidArgument(
-            "is not allowed", argument=name, value=value, hint="pass text in quotes, or leave it out."
-        )
+        hint = "pass text in quotes, or leave it out."
+        raise InvalidArgument("is not allowed", argument=name, value=value, hint=hint)
 
 
 # The strategies that an experiment compares, with their options and the names that records and plots show.
@@ -209,23 +192,14 @@ class Arm:
             if option not in known:
                 check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
         if not isinstance(self.permuted, bool):
-            raise InvalidArgument(
-                f"of strategy {self.strategy} is neither true nor false",
-                argument="permuted",
-                value=self.permuted,
-                hint=TRUE_OR_FALSE,
-            )
+            problem = f"of strategy {self.strategy} is neither true nor false"
+            raise InvalidArgument(problem, argument="permuted", value=self.permuted, hint=TRUE_OR_FALSE)
         if self.label is not None and not self.label.strip():
-            raise InvalidArgument(
-                f"of strategy {self.strategy} is empty", argument="label", value=self.label, hint="leave it out."
-            )
+            problem = f"of strategy {self.strategy} is empty"
+            raise InvalidArgument(problem, argument="label", value=self.label, hint="leave it out.")
         if self.label in BASELINES and self.strategy != self.label:
-            raise InvalidArgument(
-                f"of strategy {self.strategy} is the name of a baseline",
-                argument="label",
-                value=self.label,
-                hint="choose another.",
-            )
+            problem = f"of strategy {self.strategy} is the name of a baseline"
+            raise InvalidArgument(problem, argument="label", value=self.label, hint="choose another.")
         self.build()
 
     @property
@@ -371,10 +345,8 @@ class Experiment:
         _refuse_twice("strategies", [arm.name for arm in self.strategies], "give one of them another label.")
         needing = [arm.name for arm in self.strategies if arm.needs_samples]
         if needing and not self.model.samples:
-            raise InvalidArgument(
-                f"strategy {needing[0]!r} needs a committee, which the model lacks",
-                hint="set samples = 10 in [model].",
-            )
+            problem = f"strategy {needing[0]!r} needs a committee, which the model lacks"
+            raise InvalidArgument(problem, hint="set samples = 10 in [model].")
 
     @property
     def hash8(self) -> str:
@@ -426,9 +398,8 @@ def experiment_from_table(table: Mapping[str, object], *, beside: str | None = N
         hint = f"write schema = {SCHEMA} on the first line."
         raise InvalidArgument("is missing", argument="schema", hint=hint)
     if table["schema"] != SCHEMA:
-        raise InvalidArgument(
-            "is not known to this version", argument="schema", value=table["schema"], hint=f"write schema = {SCHEMA}."
-        )
+        problem = "is not known to this version"
+        raise InvalidArgument(problem, argument="schema", value=table["schema"], hint=f"write schema = {SCHEMA}.")
     with naming("[data]"):
         data = Data(**_resolved(_section(_with_american_spelling(table), "data", Data), beside))
     with naming("[schedule]"):
@@ -504,16 +475,12 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
 
 def _arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
-        raise InvalidArgument(
-            "there are no strategies", hint='write [[strategies]], and below it for example strategy = "random".'
-        )
+        hint = 'write [[strategies]], and below it for example strategy = "random".'
+        raise InvalidArgument("there are no strategies", hint=hint)
     for each in tables:
         if not isinstance(each, str | Mapping):
-            raise InvalidArgument(
-                f"holds {each!r}",
-                argument="strategies",
-                hint="name a strategy in quotes, or write [[strategies]].",
-            )
+            hint = "name a strategy in quotes, or write [[strategies]]."
+            raise InvalidArgument(f"holds {each!r}", argument="strategies", hint=hint)
     return tuple(parse_strategy(each) if isinstance(each, str) else arm_from_table(each) for each in tables)
 
 

@@ -130,12 +130,8 @@ def _parse_step(part: str, spec: str) -> PoolStep:
             raise
         except ValueError:
             continue
-    raise InvalidArgument(
-        f"has {amount!r} instead of a number",
-        argument="pool",
-        value=spec,
-        hint=f"write for example {flaw}:{USUAL_AMOUNTS[flaw]:g}.",
-    )
+    hint = f"write for example {flaw}:{USUAL_AMOUNTS[flaw]:g}."
+    raise InvalidArgument(f"has {amount!r} instead of a number", argument="pool", value=spec, hint=hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -258,12 +258,8 @@ def sample_rows(data: Dataset, rows: int, seed: int) -> Dataset:
     """The data with a random sample of the training rows, in their original order."""
     n = len(data.labels)
     if rows > n:
-        raise InvalidArgument(
-            f"exceeds the {n} rows of the training part",
-            argument="rows",
-            value=rows,
-            hint=f"{PASS} {named('rows')} <= {n}.",
-        )
+        hint = f"{PASS} {named('rows')} <= {n}."
+        raise InvalidArgument(f"exceeds the {n} rows of the training part", argument="rows", value=rows, hint=hint)
     kept = np.sort(np.random.default_rng(seed).choice(n, rows, replace=False))
     return replace(data, features=data.features[kept], labels=data.labels[kept])
 

@@ -341,10 +341,8 @@ def check_folder(experiment: Experiment, folder: Path) -> None:
         return
     there = read_folder(folder)
     if there.hash8 != experiment.hash8:
-        raise InvalidArgument(
-            f"{folder} holds the experiment {there.folder_name} and this is {experiment.folder_name}",
-            hint="choose another folder.",
-        )
+        problem = f"{folder} holds the experiment {there.folder_name} and this is {experiment.folder_name}"
+        raise InvalidArgument(problem, hint="choose another folder.")
 
 
 def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -> None:

@@ -292,9 +292,8 @@ def compare(curves: Sequence[Curve], baseline: str, alike: Sequence[Sequence[str
     """
     by_name = {curve.name: curve for curve in curves}
     if baseline not in by_name:
-        raise InvalidArgument(
-            "was not run", argument="baseline", value=baseline, hint=f"choose from {', '.join(by_name)}."
-        )
+        hint = f"choose from {', '.join(by_name)}."
+        raise InvalidArgument("was not run", argument="baseline", value=baseline, hint=hint)
     reference, others = area(by_name[baseline]), [curve for curve in curves if curve.name != baseline]
     tests = [paired_test(area(curve) - reference) for curve in others]
     corrected = _holm_by_name({curve.name: p for curve, (_, p) in zip(others, tests, strict=True)}, alike)

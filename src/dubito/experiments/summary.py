@@ -205,9 +205,8 @@ def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
     found = curves(kept)
     by_name = {curve.name: curve for curve in found}
     if RANDOM not in by_name:
-        raise InvalidArgument(
-            f"random is not among {', '.join(by_name)}", hint="run it, as all others are compared with it."
-        )
+        hint = "run it, as all others are compared with it."
+        raise InvalidArgument(f"random is not among {', '.join(by_name)}", hint=hint)
     chosen = tuple(targets) or usual_targets(by_name[RANDOM])
     last, same = max(each.turn for each in kept), alike(kept)
     return Summary(

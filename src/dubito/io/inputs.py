@@ -10,14 +10,7 @@ import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, name_files_in_errors
 from dubito.io.column_notes import describe_features, describe_vectors
-from dubito.io.labeled import (
-    LabeledInputs,
-    note_similar_classes,
-    own_labels,
-    own_rows,
-    read_labeled,
-    read_labels,
-)
+from dubito.io.labeled import LabeledInputs, note_similar_classes, own_labels, own_rows, read_labeled, read_labels
 from dubito.io.lookup import DOUBT_ROLES, Columns, find_names, index_columns
 from dubito.io.missing_values import Missing, settle_missing
 from dubito.io.name_tables import own_candidates, read_candidate_rows

@@ -182,10 +182,8 @@ def check_embedder(spec: str, found: LabeledInputs, pool: PoolFile) -> LabeledIn
     """Raise if the features were made by another embedder than the pool's."""
     theirs = open_source(split_spec(spec)[0]).embedder if found.foreign and pool.source.embedder else ""
     if theirs and theirs != pool.source.embedder:
-        raise InvalidData(
-            f"{spec} was embedded by {theirs} and {pool.source.path} by {pool.source.embedder}",
-            hint="embed both with one embedder: distances between them mean nothing.",
-        )
+        problem = f"{spec} was embedded by {theirs} and {pool.source.path} by {pool.source.embedder}"
+        raise InvalidData(problem, hint="embed both with one embedder: distances between them mean nothing.")
     return found
 
 
@@ -233,10 +231,8 @@ def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns) -> L
         note(f"{source.path}: every row has one of {name}; those named as labeled count as such.")
         return NO_ROWS
     if len(rows) == n:
-        raise InvalidArgument(
-            f"every row of {source.path} is labeled ({name}), so that nothing is left to pick",
-            hint=f"pass --ignore-columns {name} to pick among them all the same.",
-        )
+        problem = f"every row of {source.path} is labeled ({name}), so that nothing is left to pick"
+        raise InvalidArgument(problem, hint=f"pass --ignore-columns {name} to pick among them all the same.")
     if len(rows):
         note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labeled.")
     return LabeledInputs(rows)
@@ -349,10 +345,8 @@ def _refuse_contradictions(
     one, other, ids = found[conflicting[0]], labels_here[conflicting[0]], pool.names.ids
     where = f"row {conflicting[0]}" if ids is None else f"id {ids.shown(conflicting[:1])}"
     more = f", and {len(conflicting) - 1} more differ{'s' * (len(conflicting) == 2)}" if len(conflicting) > 1 else ""
-    raise InvalidData(
-        f"{one.path} says {one.column} {one.label!r} and {other.path} {other.label!r} of {where}{more}",
-        hint=f"correct one of them{_or_leave_out(one, other, pool)}.",
-    )
+    problem = f"{one.path} says {one.column} {one.label!r} and {other.path} {other.label!r} of {where}{more}"
+    raise InvalidData(problem, hint=f"correct one of them{_or_leave_out(one, other, pool)}.")
 
 
 def _or_leave_out(one: SourcedLabel, other: SourcedLabel, pool: PoolFile) -> str:

@@ -52,10 +52,8 @@ class Allowance:
     def check_unpacking(self, path: str, n_bytes: int) -> None:
         """Raise MemoryLimit if a compressed stream unpacks to more than the limit, even if not all of it is kept."""
         if n_bytes > self.limit:
-            raise MemoryLimit(
-                f"{path} unpacks to more than the {describe_size(self.limit)} that inputs may take",
-                hint=f"if this is intended, {_limit_hint(4 * self.limit)}.",
-            )
+            problem = f"{path} unpacks to more than the {describe_size(self.limit)} that inputs may take"
+            raise MemoryLimit(problem, hint=f"if this is intended, {_limit_hint(4 * self.limit)}.")
 
 
 _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)

@@ -108,10 +108,8 @@ def _index(source: Source, n_rows: int, *, needed: bool) -> Ids | None:
     if len(levels) > 1:
         if needed:
             option = by_interface("Columns(id=)", command="--id-column", toml="id_column")
-            raise InvalidData(
-                f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})",
-                hint=f"say which of them tells rows apart with {option}.",
-            )
+            problem = f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})"
+            raise InvalidData(problem, hint=f"say which of them tells rows apart with {option}.")
         return None
     if not levels or _has_restarting_numbers(_values(source, levels[0])):
         return None
@@ -155,9 +153,8 @@ def _values(source: Source, name: str) -> AnyArray:
     if values.dtype.kind != "f":
         return values
     if not (np.isfinite(values) & (values == np.round(values))).all():
-        raise InvalidData(
-            f"{source.noun} {name!r} of {source.path} holds fractions or NaN", hint="ids must be integers or text."
-        )
+        hint = "ids must be integers or text."
+        raise InvalidData(f"{source.noun} {name!r} of {source.path} holds fractions or NaN", hint=hint)
     _ = Ids(source.path, values).keys  # Raises for floats too large to distinguish whole numbers.
     return values.astype(np.int64)
 
@@ -275,9 +272,8 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns:
                 f"if it is their class {_as_column('label', name)}, else {_ignoring(no_numbers)}.",
             )
     if not free:
-        raise MissingFile(
-            f"{source.path} has no columns that could be the {role}", hint=f"it holds {source.listing()}."
-        )
+        hint = f"it holds {source.listing()}."
+        raise MissingFile(f"{source.path} has no columns that could be the {role}", hint=hint)
     return list(free)
 
 
@@ -366,10 +362,8 @@ def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
 def probability_columns(source: Source, columns: Columns) -> list[str]:
     """The columns of a table that hold probabilities, in natural order: p_2 before p_10."""
     if not source.is_table:
-        raise InvalidArgument(
-            f"probability columns are for tables, not for {source.path}",
-            hint=f"name an array with {source.path}::NAME.",
-        )
+        hint = f"name an array with {source.path}::NAME."
+        raise InvalidArgument(f"probability columns are for tables, not for {source.path}", hint=hint)
     found = _matching(source, columns.probabilities)
     for pattern in columns.probabilities:
         if not _matching(source, [pattern]):
@@ -380,10 +374,8 @@ def probability_columns(source: Source, columns: Columns) -> list[str]:
 def _feature_columns(source: Source, columns: Columns) -> list[str]:
     """The columns given by name, and those that match a pattern and have no other role."""
     if not source.is_table:
-        raise InvalidArgument(
-            f"feature columns are for CSV and Parquet, not for {source.path}",
-            hint=f"name an array with {source.path}::NAME.",
-        )
+        hint = f"name an array with {source.path}::NAME."
+        raise InvalidArgument(f"feature columns are for CSV and Parquet, not for {source.path}", hint=hint)
     chosen: dict[str, Entry] = {}
     free = _free_entries(source, "features", columns)
     for pattern in columns.features:
@@ -422,10 +414,8 @@ def check_numbers(source: Source, name: str, role: Role) -> None:
     """Raise InvalidData unless the entry is a column of numbers."""
     entry = source.entry(name)
     if entry.ndim != 1 or entry.content != "numbers":
-        raise InvalidData(
-            f"column {name!r} of {source.path} holds {entry.summary.strip('()')}",
-            hint=f"{plain_numbers(entry)}the {role} must be columns of numbers, or one column of lists.",
-        )
+        hint = f"{plain_numbers(entry)}the {role} must be columns of numbers, or one column of lists."
+        raise InvalidData(f"column {name!r} of {source.path} holds {entry.summary.strip('()')}", hint=hint)
 
 
 def check_role(source: Source, name: str, entry: Entry, role: Role) -> None:

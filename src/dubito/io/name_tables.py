@@ -50,19 +50,15 @@ def text_columns(source: Source, columns: Columns) -> list[str]:
 
 def _check_keep(path: str, name: str) -> None:
     if name in PICK_COLUMNS or no_features([name]):
-        raise InvalidArgument(
-            f"{path}: picks cannot carry a column called {name!r}, which means something else when they come back",
-            hint="leave it out of --keep, or rename it.",
-        )
+        problem = f"{path}: picks cannot carry a column called {name!r}, which means something else when they come back"
+        raise InvalidArgument(problem, hint="leave it out of --keep, or rename it.")
 
 
 def _texts(source: Source, name: str, n_rows: int) -> AnyArray:
     values = source.entry(name).values()
     if values.shape != (n_rows,):
-        raise InvalidArgument(
-            f"{source.noun} {name!r} of {source.path} has shape {values.shape} and the pool {n_rows} rows",
-            hint="name a column with a value for each row in --keep.",
-        )
+        problem = f"{source.noun} {name!r} of {source.path} has shape {values.shape} and the pool {n_rows} rows"
+        raise InvalidArgument(problem, hint="name a column with a value for each row in --keep.")
     return values
 
 
@@ -112,9 +108,8 @@ class NameTable:
         if wanted in self.header:
             return wanted
         if wanted is not None and not elsewhere:
-            raise MissingFile(
-                f"{self.path} has no column {wanted!r} (--label-column)", hint=f"it holds {', '.join(self.header)}."
-            )
+            hint = f"it holds {', '.join(self.header)}."
+            raise MissingFile(f"{self.path} has no column {wanted!r} (--label-column)", hint=hint)
         return usual(self.header, LABELS)
 
     def hint_of_labels(self, columns: Columns, known: Collection[str]) -> str:
@@ -294,9 +289,8 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
         raise InvalidData(problem, hint=f"row numbers go from 0 to {n_pool - 1}.")
     values, counts = np.unique(rows, return_counts=True)
     if len(values) < len(rows):
-        raise InvalidData(
-            f"{table.path} names row {values[np.argmax(counts > 1)]} twice", hint="each must be there once."
-        )
+        hint = "each must be there once."
+        raise InvalidData(f"{table.path} names row {values[np.argmax(counts > 1)]} twice", hint=hint)
     refuse_ids(table.path, rows, pool.names.ids)
     return rows
 

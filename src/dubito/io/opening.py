@@ -113,13 +113,11 @@ def _open_any(path: str) -> Source:
 def _open_file(path: str) -> Source:
     suffix = suffix_of(path)
     if suffix in PICKLES:
-        raise InvalidArgument(
-            f"{path} is a pickle by its name, and dubito never unpickles", hint="save the array with numpy.save."
-        )
+        hint = "save the array with numpy.save."
+        raise InvalidArgument(f"{path} is a pickle by its name, and dubito never unpickles", hint=hint)
     if suffix not in OPENERS:
-        raise InvalidArgument(
-            f"{path} has the suffix {suffix!r}", hint=f"readable are {', '.join(OPENERS)} and folders of them."
-        )
+        hint = f"readable are {', '.join(OPENERS)} and folders of them."
+        raise InvalidArgument(f"{path} has the suffix {suffix!r}", hint=hint)
     if os.path.getsize(path) == 0:
         raise InvalidData(f"{path} is empty (0 bytes).")
     _refuse_other_kind(path, suffix)
@@ -162,10 +160,8 @@ def _one_embedder(sources: list[Source]) -> str:
     for source in sources:
         if source.embedder != first.embedder:
             theirs, ours = source.embedder or "nobody known", first.embedder or "nobody known"
-            raise InvalidData(
-                f"{source.path} was embedded by {theirs} and {first.path} by {ours}",
-                hint="embed both with one embedder, or keep them in folders of their own.",
-            )
+            hint = "embed both with one embedder, or keep them in folders of their own."
+            raise InvalidData(f"{source.path} was embedded by {theirs} and {first.path} by {ours}", hint=hint)
     return first.embedder
 
 
@@ -174,9 +170,8 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
     first, paths = parts[0], [source.path for source in sources]
     odd = next((number for number, part in enumerate(parts) if part.ndim != first.ndim), None)
     if odd is not None:
-        raise InvalidData(
-            f"{paths[odd]} holds {parts[odd].summary}, but {paths[0]} {first.summary}", hint="shards must be alike."
-        )
+        hint = "shards must be alike."
+        raise InvalidData(f"{paths[odd]} holds {parts[odd].summary}, but {paths[0]} {first.summary}", hint=hint)
     content: Content = next((part.content for part in parts if part.content != "numbers"), "numbers")
     summary = f"{first.summary} in {len(parts)} shards"
     return Entry(

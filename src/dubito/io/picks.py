@@ -325,9 +325,8 @@ def add_round(selection: Picks, path: str, *, format: Format | None = None, safe
     """As `append_picks`, for callers that hold the lock of the file."""
     chosen = output_format(path, format)
     if chosen == "json":
-        raise InvalidArgument(
-            f"{path}: a json file describes one run and cannot be added to", hint="use csv, jsonl, parquet or npy."
-        )
+        hint = "use csv, jsonl, parquet or npy."
+        raise InvalidArgument(f"{path}: a json file describes one run and cannot be added to", hint=hint)
     if not os.path.exists(path):
         write_atomically(path, render_selection(selection, chosen, safe_csv=safe_csv), new=True)
         return
@@ -387,9 +386,8 @@ def _append_parquet(path: str, added: PickColumns) -> bytes:
             for field in old.schema
         ]
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-        raise InvalidData(
-            f"the ids in {path} are of another type than the new ones", hint="choose another file."
-        ) from error
+        hint = "choose another file."
+        raise InvalidData(f"the ids in {path} are of another type than the new ones", hint=hint) from error
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.concat_tables([old, pyarrow.table(new, schema=old.schema)]), buffer)
     return buffer.getvalue()
@@ -399,18 +397,15 @@ def _check_columns(path: str, names: Sequence[str], added: PickColumns) -> None:
     """The file must start with the columns of the picks, in order; others, such as ``label``, may follow."""
     first, more = list(names)[: len(added)], list(names)[len(added) :]
     if first != list(added) or "id" in more:
-        raise InvalidData(
-            f"{path} has the columns {','.join(names)} but the new picks {','.join(added)}", hint="choose another file."
-        )
+        hint = "choose another file."
+        raise InvalidData(f"{path} has the columns {','.join(names)} but the new picks {','.join(added)}", hint=hint)
 
 
 def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
     repeated = np.flatnonzero(np.isin(indices, earlier))
     if len(repeated):
-        raise InvalidArgument(
-            f"row {indices[repeated[0]]} is among the picks of {path} already",
-            hint="pass them as labeled to the new round.",
-        )
+        hint = "pass them as labeled to the new round."
+        raise InvalidArgument(f"row {indices[repeated[0]]} is among the picks of {path} already", hint=hint)
 
 
 def _index_column(source: Source) -> AnyArray:

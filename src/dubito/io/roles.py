@@ -116,10 +116,8 @@ def _check_id_column(source: Source, name: str) -> None:
     """Raise if there is no such entry; the hint differs if the file has ids under a conventional name."""
     own = usual([each for each in source.names if each], IDS)
     if name not in source.entries and own is not None:
-        raise MissingFile(
-            f"{source.path} has no {source.noun} {name!r}, and its ids are in {own!r}",
-            hint=f"one name stands for the ids of every file: rename {name!r} where it is, or {own!r} here.",
-        )
+        hint = f"one name stands for the ids of every file: rename {name!r} where it is, or {own!r} here."
+        raise MissingFile(f"{source.path} has no {source.noun} {name!r}, and its ids are in {own!r}", hint=hint)
     source.entry(name)
 
 
@@ -302,10 +300,8 @@ def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
     if values.dtype.kind != "f":
         return values
     if not _are_whole(values):
-        raise InvalidData(
-            f"{source.noun} {name!r} of {source.path} holds fractions or NaN",
-            hint="ids and labels must be integers or text.",
-        )
+        hint = "ids and labels must be integers or text."
+        raise InvalidData(f"{source.noun} {name!r} of {source.path} holds fractions or NaN", hint=hint)
     return values.astype(np.int64)
 
 

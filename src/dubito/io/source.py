@@ -160,9 +160,8 @@ def reading(path: str) -> Iterator[None]:
             raise InvalidArgument(f"{path} cannot be opened: {str(error.strerror).lower()}.") from error
         # Broad on purpose: parsers raise many unrelated exceptions on damaged files.
         detail = " ".join(str(error).split()) or type(error).__name__
-        raise InvalidData(
-            f"{path} cannot be read as {suffix_of(path)}: it is cut short, damaged or of another kind ({detail})."
-        ) from error
+        problem = f"{path} cannot be read as {suffix_of(path)}: it is cut short, damaged or of another kind ({detail})."
+        raise InvalidData(problem) from error
 
 
 def whole(matrix: Matrix) -> AnyArray:
@@ -186,10 +185,8 @@ def stack_rows(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
     first = parts[0]
     for part, path in zip(parts, paths, strict=True):
         if part.shape[1:] != first.shape[1:]:
-            raise InvalidData(
-                f"{path} has rows of shape {part.shape[1:]}, but {paths[0]} has {first.shape[1:]}",
-                hint="shards must be equally wide.",
-            )
+            problem = f"{path} has rows of shape {part.shape[1:]}, but {paths[0]} has {first.shape[1:]}"
+            raise InvalidData(problem, hint="shards must be equally wide.")
     if len(parts) == 1:
         return first
     if len(first.shape) == 2:

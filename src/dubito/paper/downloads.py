@@ -98,10 +98,9 @@ def _wait_or_give_up(seconds: float | None, file: PublishedFile, part: Path, err
         return time.sleep(seconds)
     kept = f" What came is kept in {part}: another try goes on from there." if _size(part) else ""
     cause = error.reason if type(error) is URLError else error
-    raise DubitoError(
-        f"{file.address} cannot be downloaded ({' '.join(str(cause).split()) or type(cause).__name__})",
-        hint=f"check the connection, or put {file.name} into {part.parent} yourself.{kept}",
-    ) from error
+    problem = f"{file.address} cannot be downloaded ({' '.join(str(cause).split()) or type(cause).__name__})"
+    hint = f"check the connection, or put {file.name} into {part.parent} yourself.{kept}"
+    raise DubitoError(problem, hint=hint) from error
 
 
 def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -> None:
@@ -140,10 +139,8 @@ def _connect(file: PublishedFile, part: Path) -> http.client.HTTPResponse | None
             return None  # The checksum tells whether it is right.
         if error.code >= 500 or error.code in PASSING:
             raise
-        raise DubitoError(
-            f"{file.address} answers {error.code} {error.reason}",
-            hint=f"get {file.name} elsewhere and put it into {part.parent}.",
-        ) from error
+        hint = f"get {file.name} elsewhere and put it into {part.parent}."
+        raise DubitoError(f"{file.address} answers {error.code} {error.reason}", hint=hint) from error
 
 
 def _request(address: str, done: int) -> Request:
@@ -166,10 +163,8 @@ def _accept(file: PublishedFile, part: Path, target: Path) -> Path:
     if found != expected:
         bad = target.with_name(f"{file.name}.bad")
         os.replace(part, bad)
-        raise InvalidData(
-            f"{file.name} from {file.address} has the {algorithm} {found}, and {expected} is published",
-            hint=f"it is kept as {bad} and not used. Try again, or get the file elsewhere.",
-        )
+        problem = f"{file.name} from {file.address} has the {algorithm} {found}, and {expected} is published"
+        raise InvalidData(problem, hint=f"it is kept as {bad} and not used. Try again, or get the file elsewhere.")
     os.replace(part, target)
     return target
 
@@ -202,6 +197,5 @@ def _writing(path: Path) -> Iterator[None]:
     except DubitoError:
         raise
     except OSError as error:
-        raise InvalidArgument(
-            f"{path} cannot be written: {str(error.strerror).lower()}", hint="choose another folder."
-        ) from error
+        hint = "choose another folder."
+        raise InvalidArgument(f"{path} cannot be written: {str(error.strerror).lower()}", hint=hint) from error

@@ -77,9 +77,8 @@ class Exhibit:
 
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:
-            raise InvalidArgument(
-                "is not known", argument="schema", value=self.schema, hint=f"write schema = {SCHEMA}."
-            )
+            hint = f"write schema = {SCHEMA}."
+            raise InvalidArgument("is not known", argument="schema", value=self.schema, hint=hint)
 
     @property
     def is_light(self) -> bool:
@@ -287,9 +286,8 @@ def _read(path: Path) -> Measured:
     try:
         return Measured.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidData(
-            f"{path} is no record of a measurement ({error!r})", hint="remove it, or pass -o elsewhere."
-        ) from error
+        hint = "remove it, or pass -o elsewhere."
+        raise InvalidData(f"{path} is no record of a measurement ({error!r})", hint=hint) from error
 
 
 @cache

@@ -83,24 +83,19 @@ def _read_mat(path: Path) -> tuple[ImageArray, IntArray]:
     # MATLAB drops a last dimension of 1: one image alone is 32x32x3.
     images = held["X"][..., None] if held["X"].ndim == 3 else held["X"]
     if images.shape[:3] != IMAGE or images.ndim != 4 or images.dtype != np.uint8:
-        raise InvalidData(
-            f"X of {path} has shape {held['X'].shape} and type {images.dtype}",
-            hint="cropped digits are 32x32x3xN uint8.",
-        )
+        hint = "cropped digits are 32x32x3xN uint8."
+        raise InvalidData(f"X of {path} has shape {held['X'].shape} and type {images.dtype}", hint=hint)
     return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), _digits(path, held["y"].ravel(), images.shape[3])
 
 
 def _digits(path: Path, labels: AnyArray, n_images: int) -> IntArray:
     if len(labels) != n_images:
-        raise InvalidData(
-            f"y of {path} has {len(labels)} labels for {n_images} images", hint="there must be one for each."
-        )
+        hint = "there must be one for each."
+        raise InvalidData(f"y of {path} has {len(labels)} labels for {n_images} images", hint=hint)
     odd = np.flatnonzero(~np.isin(labels, range(1, 11)))
     if len(odd):
-        raise InvalidData(
-            f"y of {path} holds {labels[odd[0]]} at place {odd[0]}",
-            hint="labels go from 1 to 10, which is the digit 0.",
-        )
+        hint = "labels go from 1 to 10, which is the digit 0."
+        raise InvalidData(f"y of {path} holds {labels[odd[0]]} at place {odd[0]}", hint=hint)
     return labels.astype(np.int64) % 10
 
 
@@ -274,18 +269,14 @@ def _records(data: bytes, where: str, n_label_bytes: int, n_classes: int) -> tup
     """Images (n, 32, 32, 3) and labels (n,) of one file."""
     length = n_label_bytes + N_PIXELS
     if not data or len(data) % length:
-        raise InvalidData(
-            f"{where} has {len(data):,} bytes, which is no multiple of the {length:,} of a record",
-            hint="it is cut short or of another kind.",
-        )
+        problem = f"{where} has {len(data):,} bytes, which is no multiple of the {length:,} of a record"
+        raise InvalidData(problem, hint="it is cut short or of another kind.")
     records = np.frombuffer(data, dtype=np.uint8).reshape(-1, length)
     labels = records[:, n_label_bytes - 1].astype(np.int64)
     odd = np.flatnonzero(labels >= n_classes)
     if len(odd):
-        raise InvalidData(
-            f"{where} has the label {labels[odd[0]]} in record {odd[0]}, and there are {n_classes} classes",
-            hint="it is damaged or of another kind.",
-        )
+        problem = f"{where} has the label {labels[odd[0]]} in record {odd[0]}, and there are {n_classes} classes"
+        raise InvalidData(problem, hint="it is damaged or of another kind.")
     planes = records[:, n_label_bytes:].reshape(-1, 3, SIDE, SIDE)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels
 

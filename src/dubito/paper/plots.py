@@ -356,11 +356,7 @@ def _draw_regime(axes: Axes, finding: Discussion) -> None:
 
 # Pictures of figures 5 and 6 and of table 1: networks trained on images.
 
-COLORS = {
-    "CIFAR-10": OKABE_ITO["blue"],
-    "CIFAR-100": OKABE_ITO["orange"],
-    "SVHN": OKABE_ITO["green"],
-}
+COLORS = {"CIFAR-10": OKABE_ITO["blue"], "CIFAR-100": OKABE_ITO["orange"], "SVHN": OKABE_ITO["green"]}
 HEAD = 0.75
 """Inches above the first of several panels."""
 

@@ -170,9 +170,8 @@ def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
         try:
             yield replace(study, progress=board) if isinstance(study, NetworkStudy) else study
         except KeyboardInterrupt:
-            raise Stopped(
-                "interrupted; completed trainings are kept. Run the same command again to continue."
-            ) from None
+            problem = "interrupted; completed trainings are kept. Run the same command again to continue."
+            raise Stopped(problem) from None
 
 
 def latest(folder: Path) -> dict[str, tuple[Measured, str]]:

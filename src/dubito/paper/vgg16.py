@@ -180,9 +180,8 @@ def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
     for name, shape in shapes().items():
         array = held.get(f"features.{name}")
         if array is None:
-            raise InvalidData(
-                f"{path} holds no features.{name}", hint="it must hold VGG16's convolutions under torchvision's names."
-            )
+            hint = "it must hold VGG16's convolutions under torchvision's names."
+            raise InvalidData(f"{path} holds no features.{name}", hint=hint)
         if array.shape != shape or array.dtype.kind != "f":
             raise InvalidData(
                 f"features.{name} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has "
@@ -266,12 +265,8 @@ def describe_weights(weights: str) -> str:
 def _own_file(weights: str) -> Path:
     path = Path(weights).expanduser()
     if path.suffix not in SUFFIXES:
-        raise InvalidArgument(
-            f"is neither {IMAGENET!r}, {NONE!r} nor the path of a .safetensors or .pth file",
-            argument="weights",
-            value=weights,
-            hint="pass one of these.",
-        )
+        problem = f"is neither {IMAGENET!r}, {NONE!r} nor the path of a .safetensors or .pth file"
+        raise InvalidArgument(problem, argument="weights", value=weights, hint="pass one of these.")
     if not path.is_file():
         raise MissingFile("is not there", argument="weights", value=weights, hint="check the path.")
     return path

@@ -185,16 +185,13 @@ class PickJournal:
         if not whole or whole[0] is None or whole[0].get("kind") != KIND:
             raise InvalidData(f"{self.path} is not a journal of picks", hint="pass another file.")
         if whole[0]["signature"] != self.signature:
-            raise InvalidArgument(
-                f"{self.path} belongs to another run, with other shards, labels or strategy",
-                argument="journal",
-                hint="pass another file, or remove this one to start again.",
-            )
+            problem = f"{self.path} belongs to another run, with other shards, labels or strategy"
+            hint = "pass another file, or remove this one to start again."
+            raise InvalidArgument(problem, argument="journal", hint=hint)
         for number, entry in enumerate(whole[1:], 2):
             if entry is None:
-                raise InvalidData(
-                    f"{self.path} is damaged in line {number}", hint="remove that line and all lines after it."
-                )
+                hint = "remove that line and all lines after it."
+                raise InvalidData(f"{self.path} is damaged in line {number}", hint=hint)
             self.rows += entry["rows"]
             self.squared += [float.fromhex(each) for each in entry["squared"]]
         if lines[-1]:

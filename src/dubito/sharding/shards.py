@@ -137,9 +137,8 @@ def check_mask(mask: Any, n_rows: int, name: str) -> AnyArray:
     values = np.asarray(mask)
     if values.shape != (n_rows,) or not np.isin(values, (0, 1)).all():
         problem = f"labeled in {name} is not a mask of its {n_rows:,} rows"
-        raise InvalidData(
-            problem, hint="store True or False for each row, or pass labeled= with rows of the whole pool."
-        )
+        hint = "store True or False for each row, or pass labeled= with rows of the whole pool."
+        raise InvalidData(problem, hint=hint)
     return values.astype(np.bool_)
 
 
@@ -161,9 +160,8 @@ def local_path(address: str) -> Iterator[str]:
             with fsspec.open(spec, "rb") as source, open(path, "wb") as target:
                 shutil.copyfileobj(source, target, 1 << 22)
         except (OSError, ValueError, ImportError) as error:
-            raise MissingFile(
-                f"{spec} cannot be read ({error})", hint="check the address and the permissions."
-            ) from error
+            hint = "check the address and the permissions."
+            raise MissingFile(f"{spec} cannot be read ({error})", hint=hint) from error
         yield path if key is None else f"{path}::{key}"
 
 
@@ -238,9 +236,8 @@ class Shards:
         named = part if isinstance(part, Mapping) or not hasattr(part, "shape") else {"features": part}
         if doubt is not None:
             if not isinstance(named, Mapping):
-                raise InvalidArgument(
-                    "cannot be used with blocks", argument=doubt[0], hint="add it to them as a column."
-                )
+                hint = "add it to them as a column."
+                raise InvalidArgument("cannot be used with blocks", argument=doubt[0], hint=hint)
             named = {**named, doubt[0]: doubt[1]}
         return ArrayItem(named, f"shard {number}")
 

@@ -272,9 +272,8 @@ def latest(runs: Path) -> Path:
     """The most recent run in a folder, finished or not."""
     found = by_recency(runs)
     if not found:
-        raise MissingFile(
-            f"{runs} holds no run", hint="pass the folder of one, or begin one with dubito run FILE.toml."
-        )
+        hint = "pass the folder of one, or begin one with dubito run FILE.toml."
+        raise MissingFile(f"{runs} holds no run", hint=hint)
     return found[0]
 
 

@@ -204,15 +204,13 @@ def check_target(
     chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
     if suffix in FORMATS and suffix != chosen:
         asked = "--json" if as_json else f"--format {chosen}"
-        raise InvalidArgument(
-            f"{asked} and -o {path} disagree", hint=f"leave {asked} out, or give the file another suffix."
-        )
+        hint = f"leave {asked} out, or give the file another suffix."
+        raise InvalidArgument(f"{asked} and -o {path} disagree", hint=hint)
     if append and force:
         raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
     if append and chosen == "json":
-        raise InvalidArgument(
-            f"{path}: json describes one run and cannot be added to", hint="use csv, jsonl, parquet or npy."
-        )
+        hint = "use csv, jsonl, parquet or npy."
+        raise InvalidArgument(f"{path}: json describes one run and cannot be added to", hint=hint)
     if os.path.isfile(path) and not (append or force):
         raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
     check_writable(path, force=True)

@@ -242,12 +242,9 @@ def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
     asking = [arm.name for arm in arms if arm.needs_samples]
     if asking and not model.samples:
         join = "," if ":" in text else ":"
-        raise InvalidArgument(
-            f"needs a committee, and {named('model', text)} has none",
-            argument="strategy",
-            value=asking[0],
-            hint=f"pass {named('model', f'{text}{join}samples=10')}.",
-        )
+        problem = f"needs a committee, and {named('model', text)} has none"
+        hint = f"pass {named('model', f'{text}{join}samples=10')}."
+        raise InvalidArgument(problem, argument="strategy", value=asking[0], hint=hint)
 
 
 def read_workers(text: str | None, cells: int, numbers: int) -> int:
@@ -289,9 +286,8 @@ def read_data(draft: Experiment, data: str, test: str | None = None, missing: st
     for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
         opened = open_source(path)
         if not any(entry.ndim == 1 for entry in opened.entries.values()):
-            raise MissingFile(
-                f"{path} holds no labels, only {opened.listing()}", hint="add an array labels with one class per row."
-            )
+            hint = "add an array labels with one class per row."
+            raise MissingFile(f"{path} holds no labels, only {opened.listing()}", hint=hint)
     source.whole()
     return source
 
@@ -302,12 +298,8 @@ def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
     for arm in draft.strategies:
         most = getattr(arm.build(), "max_pool", n_train)
         if n_train > most:
-            raise InvalidArgument(
-                f"takes at most {most:,} points, and the training part has {n_train:,}",
-                argument="strategy",
-                value=arm.name,
-                hint="leave it out, or use coreset.",
-            )
+            problem = f"takes at most {most:,} points, and the training part has {n_train:,}"
+            raise InvalidArgument(problem, argument="strategy", value=arm.name, hint="leave it out, or use coreset.")
     return replace(draft, schedule=sizes.schedule(n_train, len(data.classes), n_clean))
 
 
@@ -321,14 +313,11 @@ def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
         try:
             check_folder(experiment, folder)
         except InvalidArgument:
-            raise OutputExists(
-                f"{folder} holds a run with other settings",
-                hint="pass --force to start over, or -o with another folder.",
-            ) from None
+            hint = "pass --force to start over, or -o with another folder."
+            raise OutputExists(f"{folder} holds a run with other settings", hint=hint) from None
     elif folder.is_dir() and any(folder.iterdir()):
-        raise OutputExists(
-            f"{folder} holds other files", hint="pass -o with another folder, or --force to write into it."
-        )
+        hint = "pass -o with another folder, or --force to write into it."
+        raise OutputExists(f"{folder} holds other files", hint=hint)
 
 
 def clear_run(folder: Path) -> None:

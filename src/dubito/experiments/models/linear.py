@@ -111,12 +111,8 @@ class Sklearn(ModelDefaults):
         check_samples(self.samples)
         factory = import_object("estimator", self.estimator)
         if not hasattr(factory, "predict_proba"):
-            raise InvalidArgument(
-                "has no predict_proba",
-                argument="estimator",
-                value=self.estimator,
-                hint="choose one that predicts probabilities.",
-            )
+            hint = "choose one that predicts probabilities."
+            raise InvalidArgument("has no predict_proba", argument="estimator", value=self.estimator, hint=hint)
         check_options("estimator", self.estimator, factory, self.options)
 
     def fit(self, train_set: TrainingSet) -> Fitted:
@@ -129,16 +125,12 @@ class Sklearn(ModelDefaults):
         try:
             fitted = factory(**{**usual, **self.options}).fit(flat(train_set.features), train_set.labels)
         except ValueError as error:
-            raise InvalidData(
-                f"cannot be trained on these labels: {error}", argument="estimator", value=self.estimator
-            ) from error
+            problem = f"cannot be trained on these labels: {error}"
+            raise InvalidData(problem, argument="estimator", value=self.estimator) from error
         if not hasattr(fitted, "predict_proba"):
-            raise InvalidArgument(
-                "does not predict probabilities with these options",
-                argument="estimator",
-                value=self.estimator,
-                hint="choose one that has predict_proba after fitting.",
-            )
+            problem = "does not predict probabilities with these options"
+            hint = "choose one that has predict_proba after fitting."
+            raise InvalidArgument(problem, argument="estimator", value=self.estimator, hint=hint)
         return EstimatorFit(fitted, train_set.n_classes)
 
 
@@ -159,9 +151,8 @@ class EstimatorFit:
         try:
             known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
         except ValueError as error:
-            raise InvalidData(
-                f"gives no probabilities: {error}", argument="estimator", value=type(self.fitted).__name__
-            ) from error
+            problem = f"gives no probabilities: {error}"
+            raise InvalidData(problem, argument="estimator", value=type(self.fitted).__name__) from error
         return over_all_classes(known, self.fitted.classes_, self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:

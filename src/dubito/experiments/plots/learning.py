@@ -318,12 +318,7 @@ def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], lo
         linewidth=0,
     )
     axes.plot(
-        curve.labels,
-        [each.estimate for each in intervals],
-        color=look.color,
-        linewidth=1.8,
-        marker=look.marker,
-        ms=3.5,
+        curve.labels, [each.estimate for each in intervals], color=look.color, linewidth=1.8, marker=look.marker, ms=3.5
     )
     # Long names are wrapped, so that they do not overlap the next panel.
     axes.set_title(wrapped(curve.name), loc="left", color=look.color, fontsize=9, fontweight="bold", pad=4)

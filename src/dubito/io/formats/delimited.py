@@ -228,10 +228,8 @@ def _checked(text: Text) -> Text:
         characters = decoder.decode(chunk)
         if "\0" in characters:
             line += characters[: characters.index("\0")].count("\n")
-            raise InvalidData(
-                f"{text.path} has a NUL character in line {line}: it is damaged, or not a text file",
-                hint="export it again.",
-            )
+            problem = f"{text.path} has a NUL character in line {line}: it is damaged, or not a text file"
+            raise InvalidData(problem, hint="export it again.")
         line += characters.count("\n")
     decoder.decode(b"", final=True)
     return text
@@ -500,10 +498,8 @@ def _is_header(row: list[str], data: list[list[str]], decimal_comma: bool) -> bo
 
 
 def _refuse_unnamed(path: str, place: int, number: int) -> NoReturn:
-    raise InvalidData(
-        f"line {number} of {path} has a value in field {place + 1}, for which the header has no name",
-        hint="name that column.",
-    )
+    problem = f"line {number} of {path} has a value in field {place + 1}, for which the header has no name"
+    raise InvalidData(problem, hint="name that column.")
 
 
 def _name(path: str, name: str, number: int, text: str) -> str:

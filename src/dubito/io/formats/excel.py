@@ -79,10 +79,8 @@ def _rows(path: str, sheet: Any, formulas: Any) -> Iterator[Row]:
             raise InvalidData(f"{path} has more than the {MOST_ROWS:,} rows that a sheet can have.")
         for place, text in enumerate(texts):
             if isinstance(text, str) and text.startswith("=") and (place >= len(row) or row[place] is None):
-                raise InvalidData(
-                    f"row {number} of {path} holds the formula {text:.40} without a value",
-                    hint="open it in Excel, which computes the value, and save it again.",
-                )
+                hint = "open it in Excel, which computes the value, and save it again."
+                raise InvalidData(f"row {number} of {path} holds the formula {text:.40} without a value", hint=hint)
         yield number, [_as_cell(cell) for cell in row]
 
 
@@ -127,7 +125,5 @@ def _check_is_empty(path: str, place: int, data: list[Row], cells: list[object])
     """Raise if a column without a name has a value."""
     filled = next((number for (number, _), cell in zip(data, cells, strict=True) if kind_of(cell) != "nothing"), None)
     if filled is not None:
-        raise InvalidData(
-            f"row {filled} of {path} has a value in column {place + 1}, for which the first row has no name",
-            hint="name that column, or remove the rows above the header.",
-        )
+        problem = f"row {filled} of {path} has a value in column {place + 1}, for which the first row has no name"
+        raise InvalidData(problem, hint="name that column, or remove the rows above the header.")

@@ -68,9 +68,8 @@ def _row(path: str, number: int, line: str) -> Any:
     try:
         row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(
-            f"line {number} of {path} is not valid JSON ({error})", hint="fix or remove that line."
-        ) from error
+        hint = "fix or remove that line."
+        raise InvalidData(f"line {number} of {path} is not valid JSON ({error})", hint=hint) from error
     return {name: _packed(value) for name, value in row.items()} if isinstance(row, Mapping) else _packed(row)
 
 
@@ -143,10 +142,8 @@ def _of_equal(path: str, columns: Mapping[str, Sequence[Any]], notes: Sequence[s
     odd = next((name for name in lengths if lengths[name] != next(iter(lengths.values()))), None)
     if odd is not None:
         first = next(iter(lengths))
-        raise InvalidData(
-            f"{path} has {lengths[odd]} values in {odd!r} and {lengths[first]} in {first!r}",
-            hint="all columns must have the same length.",
-        )
+        hint = "all columns must have the same length."
+        raise InvalidData(f"{path} has {lengths[odd]} values in {odd!r} and {lengths[first]} in {first!r}", hint=hint)
     return Grid(path, columns, range(max(lengths.values(), default=0)), "item").source(notes)
 
 
@@ -167,9 +164,8 @@ def _of_cells(path: str, content: Mapping[str, Mapping[str, Any]], notes: Sequen
     first, index = next(iter(content.items()))
     odd = next((name for name, column in content.items() if column.keys() != index.keys()), None)
     if odd is not None:
-        raise InvalidData(
-            f"{path} has other rows in {odd!r} than in {first!r}", hint="all columns must have the same rows."
-        )
+        hint = "all columns must have the same rows."
+        raise InvalidData(f"{path} has other rows in {odd!r} than in {first!r}", hint=hint)
     columns = {name: [_packed(column[key]) for key in index] for name, column in content.items()}
     return _of_equal(path, _with_index(columns, list(index)), notes)
 
@@ -183,7 +179,5 @@ def _with_index(columns: dict[str, list[Any]], index: list[str]) -> dict[str, li
 
 
 def _refuse(path: str) -> NoReturn:
-    raise InvalidData(
-        f"{path} is JSON, but not a table",
-        hint='write a list of objects such as {"id": "a", "x": 1.5}, or an object of columns.',
-    )
+    hint = 'write a list of objects such as {"id": "a", "x": 1.5}, or an object of columns.'
+    raise InvalidData(f"{path} is JSON, but not a table", hint=hint)

@@ -102,10 +102,9 @@ def _entry(path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.gene
 
 def _refuse_objects(path: str, name: str) -> AnyArray:
     which = f"the array {name!r} of {path}" if name else path
-    raise InvalidData(
-        f"{which} holds Python objects, which only unpickling could read, and dubito never unpickles",
-        hint="save it again as numbers or text, such as array.astype(float) or array.astype(str).",
-    )
+    problem = f"{which} holds Python objects, which only unpickling could read, and dubito never unpickles"
+    hint = "save it again as numbers or text, such as array.astype(float) or array.astype(str)."
+    raise InvalidData(problem, hint=hint)
 
 
 def _decoded(read: partial[AnyArray]) -> AnyArray:

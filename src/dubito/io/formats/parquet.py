@@ -159,9 +159,8 @@ def read_bytes(path: str, name: str) -> list[bytes]:
         column = _pyarrow("compute").struct_field(column, "bytes")
         _refuse_nulls(column, path, name, 0)
     if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
-        raise InvalidData(
-            f"column {name!r} of {path} is of type {kind}", hint="use bytes, or records with a field bytes."
-        )
+        hint = "use bytes, or records with a field bytes."
+        raise InvalidData(f"column {name!r} of {path} is of type {kind}", hint=hint)
     values: list[bytes] = column.to_pylist()
     return values
 

@@ -123,16 +123,13 @@ class Grid:
         if isinstance(found, np.ndarray):
             return found
         what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is not a list of numbers,"
-        raise InvalidData(
-            f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint="fix or remove that row."
-        )
+        hint = "fix or remove that row."
+        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint=hint)
 
     def _refuse(self, name: str) -> AnyArray:
         odd = next((each for each in self._cells(name) if kind_of(each[1]) == "other"), (self.places[0], "a mixture"))
-        raise InvalidData(
-            f"column {name!r} of {self.path} holds {_shown(odd[1])} in {self.noun} {odd[0]}",
-            hint="use numbers, lists of numbers or text.",
-        )
+        hint = "use numbers, lists of numbers or text."
+        raise InvalidData(f"column {name!r} of {self.path} holds {_shown(odd[1])} in {self.noun} {odd[0]}", hint=hint)
 
 
 def kind_of(cell: object) -> CellKind:

@@ -30,24 +30,18 @@ def check_form(network: Any) -> None:
     import torch
 
     if isinstance(network, torch.jit.ScriptModule):
-        raise InvalidArgument(
-            "the network is scripted or traced, and cannot be split", hint="return the module itself."
-        )
+        hint = "return the module itself."
+        raise InvalidArgument("the network is scripted or traced, and cannot be split", hint=hint)
     if hasattr(network, "_orig_mod") or any(getattr(each, "_compiled_call_impl", None) for each in network.modules()):
-        raise InvalidArgument(
-            "the network is compiled", hint="return it without torch.compile: dubito compiles it if that is faster."
-        )
+        hint = "return it without torch.compile: dubito compiles it if that is faster."
+        raise InvalidArgument("the network is compiled", hint=hint)
     for name, each in full_state(network).items():
         if torch.nn.parameter.is_lazy(each):
-            raise InvalidArgument(
-                f"the network's {name!r} belongs to a lazy layer and has no size yet",
-                hint="call the network once on an example before you return it.",
-            )
+            hint = "call the network once on an example before you return it."
+            raise InvalidArgument(f"the network's {name!r} belongs to a lazy layer and has no size yet", hint=hint)
         if each.is_floating_point() and each.dtype not in (torch.float32, torch.float64):
-            raise InvalidArgument(
-                f"the network's {name!r} is {str(each.dtype).removeprefix('torch.')}",
-                hint="return it in float32; the setting precision selects bfloat16.",
-            )
+            hint = "return it in float32; the setting precision selects bfloat16."
+            raise InvalidArgument(f"the network's {name!r} is {str(each.dtype).removeprefix('torch.')}", hint=hint)
 
 
 def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
@@ -56,9 +50,8 @@ def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
 
     shape = "x".join(str(length) for length in inputs.shape[1:])
     if not any(each.requires_grad for each in network.parameters()):
-        raise InvalidArgument(
-            "the network has nothing to learn: every parameter is frozen. Let some require gradients."
-        )
+        problem = "the network has nothing to learn: every parameter is frozen. Let some require gradients."
+        raise InvalidArgument(problem)
     was_training = network.training
     try:
         with torch.no_grad():
@@ -79,10 +72,8 @@ def check_logits(given: object, n_items: int, n_classes: int, when: str = "") ->
 
     if not isinstance(given, torch.Tensor) or given.shape != (n_items, n_classes):
         got = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
-        raise InvalidArgument(
-            f"the network returns {got} for {n_items} items{when}, and there are {n_classes} classes",
-            hint=f"it must return logits of shape ({n_items}, {n_classes}).",
-        )
+        problem = f"the network returns {got} for {n_items} items{when}, and there are {n_classes} classes"
+        raise InvalidArgument(problem, hint=f"it must return logits of shape ({n_items}, {n_classes}).")
 
 
 def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
@@ -99,19 +90,13 @@ def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
     finally:
         hook.remove()
     if not calls or not all(calls):
-        raise InvalidArgument(
-            "is never called with an input, as in F.linear(x, head.weight), which uses only its weights",
-            argument="head",
-            value=head,
-            hint="call the head itself in forward, or name the module that computes the logits.",
-        )
+        problem = "is never called with an input, as in F.linear(x, head.weight), which uses only its weights"
+        hint = "call the head itself in forward, or name the module that computes the logits."
+        raise InvalidArgument(problem, argument="head", value=head, hint=hint)
     if len(calls) > 1:
-        raise InvalidArgument(
-            f"is called {len(calls)} times per forward pass, so its input is not unique",
-            argument="head",
-            value=head,
-            hint="call it once in forward, or name the module that computes the logits.",
-        )
+        problem = f"is called {len(calls)} times per forward pass, so its input is not unique"
+        hint = "call it once in forward, or name the module that computes the logits."
+        raise InvalidArgument(problem, argument="head", value=head, hint=hint)
 
 
 def check_learning(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> None:

@@ -92,9 +92,8 @@ class Split:
         except DubitoError:
             raise
         except Exception as error:
-            raise InvalidArgument(
-                f"the network cannot be used: {type(error).__name__}: {error}. Fix the network."
-            ) from error
+            problem = f"the network cannot be used: {type(error).__name__}: {error}. Fix the network."
+            raise InvalidArgument(problem) from error
 
     def _check(self, network: "torch.nn.Module", rows: "torch.Tensor", n_classes: int) -> None:
         import torch
@@ -108,12 +107,9 @@ class Split:
         found = self._logits(dict(full_state(whole)), rows)
         scale = expected.abs().max().clamp_min(1e-6)
         if expected.shape != found.shape or float((expected - found).abs().max() / scale) > 0.1:
-            raise InvalidArgument(
-                "is not the last module of the network: its output is not the logits (a softmax may follow it)",
-                argument="head",
-                value=self.head_name,
-                hint="name the module that computes the logits.",
-            )
+            problem = "is not the last module of the network: its output is not the logits (a softmax may follow it)"
+            hint = "name the module that computes the logits."
+            raise InvalidArgument(problem, argument="head", value=self.head_name, hint=hint)
         check_learning(copy_network(network).to(self.device), given, n_classes, self.batch)
 
     def _logits(self, weights: Weights, rows: "torch.Tensor") -> "torch.Tensor":
@@ -125,12 +121,9 @@ class Split:
             with torch.no_grad():
                 return self(weights, rows)[1]
         except Exception as error:
-            raise InvalidArgument(
-                f"cannot be separated from the network: {type(error).__name__}: {error}",
-                argument="head",
-                value=self.head_name,
-                hint="name the last module, which computes the logits; forward may only call it.",
-            ) from error
+            problem = f"cannot be separated from the network: {type(error).__name__}: {error}"
+            hint = "name the last module, which computes the logits; forward may only call it."
+            raise InvalidArgument(problem, argument="head", value=self.head_name, hint=hint) from error
 
 
 def state_of(network: Any) -> dict[str, "torch.Tensor"]:

@@ -160,12 +160,8 @@ class Torch(Network):
             made = self._make(n_classes)
         names = [name for name, _ in made.named_modules(remove_duplicate=False) if name]
         if self.head not in names:
-            raise InvalidArgument(
-                f"is not a module of {self.factory}",
-                argument="head",
-                value=self.head,
-                hint=f"it has {', '.join(names)}.",
-            )
+            hint = f"it has {', '.join(names)}."
+            raise InvalidArgument(f"is not a module of {self.factory}", argument="head", value=self.head, hint=hint)
         return cast("torch.nn.Module", made)
 
     def _make(self, n_classes: int) -> Any:
@@ -176,19 +172,14 @@ class Torch(Network):
         except DubitoError:
             raise
         except Exception as error:
-            raise InvalidArgument(
+            problem = (
                 f"failed when called with n_classes={n_classes}{' and the options' if self.options else ''}: "
-                f"{type(error).__name__}: {error}. Fix it there.",
-                argument="factory",
-                value=self.factory,
-            ) from error
-        if not isinstance(made, torch.nn.Module):
-            raise InvalidArgument(
-                f"returned {type(made).__name__}",
-                argument="factory",
-                value=self.factory,
-                hint="return a torch.nn.Module.",
+                f"{type(error).__name__}: {error}. Fix it there."
             )
+            raise InvalidArgument(problem, argument="factory", value=self.factory) from error
+        if not isinstance(made, torch.nn.Module):
+            hint = "return a torch.nn.Module."
+            raise InvalidArgument(f"returned {type(made).__name__}", argument="factory", value=self.factory, hint=hint)
         return made
 
     def fit(self, train_set: TrainingSet) -> Fitted:
