@@ -151,7 +151,6 @@ app = typer.Typer(
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and stop."""
     if wanted:
         from dubito import __version__
 

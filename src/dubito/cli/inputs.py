@@ -20,7 +20,6 @@ from dubito.request.labels import EMPTY
 
 
 def split_names(text: str | None) -> list[str]:
-    """The names in a list separated by commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
@@ -36,13 +35,11 @@ def read_columns(
 
 
 def read_when(text: str) -> When:
-    """The value of ``--standardize``."""
     known: When = check_choice("standardize", text, get_args(When))
     return known
 
 
 def read_missing(text: str | None) -> Missing | None:
-    """The value of ``--missing``."""
     known: Missing | None = None if text is None else check_choice("missing", text, get_args(Missing))
     return known
 

@@ -121,14 +121,12 @@ METHOD = "Method"
 
 
 def strategy_names(incomplete: str) -> list[str]:
-    """Shell completions of ``--strategy``."""
     from dubito.strategies import STRATEGIES
 
     return [name for name in STRATEGIES.names() if name.startswith(incomplete)]
 
 
 def engine_names(incomplete: str) -> list[str]:
-    """Shell completions of ``--engine``."""
     from dubito.engines.dispatch import installed_engines
 
     return [name for name in ("auto", *installed_engines()) if name.startswith(incomplete)]

@@ -383,7 +383,6 @@ def run_program(program: Callable[[], object], interface: Interface) -> int:
 
 
 def print_error(message: str, code: int) -> int:
-    """Print the error as one line and return the exit code."""
     with suppress(OSError):  # If stderr cannot be written, only the exit code remains.
         print(f"dubito: error: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code

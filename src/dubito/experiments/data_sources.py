@@ -103,7 +103,6 @@ class DataSource:
         return self._whole is not None or self.settings.builtin is None
 
     def __call__(self, seed: int) -> Dataset:
-        """The data of a seed."""
         return self.whole() if self.is_shared else self._drawn(seed)
 
     def whole(self, *, download: bool = False, progress: DownloadProgress | None = None) -> Dataset:
@@ -114,7 +113,6 @@ class DataSource:
 
     @cached_property
     def file(self) -> DataFile | None:
-        """The file of features and labels, or None."""
         settings = self.settings
         if settings.path is None:
             return None
@@ -122,7 +120,6 @@ class DataSource:
 
     @property
     def is_published(self) -> bool:
-        """Whether the data is a published collection of images."""
         return self.settings.images in COLLECTIONS.names()
 
     def _read(self, download: bool, progress: DownloadProgress | None) -> Dataset:

@@ -129,7 +129,6 @@ class JournalReader:
         """Number of lines without a checksum, as the first versions wrote them."""
 
     def new_records(self) -> Iterator[Record]:
-        """Records added since the last call."""
         if not self.path.exists():
             return
         with open(self.path, "rb") as file:
@@ -206,7 +205,6 @@ def digest(body: bytes) -> bytes:
 
 
 def parsed(line: bytes) -> Record | None:
-    """The JSON object of a line, or None."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -310,8 +308,6 @@ CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One strategy with one seed."""
-
     arm: Arm
     seed: int
 
@@ -397,7 +393,6 @@ class Ledger:
         self.turns: dict[tuple[str, int], dict[int, Round]] = {}
 
     def refresh(self) -> None:
-        """Read the records added since the last call."""
         for record in self.reader.new_records():
             kind = record.get("kind")
             try:

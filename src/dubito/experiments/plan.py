@@ -387,7 +387,6 @@ def read_experiment(path: str) -> Experiment:
 
 
 def parse_experiment(text: str) -> Experiment:
-    """The experiment for TOML text."""
     return experiment_from_table(tomllib.loads(text))
 
 

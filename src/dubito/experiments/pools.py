@@ -65,7 +65,6 @@ def blended(images: ImageArray, first: IntArray, second: IntArray, share: FloatA
 
 
 def as_pixels(values: FloatArray) -> ImageArray:
-    """Round and clip to 0 to 255."""
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 

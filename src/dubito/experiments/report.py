@@ -370,7 +370,6 @@ def short_finding(summary: Summary) -> str:
 
 
 def curves_alt(summary: Summary) -> str:
-    """The alternative text of the learning curves."""
     ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in summary.curves)
     first, last = summary.curves[0].labels[0], summary.curves[0].labels[-1]
     return f"Learning curves from {first:,} to {last:,} labels; accuracy in the end: {ends}"

@@ -102,14 +102,12 @@ class NearestLabeled:
         """Labeled rows relative to the first one, in low precision; extended on demand."""
 
     def copy(self) -> "NearestLabeled":
-        """An independent copy with the same bounds."""
         copied = NearestLabeled(self.features)
         copied.references, copied.squared, copied.compared = self.references, self.squared.copy(), self.compared.copy()
         copied.centered, copied.near = self.centered, self.near
         return copied
 
     def add(self, rows: IntArray) -> None:
-        """Add labeled rows."""
         is_small = self.features.size * len(rows) <= SMALL
         if is_small and len(rows) and (self.compared == len(self.references)).all():
             np.minimum(self.squared, self._squared_to_nearest(rows), out=self.squared)

@@ -69,7 +69,6 @@ class Interval:
 
 
 def finite(value: float) -> float | None:
-    """The number, or None if it is not finite."""
     return float(value) if np.isfinite(value) else None
 
 

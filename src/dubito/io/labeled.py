@@ -212,7 +212,6 @@ def own_rows(pool: PoolFile) -> LabeledInputs:
 
 
 def own_mask(pool: PoolFile, role: str, name: str) -> LabeledInputs:
-    """The labeled rows given by a mask column of the pool's table."""
     source, n = pool.source, len_of(pool.features)
     said = NameTable(source.path, {name: source.entry(name).values}).booleans(name)
     rows = np.flatnonzero(said == (role == "labeled"))

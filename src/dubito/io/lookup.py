@@ -386,7 +386,6 @@ def _feature_columns(source: Source, columns: Columns) -> list[str]:
 
 
 def given_name(role: Role, columns: Columns) -> str | None:
-    """The name given by the user for the role."""
     return {"ids": columns.id, "labels": columns.label}.get(role)
 
 

@@ -76,7 +76,6 @@ class Source:
 
     @property
     def noun(self) -> str:
-        """What an entry is called in messages."""
         return "column" if self.is_table else "array"
 
     def entry(self, name: str) -> Entry:

@@ -102,12 +102,10 @@ class Exhibit:
         return _cost(self.needs, self.quick_seconds, self.quick_core_hours)
 
     def settings(self, quick: bool) -> dict[str, object]:
-        """The study's parameters."""
         given = {**self.parameters, **(self.quick if quick else {})}
         return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
     def build(self, *, quick: bool = False) -> Study:
-        """The study with its parameters."""
         kind, settings = STUDIES[check_choice("study", self.study, STUDIES)], self.settings(quick)
         check_keys(f"{self.id}.toml", settings, [each.name for each in _fields(kind)])
         return kind(**settings)
@@ -188,8 +186,6 @@ CPU_NAMES = "/proc/cpuinfo"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measurement of one exhibit."""
-
     id: str
     holds: bool
     sentence: str
@@ -208,11 +204,9 @@ class Measured:
 
     @property
     def outcome(self) -> str:
-        """In a few words."""
         return outcome_of(self.holds, self.scope)
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON holds it."""
         return {"schema": 1, **asdict(self)}
 
     @classmethod
@@ -254,7 +248,6 @@ def measure(
 
 
 def versions() -> dict[str, str]:
-    """Of what decides the numbers."""
     packages = {name: version(name) for name in ("dubito", "numpy", "scipy", "scikit-learn")}
     return {"python": platform.python_version(), **packages}
 

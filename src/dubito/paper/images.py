@@ -160,7 +160,6 @@ class Layout:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Files that must be there."""
         return (*self.train, self.test, *(() if self.classes else (self.names_file,)))
 
 

@@ -240,7 +240,6 @@ class NetworkStudy:
         return (main_of if self.check == "main" else epochs_of)(played, tuple(missed))
 
     def play(self, plan: Experiment) -> list[Round]:
-        """The rounds of one experiment."""
         folder = Path(self.runs_dir) / plan.folder_name
         source = None if self.gather is None else self.gather(plan, folder)
         return run_experiment(plan, folder, workers=self.workers, progress=self.progress, source=source)

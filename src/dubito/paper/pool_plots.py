@@ -51,12 +51,10 @@ def bare(axes: Axes, name: str = "", note: str = "", color: str = INK) -> None:
 
 
 def draw_points(axes: Axes, points: FloatArray, color: str, *, size: float = 5.0) -> None:
-    """A pool, or part of it, in one color."""
     axes.scatter(points[:, 0], points[:, 1], s=size, color=color, linewidths=0, rasterized=True)
 
 
 def draw_classes(axes: Axes, points: FloatArray, labels: IntArray, *, size: float = 5.0, alpha: float = 0.55) -> None:
-    """A pool, each class in its color."""
     colors = np.array(CLASSES)[labels % len(CLASSES)]
     axes.scatter(points[:, 0], points[:, 1], s=size, c=colors.tolist(), alpha=alpha, linewidths=0, rasterized=True)
 
@@ -84,7 +82,6 @@ def draw_picks(axes: Axes, points: FloatArray, color: str, *, size: float = 20.0
 
 
 def draw_crosses(axes: Axes, points: FloatArray, *, size: float = 24.0) -> None:
-    """What is labeled."""
     axes.scatter(points[:, 0], points[:, 1], marker="x", s=size, color=INK, linewidths=0.29 * size**0.5, zorder=3)
 
 

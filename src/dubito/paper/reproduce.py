@@ -38,7 +38,6 @@ WIDEST_CLAIM = 62
 
 
 def exhibit_names(incomplete: str) -> list[str]:
-    """Completions of ``FIGURE``."""
     return [name for name in (*exhibits(), "all") if name.startswith(incomplete)]
 
 

@@ -84,17 +84,14 @@ class StreamLearner:
         self.replay: Callable[[], None] = self._capture() if self.is_on_gpu else learner.step
 
     def begin(self, weights: Weights, steps: Steps) -> None:
-        """Start a turn with these weights, a new optimizer and the turn's steps."""
         with self._in_order():
             self.learner.begin(weights, steps)
 
     def step(self) -> None:
-        """Train on one minibatch; asynchronous on a GPU."""
         with self._on_stream():
             self.replay()
 
     def finish(self) -> dict[str, "torch.Tensor"]:
-        """A copy of the current weights."""
         with self._in_order():
             return self.learner.finish()
 
@@ -394,8 +391,6 @@ CHECKPOINT_WRITERS = 8
 
 @dataclass(slots=True, eq=False)
 class ActiveRun:
-    """A run in progress."""
-
     run: Run
     seed_data: SeedData
     picked: list[IntArray]

@@ -65,16 +65,13 @@ class Vgg16(Network):
         return self if is_name else replace(self, weights=os.path.normpath(os.path.join(folder, self.weights)))
 
     def fetch(self, *, download: bool, progress: DownloadProgress | None) -> None:
-        """Find the weights."""
         find_weights(self.weights, download=download, progress=progress)
 
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
-        """The network before any training; the seed draws its last layer."""
         with deterministic(derive_seed(seed, "weights"), self.training.device):
             return vgg16(n_classes, self.weights)
 
     def facts(self) -> dict[str, str]:
-        """And which weights."""
         return {**Network.facts(self), "weights": describe_weights(self.weights)}
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:

@@ -41,8 +41,6 @@ from dubito.strategies.coverage import Coverage, DoubtCoverage
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The shards of one worker."""
-
     items: tuple[Item, ...]
     strategy: Strategy
     metric: Metric
@@ -165,7 +163,6 @@ class PickJournal:
 
     @property
     def earlier(self) -> tuple[IntArray, FloatArray]:
-        """The rows and squared priorities in the journal."""
         return np.array(self.rows, dtype=np.int64), np.array(self.squared)
 
     def limit(self, budget: int) -> None:
@@ -204,7 +201,6 @@ class PickJournal:
 
 
 def digest(values: Any) -> str:
-    """A hash of JSON values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

@@ -121,14 +121,12 @@ Item = FileItem | ArrayItem | SomeRows
 
 
 def item_name(item: Item) -> str:
-    """The name of a shard in messages."""
     if isinstance(item, SomeRows):
         return item_name(item.item)
     return item.address if isinstance(item, FileItem) else item.name
 
 
 def _stacked(column: AnyArray) -> AnyArray:
-    """A column of lists as an array."""
     return np.stack([*column]) if column.dtype == object else np.asarray(column)
 
 

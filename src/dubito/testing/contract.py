@@ -135,7 +135,6 @@ def _contents(problem: Problem) -> list[bytes]:
 
 
 def _first_accepted(engine: Engine[Problem], make: Callable[[int], Problem], sizes: Iterable[int]) -> Problem:
-    """The first problem, of these sizes, that the engine accepts."""
     for n in sizes:
         problem = make(n)
         if not engine.refusals(problem):
@@ -203,8 +202,6 @@ def _check_answers(engine: Engine[Problem]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """The arguments of a test call."""
-
     pool: FloatArray
     labeled: FloatArray
     probabilities: FloatArray

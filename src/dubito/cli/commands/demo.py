@@ -133,7 +133,6 @@ def digits_bytes() -> bytes:
 
 
 def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None:
-    """Plot the first picks of the first seed."""
     from dubito.experiments.plots import save_figure
     from dubito.experiments.plots.picks import picks_figure
 

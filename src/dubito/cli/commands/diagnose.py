@@ -119,7 +119,6 @@ def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
 
 
 def report(diagnosis: Diagnosis) -> Iterator[str]:
-    """The lines to print: advice, numbers, then notes on the numbers."""
     yield diagnosis.advice
     yield ""
     for name, text in numbers(diagnosis):
@@ -160,7 +159,6 @@ def check_plot(plot: str | None, force: bool) -> None:
 
 
 def draw(diagnosis: Diagnosis, plot: str, force: bool, quiet: bool) -> None:
-    """Write the plot."""
     from dubito.experiments.plots import diagnosis_figure, save_figure
 
     save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)

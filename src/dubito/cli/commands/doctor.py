@@ -44,8 +44,6 @@ def doctor(as_json: Annotated[bool, option("--json", "Print JSON.")] = False) ->
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A linear algebra library in use."""
-
     name: str
     version: str | None
     threads: int | None
@@ -69,14 +67,11 @@ class Extra:
 
     @property
     def missing(self) -> list[str]:
-        """Packages that are not installed."""
         return [name for name, version in self.packages.items() if version is None]
 
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """The results of all checks."""
-
     versions: dict[str, str | None]
     system: str
     cpus: int
@@ -92,7 +87,6 @@ class Checkup:
 
 
 def examine() -> Checkup:
-    """Check this machine and this environment."""
     import sqlite3
 
     from dubito import __version__
@@ -118,7 +112,6 @@ def examine() -> Checkup:
 
 
 def installed_version(package: str) -> str | None:
-    """The version, or None where the package is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -24,7 +24,6 @@ from dubito.request.arrays import check_integer, check_memory_limit, read_number
 
 
 def embedder_names(incomplete: str) -> list[str]:
-    """Shell completions of ``--embedder``."""
     from dubito.embedding.embedders import EMBEDDERS, NAMED
 
     names = ["auto", *(f"{name}:" if name in NAMED else name for name in EMBEDDERS.names())]
@@ -204,7 +203,6 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -
 
 
 def described(embedded: Embedded) -> str:
-    """The summary in one line."""
     made = f"{embedded.n_rows:,} {embedded.takes} embedded by {embedded.embedder}, {embedded.width:,} numbers each"
     now = embedded.n_rows + len(embedded.left_out) - embedded.n_before
     rate = f" in {embedded.seconds:.1f} s ({now / embedded.seconds:,.3g}/s)" if embedded.seconds and now > 0 else ""
@@ -215,13 +213,11 @@ def described(embedded: Embedded) -> str:
 
 
 def problem_list(embedded: Embedded) -> bytes:
-    """The items left out, as CSV."""
     rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
     return csv_text([["id", "problem"], *rows]).encode("utf-8", "backslashreplace")
 
 
 def summary(embedded: Embedded) -> dict[str, object]:
-    """The output of ``--json``."""
     return {
         "schema": 1,
         "path": embedded.path,

@@ -162,7 +162,6 @@ def read_settings(batch: str | None, overlap: str | None, audit: str | None) -> 
 
 
 def read_port(text: str) -> int:
-    """Check a port number."""
     port = check_integer("port", read_number(text), least=0)
     if port > 65535:
         raise InvalidArgument("is no port", argument="port", value=port, hint="choose one below 65536.")
@@ -216,7 +215,6 @@ def open_source(
     *,
     quiet: bool,
 ) -> "tuple[Project, Contents]":
-    """Open or create the project, with the given settings."""
     from dubito.labeling import creation
 
     tell = partial(say, quiet=quiet)

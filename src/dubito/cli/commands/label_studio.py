@@ -377,7 +377,6 @@ def read_picker(
     *,
     guesses: bool,
 ) -> PoolPicker:
-    """The picker of ``watch``."""
     found, table = _read_pool(pool, labeled, columns)
     table |= read_carried(pool, None, found.pool, columns)
     items = items_of(pool, table, display.column, display.address(), to_look_at=True)
@@ -416,7 +415,6 @@ def push_picks(
 
 
 def pull_labels(server: Server, title: str, files: LabelFiles, *, quiet: bool) -> None:
-    """Write the labels of a project."""
     found = pull_answers(find_project(server, title))
     files.write(found)
     files.print_counts(found, quiet=quiet)

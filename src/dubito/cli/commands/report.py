@@ -75,7 +75,6 @@ def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
 
 
 def about_run(experiment: Experiment, folder: Path) -> About:
-    """The facts about a run that its report lists, read from the run's folder."""
     kept = read_about(folder)
     headers = read_headers(folder)
     latest = headers[-1] if headers else {}
@@ -118,7 +117,6 @@ def _data_described(data: Data, shape: object) -> str:
 
 
 def schedule_described(experiment: Experiment) -> str:
-    """The schedule as text."""
     schedule, continues = experiment.schedule, experiment.model.continues and not experiment.schedule.from_scratch
     again = "training goes on from round to round" if continues else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
@@ -189,13 +187,11 @@ def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]
 
 
 def found(written: ReportFiles) -> Iterator[str]:
-    """The result in one sentence, and notes."""
     yield finding(written.summary)
     yield from (f"- {note}" for note in notes(written.summary))
 
 
 def paths(written: ReportFiles, also: Sequence[Path]) -> Iterator[str]:
-    """The paths of the files; report and plot come last."""
     yield "Written:"
     yield from (f"  {path}" for path in (*also, written.results, written.page, written.pictures[-1]))
 
@@ -249,7 +245,6 @@ class AboutRun:
 
 
 def save_about(folder: Path, data: Dataset, command: str) -> None:
-    """Save the facts about the data and the command that the report lists."""
     shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
     test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
     record = {"schema": 1, "checks": True, "command": command, "shape": shape + test, "classes": list(data.classes)}

@@ -242,7 +242,6 @@ def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
 
 
 def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> dict[str, object]:
-    """The results for ``--json``."""
     found = curves(rounds)
     return {
         "schema": 1,
@@ -302,7 +301,6 @@ def data_folder(folder: str | None, download: bool) -> Iterator[None]:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a folder has a finished run."""
     return (folder / EXPERIMENT).is_file() and is_finished(folder)
 
 

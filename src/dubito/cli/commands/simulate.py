@@ -189,7 +189,6 @@ class Sizes:
 
 
 def read_sizes(initial: str | None, budget: str | None, rounds: str | None) -> Sizes:
-    """Check the options of the schedule."""
     given = {"initial": initial, "budget": budget, "rounds": rounds}
     read = {
         name: None if text is None else check_integer(name, read_number(text), least=1) for name, text in given.items()
@@ -321,7 +320,6 @@ def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
 
 
 def clear_run(folder: Path) -> None:
-    """Remove the files of a run from its folder, and no others."""
     for name in (*OWN_FILES, *PICTURES):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)

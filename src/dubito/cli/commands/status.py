@@ -73,8 +73,6 @@ def measure(found: Inputs, before: dict[int, str], model: str, drawn: dict[int, 
 
 
 def facts_of(found: LabelsSoFar) -> dict[str, object]:
-    """The output of ``--json``."""
-
     def share(each: Share | None) -> dict[str, object] | None:
         if each is None:
             return None

@@ -158,26 +158,21 @@ class ModelDefaults:
 
     @property
     def learns_features(self) -> bool:
-        """Distances are measured between the original features."""
         return False
 
     @property
     def samples(self) -> int:
-        """No committee."""
         return 0
 
     @property
     def on_gpu(self) -> bool:
-        """Not on a GPU."""
         return False
 
     @property
     def runner(self) -> str:
-        """One run after another."""
         return "one-by-one"
 
     def facts(self) -> dict[str, str]:
-        """On the CPU."""
         return {"device": "cpu"}
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:

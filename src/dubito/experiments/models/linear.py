@@ -76,18 +76,15 @@ class LinearFit:
 
     @property
     def state(self) -> State:
-        """The weights and their classes."""
         return {"coef": self.coef, "intercept": self.intercept, "classes": self.classes}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c), zero for a class without labels."""
         logits = np.asarray(flat(features) @ self.coef.T + self.intercept, dtype=np.float64)
         if len(self.classes) == 2:
             logits = np.hstack([np.zeros_like(logits), logits])
         return over_all_classes(softmax(logits), self.classes, self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:
-        """The features themselves."""
         return flat(features)
 
 
@@ -136,8 +133,6 @@ class Sklearn(ModelDefaults):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EstimatorFit:
-    """A fitted estimator of scikit-learn."""
-
     fitted: Any
     n_classes: int
 
@@ -147,7 +142,6 @@ class EstimatorFit:
         return {}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c), zero for a class without labels."""
         try:
             known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
         except ValueError as error:
@@ -156,7 +150,6 @@ class EstimatorFit:
         return over_all_classes(known, self.fitted.classes_, self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:
-        """The features themselves."""
         return flat(features)
 
 
@@ -169,15 +162,12 @@ class Constant:
 
     @property
     def state(self) -> State:
-        """Empty."""
         return {}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c) with 1 for one class."""
         return over_all_classes(np.ones((len(features), 1)), np.array([self.code]), self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:
-        """The features themselves."""
         return flat(features)
 
 

@@ -71,8 +71,6 @@ class Probe(ModelDefaults):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeFit:
-    """A fitted `Probe`."""
-
     weights: AnyArray
     """(c, d + 1), the last column the intercepts."""
     present: BoolArray
@@ -81,11 +79,9 @@ class ProbeFit:
 
     @property
     def state(self) -> State:
-        """The weights."""
         return {"weights": self.weights}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c), zero for a class without labels."""
         import torch
 
         with deterministic(0, self.device), torch.no_grad():
@@ -96,7 +92,6 @@ class ProbeFit:
             return np.asarray(torch.softmax(logits, dim=1).cpu().numpy())
 
     def embed(self, features: AnyArray) -> AnyArray:
-        """The features themselves."""
         return flat(features)
 
 

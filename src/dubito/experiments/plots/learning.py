@@ -159,7 +159,6 @@ def learning_figure(
 
 
 def learning_size(curves: Sequence[Curve]) -> tuple[float, float]:
-    """The width and height in inches for curves with their names."""
     return 6.4 + 0.088 * max(len(curve.name) + 7 for curve in curves), max(5.0, 1.9 + NAME_HEIGHT * len(curves))
 
 

@@ -182,7 +182,6 @@ class Text:
     notes: tuple[str, ...] = ()
 
     def open(self) -> TextIO:
-        """Open the file as text, with line ends unchanged."""
         return io.TextIOWrapper(open_bytes(self.path), self.encoding, newline="")
 
 

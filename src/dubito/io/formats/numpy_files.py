@@ -120,7 +120,6 @@ def _map_npy(path: str) -> AnyArray:
 
 
 def _check_length(what: str, expected: int, found: int) -> None:
-    """Raise if the file does not have the length that its header says."""
     if found != expected:
         raise ValueError(f"{what} is {'shorter' if found < expected else 'longer'} than its header says")
 

@@ -37,7 +37,6 @@ class Grid:
         return Source(self.path, entries, self.numbers, tuple(notes))
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
-        """Columns of numbers as an array (n, len(names))."""
         if not names:
             return np.empty((len(self.places), 0))
         return np.stack([self.column(name) for name in names], axis=1)

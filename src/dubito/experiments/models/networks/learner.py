@@ -188,7 +188,6 @@ class Learner:
             self.place.zero_()
 
     def step(self) -> None:
-        """Train on one minibatch."""
         import torch
 
         rows = self.order.index_select(0, self.place).view(-1)
@@ -222,8 +221,6 @@ READ_ROWS = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetworkFit:
-    """A trained network."""
-
     split: Split
     weights: Weights
     learns_features: bool
@@ -231,11 +228,9 @@ class NetworkFit:
 
     @property
     def state(self) -> State:
-        """All weights and buffers by name."""
         return as_state(self.weights)
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c) softmax of the logits, in float64."""
         return softmax(self._read(features)[1])
 
     def embed(self, features: AnyArray) -> AnyArray:

@@ -96,12 +96,10 @@ class Network(ModelDefaults):
 
     @property
     def training(self) -> Training:
-        """The training settings, with the device that ``auto`` stands for."""
         return training_of(self, resolve_device(self.device), self.precision)
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
         return self.training.is_on_gpu
 
     @property
@@ -111,7 +109,6 @@ class Network(ModelDefaults):
         return PARALLEL_RUNNER if self.on_gpu and is_offered else "one-by-one"
 
     def facts(self) -> dict[str, str]:
-        """Device, precision and the scheme of minibatches."""
         return training_facts(self.training)
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
@@ -120,7 +117,6 @@ class Network(ModelDefaults):
 
 
 def training_of(model: "Network | Mlp", device: str, precision: Precision) -> Training:
-    """The training settings of a model."""
     names = ("epochs", "later_epochs", "learning_rate", "decay", "batch")
     return Training(**{name: getattr(model, name) for name in names}, device=device, precision=precision)
 

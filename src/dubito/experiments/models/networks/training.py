@@ -53,7 +53,6 @@ class Training:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
         return self.device != "cpu"
 
     @property
