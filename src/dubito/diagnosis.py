@@ -21,7 +21,7 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Row
 from dubito.request.arrays import as_array, check_choice, check_finite, refuse_zero_rows
 from dubito.request.ids import NO_NAMES, RowNames, check_pool
 from dubito.request.rows import check_candidates, check_labeled, rows_in_order
-from dubito.request.scaling import Scale, check_standardize, standardize_points
+from dubito.request.scaling import check_standardize, standardize_points
 
 FEWEST_CHECKED = 50
 
@@ -44,11 +44,6 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
         raise InvalidArgument(f"has shape {weights.shape}", argument="head", hint=hint)
     check_finite("head", weights)
     return weights
-
-
-def head_on_scale(weights: AnyArray, scale: Scale) -> AnyArray:
-    """The head for standardized features, with weight 0 for constant columns."""
-    return weights * np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)
 
 
 def check_outcomes(
@@ -468,7 +463,9 @@ def diagnose(
     outcomes = check_outcomes(checked, wrong, len_of(matrix), labeled_rows, names)
     if wanted:
         matrix, (references, _, _), _, scale = standardize_points(matrix, seen)
-        weights = None if weights is None else head_on_scale(weights, scale)
+        # Constant columns have weight 0.
+        factors = np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)
+        weights = None if weights is None else weights * factors
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labeled", references)

@@ -78,7 +78,7 @@ def test_a_figure_measured_again_replaces_its_files(run: Program) -> None:
         (("figure-33",), 2, "did you mean 'figure-3'"),
         (("figure-7", "--seed", "many"), 2, "--seed many is not a whole number"),
         (("figure-7", "-o", "taken"), 2, "taken is a file; pass -o with another folder."),
-        (("-o", "torn"), 3, "is no record of a measurement"),
+        (("-o", "torn"), 3, "is not the record of a measurement"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(run: Program, arguments: tuple[str, ...], code: int, complaint: str) -> None:

@@ -189,8 +189,8 @@ def test_class_folders_that_cannot_be_made_or_read_are_refused(capsys: pytest.Ca
     Path("pictures.csv").write_text("rank,index,id,priority\n1,0,one.png,1\n")
     command = ["export", "pictures.csv", "--to", "folders", "-o", "sort", "--classes"]
     for more, words in [
-        (["cat,a/b", "--pictures", "photos"], "the class 'a/b' can be no folder's name"),
-        (["cat,_x", "--pictures", "photos"], "the class '_x' can be no folder's name"),
+        (["cat,a/b", "--pictures", "photos"], "the class 'a/b' cannot be the name of a folder"),
+        (["cat,_x", "--pictures", "photos"], "the class '_x' cannot be the name of a folder"),
         (["cat"], "one.png is not there; say where the pictures are with --pictures FOLDER."),
     ]:
         assert main([*command, *more]) != 0

@@ -296,7 +296,7 @@ def test_a_number_that_json_has_not_becomes_null() -> None:
 
 def test_a_file_that_is_no_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text('{"id": "figure-1"}')
-    with pytest.raises(InvalidData, match=r"notes\.json is no record of a measurement"):
+    with pytest.raises(InvalidData, match=r"notes\.json is not the record of a measurement"):
         read_measured(tmp_path)
 
 

@@ -187,11 +187,11 @@ def test_figure_5_without_images_says_where_they_are_looked_for(place: Path) -> 
 
 def test_all_leaves_networks_out_without_a_gpu(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = NetworkStudy("ablation", ("cifar10-ablation",))
-    assert not study.is_at_hand()
+    assert not study.is_available()
     monkeypatch.setattr(playing, "resolve_device", lambda device: "cuda")
-    assert study.is_at_hand()
-    assert not NetworkStudy("main", ("svhn-main",)).is_at_hand()
-    assert not NetworkStudy("main", ("gone",)).is_at_hand()
+    assert study.is_available()
+    assert not NetworkStudy("main", ("svhn-main",)).is_available()
+    assert not NetworkStudy("main", ("gone",)).is_available()
 
 
 def test_settings_that_cannot_be_meant_are_refused() -> None:

@@ -49,7 +49,7 @@ def test_every_finding_has_a_picture_whose_headline_says_what_was_measured(name:
 
 
 def test_what_is_no_finding_has_no_picture() -> None:
-    with pytest.raises(InvalidArgument, match="finding=3 has no picture"):
+    with pytest.raises(InvalidArgument, match="finding=3 has no plot"):
         paper_figure(3)
 
 

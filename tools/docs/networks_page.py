@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dubito.experiments.plan import Experiment, parse_experiment
-from dubito.experiments.records import Round
+from dubito.experiments.records import Round, curves
 from dubito.experiments.statistics import Comparison, Rounded, area, format_p, holm, paired_test
 from dubito.experiments.summary import Summary, finding
 from dubito.matrix import FloatArray
-from dubito.paper.network_studies import ablation_of, epochs_of, gains, main_of
+from dubito.paper.network_studies import Ablation, epochs_of, gains, main_of
 from dubito.paper.study import Verdict
 
 
@@ -319,7 +319,7 @@ def verdicts(study: Study) -> Iterator[tuple[str, Verdict | None]]:
     )
     yield (
         "a beam helps only with scaled distances; both together end highest (figure 5)",
-        ablation_of(study[ablation].rounds).verdict() if ablation in study else None,
+        Ablation(curves(study[ablation].rounds)).verdict() if ablation in study else None,
     )
     trained = {title: study[name].rounds for title, name in MAINS.items() if name in study}
     missing = [title for title in MAINS if title not in trained]

@@ -5,7 +5,7 @@ Packages offer commands by the entry-point group ``dubito.commands``; `dubito.pa
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -121,7 +121,8 @@ def clean_up_help(command: Any) -> None:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         elif parameter.param_type_name == "argument" and parameter.metavar:
-            vars(parameter).update(hide_type(parameter.metavar))
+            name = parameter.metavar
+            vars(parameter).update(display_type_rich=lambda ctx: None, get_usage_pieces=lambda ctx, name=name: [name])
     for child in children_of(command):
         clean_up_help(child)
 
@@ -132,11 +133,6 @@ def parameters_of(command: Any) -> Any:
 
 def children_of(command: Any) -> Sequence[Any]:
     return tuple(command.commands.values()) if isinstance(command, TyperGroup) and type(command) is not Program else ()
-
-
-def hide_type(name: str) -> dict[str, Callable[..., object]]:
-    """Methods that make typer show an argument as ``name``, without a type."""
-    return {"display_type_rich": lambda ctx: None, "get_usage_pieces": lambda ctx: [name]}
 
 
 def options_of(command: Any) -> frozenset[str]:

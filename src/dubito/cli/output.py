@@ -141,7 +141,10 @@ class Bar:
     def _draw(self, name: str, total: int) -> "tuple[Progress, TaskID]":
         """The bar, which starts again with each name."""
         if self.drawn is None:
-            progress = new_progress()
+            from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+            rate, left = TextColumn("{task.fields[rate]}"), TimeRemainingColumn(elapsed_when_finished=True)
+            progress = new_bars(MofNCompleteColumn(), rate, left, TextColumn("{task.fields[note]}"))
             self.drawn = progress, progress.add_task(name, total=total, rate="", note="")
             progress.start()
         elif self.name != name:
@@ -155,13 +158,6 @@ class Bar:
         progress, task = self._draw(self.verb, total)
         note = "" if radius is None else f"radius {radius:.4g}"
         progress.update(task, completed=done, rate=f"{(done - self.before) / seconds:,.3g}/s", note=note)
-
-
-def new_progress() -> "Progress":
-    from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    left = TimeRemainingColumn(elapsed_when_finished=True)
-    return new_bars(MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), left, TextColumn("{task.fields[note]}"))
 
 
 def new_bars(*columns: "ProgressColumn") -> "Progress":
@@ -208,7 +204,9 @@ class Board:
         if not self.wanted or standing.seconds < PATIENCE:
             return
         if self.drawn is None:
-            self.drawn = new_run_bars()
+            from rich.progress import MofNCompleteColumn, TextColumn
+
+            self.drawn = new_bars(MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
             self.drawn.start()
             each = standing.total // len(standing.by_strategy)
             self.tasks = {name: self.drawn.add_task(plain(name), total=each, note="") for name in standing.by_strategy}
@@ -238,12 +236,6 @@ def describe_time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def new_run_bars() -> "Progress":
-    from rich.progress import MofNCompleteColumn, TextColumn
-
-    return new_bars(MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
 
 
 # Standard streams that report every failed write. Python's own do not: with ``PYTHONUNBUFFERED`` a write cut short by
@@ -312,13 +304,8 @@ def closed_stream(stream_name: str) -> TextIO:
     return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
 
 
-def flush_streams() -> bool:
-    """Flush both streams; if that fails, drop the data and return False."""
-    written = [flush(stream) for stream in (sys.stdout, sys.stderr)]
-    return all(written)
-
-
 def flush(stream: TextIO) -> bool:
+    """Flush a stream; if that fails, drop the data and return False."""
     try:
         stream.flush()
     except OSError:
@@ -349,7 +336,8 @@ def exit_code_of(program: Callable[[], object], interface: Interface = in_librar
     """
     with checked_streams():
         code = run_program(program, interface)
-        return code if flush_streams() else code or FAILED
+        are_written = [flush(stream) for stream in (sys.stdout, sys.stderr)]
+        return code if all(are_written) else code or FAILED
 
 
 def run_program(program: Callable[[], object], interface: Interface) -> int:
@@ -371,7 +359,8 @@ def run_program(program: Callable[[], object], interface: Interface) -> int:
     except OSError as error:
         return print_error(f"{error.filename or 'input or output'}: {error.strerror or error}.", 1)
     except Exception as error:
-        if is_usage_error(error):
+        # The class of errors in the command line depends on the version of typer, its name does not.
+        if any(kind.__name__ == "ClickException" for kind in type(error).__mro__):
             return print_error(usage_message(error), 2)
         if os.environ.get(TRACEBACK):
             raise
@@ -386,11 +375,6 @@ def print_error(message: str, code: int) -> int:
     with suppress(OSError):  # If stderr cannot be written, only the exit code remains.
         print(f"dubito: error: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code
-
-
-def is_usage_error(error: Exception) -> bool:
-    """Whether typer rejected the command line; checked by name, as the class depends on the version of typer."""
-    return any(kind.__name__ == "ClickException" for kind in type(error).__mro__)
 
 
 def usage_message(error: Exception) -> str:

@@ -208,7 +208,8 @@ class Arm:
         if self.label is not None:
             return self.label
         shown = {key: value for key, value in self.as_dict().items() if key not in ("strategy", "label")}
-        return self.strategy + (":" if shown else "") + ",".join(f"{key}={_option_text(shown[key])}" for key in shown)
+        texts = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in shown.items())
+        return self.strategy + (":" if shown else "") + ",".join(texts)
 
     @property
     def needs_samples(self) -> bool:
@@ -278,10 +279,6 @@ def parse_strategy(text: str) -> Arm:
     """
     name, options = spelled(text)
     return arm_from_table({"strategy": name, **options})
-
-
-def _option_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 __all__ = [

@@ -275,18 +275,14 @@ def prepare_seed(experiment: Experiment, data: Dataset, seed: int) -> SeedData:
     experiment.schedule.check_size(len(prepared.labels))
     generator = np.random.default_rng(derive_seed(seed, "initial"))
     initial = np.sort(generator.choice(len(prepared.labels), experiment.schedule.initial, replace=False))
-    return SeedData(
-        prepared, seed, initial, None if experiment.model.learns_features else initial_distances(prepared, initial)
-    )
-
-
-def initial_distances(data: Dataset, initial: IntArray) -> NearestLabeled:
-    """Distances to the initial rows, computed once for all strategies."""
-    nearest = NearestLabeled(data.features.reshape(len(data.labels), -1))
+    if experiment.model.learns_features:
+        return SeedData(prepared, seed, initial, None)
+    nearest = NearestLabeled(prepared.features.reshape(len(prepared.labels), -1))
     nearest.add(initial)
+    # Distances to the initial rows are computed once for all strategies.
     nearest.tighten()
     nearest.largest()
-    return nearest
+    return SeedData(prepared, seed, initial, nearest)
 
 
 class View(Protocol):

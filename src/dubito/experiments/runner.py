@@ -46,7 +46,8 @@ def work(experiment: Experiment, folder: Path, source: DataSource, ledger: Ledge
     A run that another process has claimed is waited for, and taken over if that process dies.
     """
     run_claimed = RUNNERS.find("runner", experiment.model.runner)
-    with single_blas_thread():
+    # One BLAS thread: results must not depend on the number of cores, and workers share the cores.
+    with import_module("threadpoolctl").threadpool_limits(1):
         while remaining := unfinished(ledger, experiment):
             if not run_claimed(remaining, experiment, folder, source, ledger, step):
                 step()
@@ -113,13 +114,6 @@ def finish_run(run: Run, experiment: Experiment, folder: Path, ledger: Ledger, s
             ledger.write_round(done)
             step()
     clear(run, folder)
-
-
-@contextmanager
-def single_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread: results must not depend on the number of cores, and workers share the cores."""
-    with import_module("threadpoolctl").threadpool_limits(1):
-        yield
 
 
 # Worker processes.

@@ -55,12 +55,8 @@ def _keys(table: Mapping[str, object]) -> Iterator[str]:
 
 
 def _is_section(value: object) -> bool:
-    return isinstance(value, Mapping) or _is_list_of_tables(value)
-
-
-def _is_list_of_tables(value: object) -> bool:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return False
+    if isinstance(value, Mapping) or not isinstance(value, Sequence) or isinstance(value, str):
+        return isinstance(value, Mapping)
     return len(value) > 0 and all(isinstance(each, Mapping) for each in value)
 
 

@@ -1,1 +1,1 @@
-"""dubito inside other people's tools: a file a tool, imported only by who uses it."""
+"""Integrations with other tools, each imported only when it is used."""

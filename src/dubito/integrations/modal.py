@@ -1,7 +1,7 @@
-"""modAL: any strategy of dubito's as a query strategy.
+"""modAL: dubito's strategies as query strategies.
 
-``ActiveLearner(estimator, query_strategy=Sampling("doubt-coverage"), ...)`` asks for the picks of `dubito.select` with
-the learner's pool, training data and probabilities. Nothing of modAL is imported.
+``ActiveLearner(estimator, query_strategy=Sampling("doubt-coverage"), ...)`` queries the picks of `dubito.select` for
+the learner's pool, training data and probabilities. modAL itself is not imported.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from dubito.matrix import FloatArray, IntArray
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.base import uses_doubt
 
-HINT = "give the learner a fitted estimator with predict_proba; where posterior samples are wanted, ask a Committee."
+HINT = "give the learner a fitted estimator with predict_proba, or use a Committee if posterior samples are needed."
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """A query strategy: ``strategy``, ``metric``, ``standardize``, ``engine`` and ``seed`` as `dubito.select` has them.
+    """A query strategy with the arguments of `dubito.select` of the same names.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Sampling:
     def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **more: Any) -> tuple[IntArray, FloatArray]:
         """Rows of ``X_pool`` in the order of the picks, and their priorities.
 
-        ``more`` goes on to `dubito.select`: ``learner.query(pool, n_instances=20, costs=costs)``.
+        ``more`` is passed to `dubito.select`: ``learner.query(pool, n_instances=20, costs=costs)``.
         """
         strategy = configure_strategy(self.strategy, self.engine)
         given = {
@@ -68,7 +68,7 @@ def members_of(learner: Any) -> list[Any]:
 
 
 def probabilities_of(learner: Any, points: Any) -> Any:
-    """(n, c) probabilities, (n, k, c) of a committee; None before anything is learned, and of models that have none."""
+    """(n, c) probabilities, or (n, k, c) of a committee; None if the model has none or is not fitted yet."""
     if not all(hasattr(member.estimator, "predict_proba") for member in members_of(learner)):
         return None
     try:

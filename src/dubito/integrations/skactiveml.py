@@ -1,8 +1,8 @@
-"""scikit-activeml: every strategy of dubito's as one of its query strategies, by the name of the strategy's class.
+"""scikit-activeml: dubito's strategies as query strategies, with the names of their classes.
 
-``DoubtCoverage(strength=2.0).query(X, y, clf, batch_size=10)`` has the picks of `dubito.select` with the same rows,
-labels and probabilities. Options are parameters, so that clones and grids work; a whole number as ``random_state`` is
-the seed. Where posterior samples are wanted, ``ensemble`` brings them, as scikit-activeml's own BatchBALD has it.
+``DoubtCoverage(strength=2.0).query(X, y, clf, batch_size=10)`` returns the picks of `dubito.select` for the same rows,
+labels and probabilities. Options are parameters, so that clones and grid search work; an integer ``random_state`` is
+the seed. ``ensemble`` provides posterior samples, as for scikit-activeml's own BatchBALD.
 """
 
 from dataclasses import make_dataclass
@@ -23,7 +23,7 @@ utils: Any = require("skactiveml.utils", extra="skactiveml")
 Strategies: Any = base.SingleAnnotatorPoolQueryStrategy
 CLASSES = {factory.__name__: name for name, factory in BUILT_IN.items()}
 USUAL = {"metric": "euclidean", "standardize": None, "engine": "auto", "missing_label": np.nan, "random_state": None}
-HINT = "pass clf=, a classifier of scikit-activeml's, or ensemble=, several, where posterior samples are wanted."
+HINT = "pass clf=, a classifier of scikit-activeml, or ensemble=, several, if posterior samples are needed."
 
 
 class Query(Strategies):
@@ -32,9 +32,9 @@ class Query(Strategies):
               fit_ensemble: bool = True, sample_weight: Any = None, candidates: Any = None, batch_size: int = 1,
               return_utilities: bool = False) -> Any:
         # fmt: on
-        """Rows of ``X``, or of ``candidates`` where these are features, in the order of the picks.
+        """Rows of ``X``, or of ``candidates`` if these are features, in the order of the picks.
 
-        With ``return_utilities`` also what each row is worth before each pick, (batch_size, n): see `in_turn`.
+        With ``return_utilities`` also the utility of each row before each pick, (batch_size, n): see `in_turn`.
         """
         X, y, candidates, size, wanted = self._validate_data(X, y, candidates, batch_size, return_utilities)
         rows = self._transform_candidates(candidates, X, y, allow_only_unlabeled=True)[1]
@@ -45,7 +45,7 @@ class Query(Strategies):
         models = self._fitted("clf", clf, fit_clf, data, uses_doubt(strategy))
         members = self._fitted("ensemble", ensemble, fit_ensemble, data, uses_doubt(strategy))
         labeled = utils.is_labeled(y, self.missing_label_)
-        if rows is None:  # Candidates that X may lack: then the pool is what is labeled and, behind it, these.
+        if rows is None:  # Candidates are features: the pool consists of the labeled rows, followed by these.
             X, first = np.concatenate([X[labeled], candidates]), int(labeled.sum())
             rows, labeled = np.arange(first, len(X)), np.arange(len(X)) < first
         given = {"labeled": labeled, "candidates": np.isin(np.arange(len(X)), rows)}
@@ -58,7 +58,7 @@ class Query(Strategies):
         return (picks - first, worth) if wanted else picks - first
 
     def _fitted(self, name: str, model: Any, fit: bool, data: tuple[Any, ...], is_wanted: bool) -> list[Any]:
-        """The model, or those of a list; nothing where there is none, or the strategy has no use for one."""
+        """The fitted model, or those of a list; empty if there is none, or the strategy uses none."""
         utils.check_type(fit, f"fit_{name}", bool)
         found = list(model) if name == "ensemble" and isinstance(model, list | tuple) else [model]
         for each in [] if model is None else found:
@@ -74,5 +74,5 @@ def __getattr__(name: str) -> Any:
     options = {option: each.default for option, each in signature(factory).parameters.items()} | USUAL
     about = {"_strategy": CLASSES[name], "__doc__": factory.__doc__, "__module__": __name__}
     made = [(option, Any, usual) for option, usual in options.items()]
-    # A dataclass, because its parameters are what scikit-learn wants them to be: named, and stored as they come.
+    # A dataclass, because scikit-learn requires named parameters that are stored unchanged.
     return globals().setdefault(name, make_dataclass(name, made, bases=(Query,), namespace=about, eq=False, repr=False))

@@ -1,7 +1,7 @@
-"""small-text: any strategy of dubito's as a query strategy.
+"""small-text: dubito's strategies as query strategies.
 
-``PoolBasedActiveLearner(factory, QueryStrategy("doubt-coverage"), dataset)`` asks for the picks of `dubito.select` with
-the texts' features, the labels so far and the classifier's probabilities. Nothing of small-text is imported.
+``PoolBasedActiveLearner(factory, QueryStrategy("doubt-coverage"), dataset)`` queries the picks of `dubito.select` for
+the features of the texts, the labels and the classifier's probabilities. small-text itself is not imported.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ EMBEDDINGS = "pass query_strategy_kwargs={'embeddings': array} to the learner's 
 
 @dataclass(frozen=True)
 class QueryStrategy:
-    """``strategy``, ``metric``, ``standardize``, ``engine`` and ``seed`` are as `dubito.select` has them."""
+    """A query strategy with the arguments of `dubito.select` of the same names."""
 
     strategy: str | Strategy = "auto"
     metric: Metric = "euclidean"
@@ -41,7 +41,7 @@ class QueryStrategy:
     ) -> IntArray:  # fmt: skip
         """Rows of the data set in the order of the picks.
 
-        Features are ``embeddings`` (n, d), else what the classifier embeds texts as, else the data set's own.
+        Features are ``embeddings`` (n, d), else those of the classifier's ``embed``, else those of the data set.
         """
         strategy, probabilities = configure_strategy(self.strategy, self.engine), None
         if uses_doubt(strategy) and clf is not None:

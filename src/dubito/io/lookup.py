@@ -10,7 +10,7 @@ import numpy as np
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, by_interface
 from dubito.io.cells import plain_numbers
 from dubito.io.source import Entry, Source, natural_order, whole
-from dubito.matrix import AnyArray, BoolArray, FloatArray
+from dubito.matrix import AnyArray, FloatArray
 from dubito.request.columns import (
     CANDIDATES,
     DOUBTS,
@@ -45,9 +45,11 @@ def class_columns(source: Source, role: str, free: Sequence[str], ambiguous: Seq
     names = [*free, *numbers]
     sample = np.asarray(source.columns(names)[:MOST_ROWS], dtype=np.float64)
     values = dict(zip(names, sample.T, strict=True))
-    fractions = [name for name in numbers if _has_fractions(values[name])]
+    finite = {name: values[name][np.isfinite(values[name])] for name in numbers}
+    fractions = [name for name in numbers if (finite[name] != np.round(finite[name])).any()]
     if role == "logits":
-        return [name for name in fractions if name.lower() not in DOUBTS or not _is_share(values[name])]
+        is_share = {name: bool(((finite[name] >= 0) & (finite[name] <= 1)).all()) for name in fractions}
+        return [name for name in fractions if name.lower() not in DOUBTS or not is_share[name]]
     sets = [[], numbers, fractions, *([name] for name in numbers)]
     return next((more for more in sets if _sum_to_one([values[name] for name in [*free, *more]])), [])
 
@@ -55,16 +57,6 @@ def class_columns(source: Source, role: str, free: Sequence[str], ambiguous: Seq
 def _holds_numbers(source: Source, name: str) -> bool:
     entry = source.entries[name]
     return entry.ndim == 1 and entry.content == "numbers"
-
-
-def _has_fractions(values: FloatArray) -> bool:
-    return bool((np.isfinite(values) & (values != np.round(values))).any())
-
-
-def _is_share(values: FloatArray) -> bool:
-    """Whether all finite values are in [0, 1], like doubt."""
-    known: BoolArray = np.isfinite(values)
-    return bool(((values >= 0) & (values <= 1))[known].all())
 
 
 def _sum_to_one(columns: Sequence[FloatArray]) -> bool:
@@ -308,7 +300,7 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
         own.add("head")  # A head has one row per class, so no column of the pool's table can be one.
     claimed = _claimed(source, role, columns)
     if source.is_table and role != "labels":
-        claimed |= set(no_features(source.names)) - _named_for(source, role)
+        claimed |= {name for name in no_features(source.names) if name.lower() not in USUAL_NAMES[role]}
     for other, usual_names in USUAL_NAMES.items():
         fits = SHAPES[other][0]
         claimed |= {
@@ -332,10 +324,6 @@ def excluded_by_name(source: Source, role: Role, columns: Columns) -> list[str]:
         return []
     taken = {*_free_entries(source, role, columns), *_claimed(source, role, columns)}
     return [name for name in source.names if name not in taken and name.lower() not in IDS]
-
-
-def _named_for(source: Source, role: Role) -> set[str]:
-    return {name for name in source.names if name.lower() in USUAL_NAMES[role]}
 
 
 def left_out(source: Source) -> list[str]:

@@ -1,8 +1,7 @@
 """The paper's figures, tables and claims, and what only they need: toys, image sets, VGG16, experiments.
 
 Nothing imports this package. It registers itself by the entry points in ``pyproject.toml``, as any plug-in does.
-`exhibits.exhibits` lists the figures; `exhibits.Exhibit.build` gives the study, whose finding knows whether its claim
-held.
+`exhibits.exhibits` lists the figures, and `exhibits.Exhibit.build` returns the study that measures one.
 """
 
 from dubito.registry import Command

@@ -14,28 +14,28 @@ from dubito.request.arrays import check_integer, check_real
 from dubito.strategies import DoubtCoreset
 from dubito.theory import covering_radius
 
-# Figure 2: what an optimal, a greedy and a closest-K-means core-set of K points leave uncovered.
+# Figure 2: covering radii of optimal, greedy and closest-K-means core-sets of k points.
 
 COVERS = ("optimal-coreset", "coreset", "closest-kmeans")
 SHARES = (0.4, 0.25, 0.2, 0.15)
-"""Uneven clusters: K-means follows the crowd, a core-set the corners."""
+"""Shares of the clusters: K-means favors large clusters, a core-set the outermost points."""
 
 
 @dataclass(frozen=True, slots=True)
 class RadiiStudy:
-    """A pool of uneven clusters, covered with ``k`` picks by three methods, and by them again on other pools."""
+    """Pools of uneven clusters, covered with ``k`` picks by three methods."""
 
     n: int = 120
     k: int = 4
     pools: int = 20
-    """Pools in all, on which the order of the radii is counted; the first is drawn."""
+    """Number of pools on which radii are compared; the first one is plotted."""
 
     def __post_init__(self) -> None:
         for name in ("n", "k", "pools"):
             check_integer(name, getattr(self, name), least=1)
 
     def measure(self, seed: int) -> "Radii":
-        """Nothing is labeled; every method covers the pool alone."""
+        """Cover each pool, without labels, by each method."""
         seeds = np.random.SeedSequence(seed).generate_state(self.pools)
         pools = [uneven_pool(int(each), self.n) for each in seeds]
         covers = [{name: cover(pool, self.k, name, seed) for name in COVERS} for pool in pools]
@@ -45,7 +45,7 @@ class RadiiStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodCover:
-    """The picks of one method, and the largest distance they leave."""
+    """The picks of one method, and their covering radius."""
 
     picks: IntArray
     radius: float
@@ -53,7 +53,7 @@ class MethodCover:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Radii:
-    """Covers of the pool drawn, and the radii on every pool."""
+    """The first pool with its covers, and the radii on all pools."""
 
     pool: FloatArray
     covers: dict[str, MethodCover]
@@ -61,7 +61,7 @@ class Radii:
     """(pools, 3) in the order of `COVERS`."""
 
     def verdict(self) -> Verdict:
-        """The optimum is least, greedy at most twice that, and on most pools K-means leaves more than greedy."""
+        """The optimal radius is smallest, greedy at most doubles it, and on most pools both others exceed it."""
         optimal, greedy, kmeans = self.radii.T
         is_ordered = bool((optimal <= greedy + 1e-12).all() and (optimal <= kmeans + 1e-12).all())
         is_bounded = bool((greedy <= 2.0 * optimal + 1e-12).all())
@@ -96,24 +96,24 @@ def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> MethodCover:
     return MethodCover(picked.indices, covering_radius(pool, pool[picked.indices]))
 
 
-# Figure 3: on the quadrants a core-set covers evenly, and along the class boundaries once distances are scaled.
+# Figure 3: on the quadrants a core-set covers evenly; with scaled distances, it follows the class boundaries.
 
 VIEWS = {"origin": (0.0, 0.0), "corner": (-1.0, 1.0)}
-"""Where the warped space is looked at from: a point in doubt and a sure one."""
+"""Points from which scaled distances are shown: an uncertain one and a certain one."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuadrantsStudy:
-    """Steps of ``batch`` acquisitions by the core-set, plain and scaled, with a model that is sure off the axes."""
+    """Acquisitions of the plain and the scaled core-set, with a model that is certain away from the axes."""
 
     n: int = 2000
     initial: int = 12
     batch: int = 20
     steps: int = 4
     near: float = 0.2
-    """Within this distance of an axis counts as near it."""
+    """Points within this distance of an axis count as near it."""
     seeds: int = 10
-    """Pools over which the shares are averaged; the first is drawn."""
+    """Number of pools over which the shares are averaged; the first one is plotted."""
     steepness: float = 7.0
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class QuadrantsStudy:
             check_real(name, getattr(self, name), least=0.0)
 
     def measure(self, seed: int) -> "Quadrants":
-        """The model does not learn: what changes from step to step is only what is labeled."""
+        """Run all steps. The model does not learn: only the labeled points change between steps."""
         seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(self.seeds)]
         rows = [self._acquire(each) for each in seeds]
         pool = quadrants(seeds[0], n=self.n, n_test=1).features
@@ -155,7 +155,7 @@ class QuadrantsStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quadrants:
-    """Acquisitions on the pool drawn, shares near an axis on all, and the warped space from two places."""
+    """Acquisitions on the first pool, shares near an axis on all pools, and scaled distances from two points."""
 
     pool: FloatArray
     doubt: FloatArray
@@ -167,11 +167,11 @@ class Quadrants:
     uniform: float
     """Share of the pool near an axis: what even coverage would give."""
     views: dict[str, FloatArray]
-    """(side, side) distance times doubt over the square, from each place."""
+    """(side, side) distance times doubt on a grid, from each point of `VIEWS`."""
     near: float
 
     def verdict(self) -> Verdict:
-        """Scaled acquisitions gather near the axes, plain ones do not; from either place the farthest lie there."""
+        """Scaled acquisitions are concentrated near the axes, as are the farthest points; plain ones are not."""
         plain, scaled = (float(self.shares[name].mean()) for name in ("coreset", "doubt-coreset"))
         always = bool((self.shares["doubt-coreset"] > self.shares["coreset"]).all())
         farthest = {name: float(np.abs(farthest_in(view)).min()) for name, view in self.views.items()}
@@ -204,24 +204,24 @@ def share_near_axes(points: FloatArray, near: float) -> float:
 
 
 def warped_from(place: tuple[float, float], steepness: float, side: int = 201) -> FloatArray:
-    """(side, side) how far each point of the square looks from a pick: its distance times its own doubt."""
+    """(side, side) the scaled distance of each point of the grid from ``place``: its distance times its own doubt."""
     grid = square_grid(side)
     doubt = 1.0 - quadrant_probabilities(grid, steepness).max(axis=1)
     return np.asarray(np.linalg.norm(grid - np.array(place), axis=1) * doubt).reshape(side, side)
 
 
 def farthest_in(view: FloatArray) -> FloatArray:
-    """(2,) the point of the square that looks farthest in a view."""
+    """(2,) the point of the grid with the largest scaled distance."""
     return np.asarray(square_grid(len(view))[int(view.argmax())])
 
 
 def square_grid(side: int) -> FloatArray:
-    """(side², 2) points of [-1, 1]², row by row from below."""
+    """(side², 2) points of [-1, 1]², row by row from the bottom."""
     line = np.linspace(-1.0, 1.0, side)
     return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
 
 
-# Figure 4: the configurations a beam keeps on the quadrants, ranked by how little the model is sure of them.
+# Figure 4: the configurations that a beam keeps on the quadrants, ranked by uncertainty.
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +233,14 @@ class BeamsStudy:
     budget: int = 20
     width: int = 4
     pools: int = 20
-    """Pools on which the beam is held against the greedy choice; the first is drawn."""
+    """Number of pools on which the beam is compared with greedy selection; the first one is plotted."""
 
     def __post_init__(self) -> None:
         for name in ("n", "initial", "budget", "width", "pools"):
             check_integer(name, getattr(self, name), least=1)
 
     def measure(self, seed: int) -> "Beams":
-        """Every pool gets a beam and the greedy choice beside it."""
+        """Select from each pool with a beam and greedily."""
         seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(self.pools)]
         pairs = []
         for each in seeds:
@@ -265,19 +265,19 @@ class BeamsStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beams:
-    """The ranked configurations on the pool drawn, and the beam against greedy on every pool."""
+    """The ranked configurations on the first pool, and the beam compared with greedy selection on all pools."""
 
     pool: FloatArray
     doubt: FloatArray
     initial: IntArray
     ranked: tuple[Configuration, ...]
     uncertainty: FloatArray
-    """(pools, 2) U(s) of the beam's first configuration and of the greedy one."""
+    """(pools, 2) U(s) of the first configuration of the beam, and of the greedy one."""
     radius: FloatArray
-    """(pools, 2) the scaled radius each leaves."""
+    """(pools, 2) their scaled covering radii."""
 
     def verdict(self) -> Verdict:
-        """U falls with the rank, and the first of a beam is less sure than greedy's, at about the same radius."""
+        """U falls with the rank; the first of a beam has a higher U than greedy, at about the same radius."""
         ranked = [_number(each.uncertainty) for each in self.ranked]
         falls = all(left >= right for left, right in pairwise(ranked))
         gain = float((self.uncertainty[:, 0] / self.uncertainty[:, 1]).mean())

@@ -1,6 +1,6 @@
-"""Files from their official addresses: resumed where they broke off, used only with the published checksum.
+"""Downloads of published files: interrupted ones are resumed, and checksums are verified.
 
-pooch, which downloads with checksums, starts a download that broke off anew; these files have up to 553 MB.
+pooch also verifies checksums, but restarts an interrupted download from the beginning; files have up to 553 MB.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from dubito.experiments.images import DownloadProgress
 from dubito.io.durable import explain_disk_full
 
 PAUSES = (1.0, 3.0, 10.0)
-"""Seconds between tries that bring nothing; after the last the download fails."""
+"""Seconds to wait after each failed try in a row; then the download fails."""
 
 SILENCE = 30.0
 """Seconds without an answer after which a connection counts as broken."""
 
 CHUNK = 1 << 16
 PASSING = (408, 429)
-"""Refusals below 500 that another try may overcome."""
+"""HTTP status codes below 500 that are worth another try."""
 
 
 HOW_TO_GET = (
@@ -35,43 +35,43 @@ HOW_TO_GET = (
     f"{in_python(' (or set DUBITO_DATA in the environment)')}, or "
     f"{by_interface('download=True', command='--download', toml='--download')}."
 )
-"""What to do where published files are missing."""
+"""A hint for errors about missing published files."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """A file on the web whose content is known beforehand."""
+    """A file on the web with a known checksum."""
 
     name: str
     address: str
     checksum: str
-    """The algorithm and the digits, as ``md5:c32a...``."""
+    """The algorithm and the hexadecimal digits, such as ``md5:c32a...``."""
     n_bytes: int
 
     @property
     def source(self) -> str:
-        """Where it is and how large, for messages."""
+        """Address and size, for messages."""
         return f"{self.address}, {self.n_bytes / 1e6:,.0f} MB"
 
 
 def download_file(
     file: PublishedFile, folder: Path, *, progress: DownloadProgress | None = None, pauses: Sequence[float] = PAUSES
 ) -> Path:
-    """Bring a file into a folder, unless it is there.
+    """Download a file into a folder, unless it is there.
 
-    The bytes gather in ``NAME.part``, from where a later call goes on. The file takes its own name once its checksum
-    is right; else it is kept as ``NAME.bad``.
+    It is written to ``NAME.part``, which a later call continues, and renamed to ``NAME`` once its checksum has been
+    verified, or to ``NAME.bad`` if the checksum is wrong.
 
     Parameters
     ----------
     file : PublishedFile
-        What is wanted.
+        The file to download.
     folder : Path
-        Made where it is missing.
+        Created if missing.
     progress : callable, optional
-        Called with the name, the bytes here and the bytes in all.
+        Called with the name, the bytes downloaded so far, and the total.
     pauses : sequence of float
-        Seconds to wait after each try in a row that brings nothing.
+        Seconds to wait after each failed try in a row.
     """
     target, part = folder / file.name, folder / f"{file.name}.part"
     if target.exists():
@@ -96,7 +96,7 @@ def download_file(
 def _wait_or_give_up(seconds: float | None, file: PublishedFile, part: Path, error: Exception) -> None:
     if seconds is not None:
         return time.sleep(seconds)
-    kept = f" What came is kept in {part}: another try goes on from there." if _size(part) else ""
+    kept = f" The part downloaded is kept in {part}: another try continues from there." if _size(part) else ""
     cause = error.reason if type(error) is URLError else error
     problem = f"{file.address} cannot be downloaded ({' '.join(str(cause).split()) or type(cause).__name__})"
     hint = f"check the connection, or put {file.name} into {part.parent} yourself.{kept}"
@@ -104,7 +104,7 @@ def _wait_or_give_up(seconds: float | None, file: PublishedFile, part: Path, err
 
 
 def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -> None:
-    """One connection: all that is missing, or an error after what could be had."""
+    """Download the missing bytes with one connection. Raises if the connection breaks; what came is kept."""
     response = _connect(file, part)
     if response is None:
         return
@@ -128,7 +128,7 @@ def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -
 
 
 def _connect(file: PublishedFile, part: Path) -> http.client.HTTPResponse | None:
-    """The server's answer for what is missing; None where it has nothing beyond what is here."""
+    """The response with the missing bytes; None if the server has no more bytes."""
     done = _size(part)
     try:
         response: http.client.HTTPResponse = urlopen(_request(file.address, done), timeout=SILENCE)
@@ -136,7 +136,7 @@ def _connect(file: PublishedFile, part: Path) -> http.client.HTTPResponse | None
     except HTTPError as error:
         error.close()
         if error.code == 416 and done:
-            return None  # The checksum tells whether it is right.
+            return None  # The checksum shows whether the file is complete.
         if error.code >= 500 or error.code in PASSING:
             raise
         hint = f"get {file.name} elsewhere and put it into {part.parent}."
@@ -149,7 +149,7 @@ def _request(address: str, done: int) -> Request:
 
 
 def _first_byte(response: http.client.HTTPResponse, done: int) -> int:
-    """Where the answer's first byte belongs: some servers send the whole file whatever was asked for."""
+    """The offset of the first byte in the response: some servers always send the whole file."""
     if response.status != 206:
         return 0
     found = re.match(r"bytes (\d+)-", response.headers["Content-Range"] or "")
@@ -157,7 +157,7 @@ def _first_byte(response: http.client.HTTPResponse, done: int) -> int:
 
 
 def _accept(file: PublishedFile, part: Path, target: Path) -> Path:
-    """Give a complete download its name, or set it aside."""
+    """Rename a complete download, or set it aside if its checksum is wrong."""
     algorithm, _, expected = file.checksum.partition(":")
     found = digest(part, algorithm)
     if found != expected:
@@ -190,7 +190,7 @@ def _size(path: Path) -> int:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Tell a disk that refuses from a network that does: only the second is tried again."""
+    """Raise `DubitoError` for disk errors, so that only network errors are retried."""
     try:
         with explain_disk_full(path):
             yield

@@ -1,5 +1,6 @@
-"""Exhibits: a figure, table or statement of the paper, as one TOML file of this folder tells it."""
+"""Exhibits: the figures, tables and statements of the paper. Each has a TOML file in this folder."""
 
+import inspect
 import json
 import os
 import platform
@@ -45,31 +46,31 @@ STUDIES: dict[str, Callable[..., Study]] = {
     "timing": TimingStudy,
     "toy": ToyStudy,
 }
-"""What measures an exhibit, by the name its TOML file gives."""
+"""The studies that measure exhibits, by the name in the TOML file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """What the paper shows, what it claims by it, and how that is measured here."""
+    """A figure, table or statement of the paper, the claim it supports, and the study that measures it."""
 
     schema: int
     order: int
-    """Its place in the paper."""
+    """Position in the list of exhibits."""
     id: str
     place: str
-    """Where the paper has it, such as ``Figure 3``."""
+    """What the paper calls it, such as ``Figure 3``."""
     title: str
     claim: str
-    """What must be seen, in our words."""
+    """What a measurement must show, in our words."""
     study: str
-    """What measures it, of `STUDIES`."""
+    """A key of `STUDIES`."""
     needs: str | None = None
-    """What it takes beyond what every machine has."""
+    """What it requires that not every machine has."""
     seconds: float = 0.0
-    """On two cores, about; where it trains networks, on a fast GPU."""
+    """Approximate time on two cores, or on a fast GPU if networks are trained."""
     quick_seconds: float = 0.0
     core_hours: float = 0.0
-    """Of one core, where networks are trained without a GPU."""
+    """Approximate time on one core without a GPU, if networks are trained."""
     quick_core_hours: float = 0.0
     parameters: Mapping[str, object] = field(default_factory=dict)
     quick: Mapping[str, object] = field(default_factory=dict)
@@ -82,12 +83,12 @@ class Exhibit:
 
     @property
     def is_light(self) -> bool:
-        """Whether every machine can measure it."""
+        """Whether it can be measured on any machine."""
         return self.needs is None
 
     @property
     def cost(self) -> str:
-        """About how long it takes, and what else it needs.
+        """How long it takes approximately, and what else it needs.
 
         Examples
         --------
@@ -107,12 +108,8 @@ class Exhibit:
 
     def build(self, *, quick: bool = False) -> Study:
         kind, settings = STUDIES[check_choice("study", self.study, STUDIES)], self.settings(quick)
-        check_keys(f"{self.id}.toml", settings, [each.name for each in _fields(kind)])
+        check_keys(f"{self.id}.toml", settings, inspect.signature(kind).parameters)
         return kind(**settings)
-
-
-def _fields(kind: Any) -> Sequence[Any]:
-    return fields(kind)
 
 
 def _cost(needs: str | None, seconds: float, core_hours: float) -> str:
@@ -129,7 +126,7 @@ def _reported(seconds: float) -> str:
 
 @cache
 def exhibits() -> dict[str, Exhibit]:
-    """Every exhibit by its id, in the paper's order.
+    """All exhibits by id, in the order of the paper.
 
     Examples
     --------
@@ -142,24 +139,18 @@ def exhibits() -> dict[str, Exhibit]:
 
 
 def parse_exhibit(text: str, name: str) -> Exhibit:
-    """An exhibit out of TOML text; ``name`` is what errors call it."""
+    """The exhibit for TOML text; ``name`` is the file name in error messages."""
     table: dict[str, Any] = tomllib.loads(text)
     with naming(name):
         check_keys("it", table, [each.name for each in fields(Exhibit)])
         return Exhibit(**table)
 
 
-def is_at_hand(exhibit: Exhibit) -> bool:
-    """Whether an exhibit that trains networks can be measured here in minutes."""
-    study = exhibit.build()
-    return isinstance(study, NetworkStudy) and study.is_at_hand()
-
-
 def choose_exhibits(names: Sequence[str]) -> tuple[Exhibit, ...]:
-    """The exhibits of these ids, each once.
+    """The exhibits with these ids, without duplicates.
 
-    ``all`` stands for those that every machine can measure; and where there is a GPU and what they need is at hand,
-    for those that train networks, too.
+    ``all`` means those that can be measured on any machine, and those that train networks if there is a GPU and their
+    data and weights are available.
 
     Examples
     --------
@@ -170,7 +161,9 @@ def choose_exhibits(names: Sequence[str]) -> tuple[Exhibit, ...]:
     chosen: dict[str, Exhibit] = {}
     for name in names:
         if name == EVERYTHING:
-            chosen.update({id: each for id, each in known.items() if each.is_light or is_at_hand(each)})
+            studies = {id: each.build() for id, each in known.items() if not each.is_light}
+            ready = {id for id, each in studies.items() if isinstance(each, NetworkStudy) and each.is_available()}
+            chosen.update({id: each for id, each in known.items() if each.is_light or id in ready})
             continue
         each = known[check_choice("figure", name, [*known, EVERYTHING])]
         each.build()
@@ -178,7 +171,7 @@ def choose_exhibits(names: Sequence[str]) -> tuple[Exhibit, ...]:
     return tuple(chosen.values())
 
 
-# What was measured: one JSON record for each exhibit. Ours lie in the package, a user's where it was run.
+# Measurements: one JSON record for each exhibit. Ours are in the package, a user's in the output folder.
 
 SHIPPED = "measured.json"
 CPU_NAMES = "/proc/cpuinfo"
@@ -193,14 +186,14 @@ class Measured:
     quick: bool
     seed: int
     parameters: Mapping[str, object]
-    """What the TOML file set; the rest is as the study has it by default."""
+    """Those set in the TOML file; the others have the defaults of the study."""
     seconds: float
     when: str
     """UTC, to the minute."""
     versions: Mapping[str, str]
     machine: str
     scope: str | None = None
-    """What was measured, where that is only a part of what the claim names."""
+    """What was measured, if that is only a part of what the claim names."""
 
     @property
     def outcome(self) -> str:
@@ -211,14 +204,14 @@ class Measured:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Measured":
-        """Out of what JSON held; records of earlier versions have no scope."""
+        """The measurement for a JSON record; records of earlier versions have no scope."""
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
 
 def measure(
     exhibit: Exhibit, *, quick: bool = False, seed: int = 0, study: Study | None = None
 ) -> tuple[Finding, Measured]:
-    """Measure an exhibit and check its claim; ``study`` is what measures it, if not as `Exhibit.build` makes it.
+    """Measure an exhibit and check its claim; ``study`` replaces the one that `Exhibit.build` returns.
 
     Examples
     --------
@@ -253,7 +246,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> str:
-    """The processor and how many cores of it there are."""
+    """The name of the processor, and the number of cores."""
     name = platform.processor() or platform.machine()
     if os.path.exists(CPU_NAMES):
         with open(CPU_NAMES, encoding="utf-8") as file:
@@ -263,14 +256,14 @@ def machine() -> str:
 
 
 def write_measured(record: Measured, folder: Path) -> Path:
-    """Write a record beside its picture, whole or not at all."""
+    """Write a record into a folder atomically."""
     path = folder / f"{record.id}.json"
     write_atomically(str(path), (json.dumps(record.as_dict(), indent=2, ensure_ascii=False) + "\n").encode())
     return path
 
 
 def read_measured(folder: Path) -> dict[str, Measured]:
-    """The records of a folder by id; none where there is no folder."""
+    """The records in a folder by id; none if the folder does not exist."""
     paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     return {record.id: record for record in map(_read, paths)}
 
@@ -280,12 +273,12 @@ def _read(path: Path) -> Measured:
         return Measured.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
         hint = "remove it, or pass -o elsewhere."
-        raise InvalidData(f"{path} is no record of a measurement ({error!r})", hint=hint) from error
+        raise InvalidData(f"{path} is not the record of a measurement ({error!r})", hint=hint) from error
 
 
 @cache
 def shipped() -> dict[str, Measured]:
-    """What we measured, by id; it comes with the package.
+    """Our own measurements by id, which come with the package.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""CIFAR-10 and CIFAR-100 out of their official *binary* archives.
+"""Readers of CIFAR-10 and CIFAR-100 (from the official *binary* archives) and of SVHN.
 
-A record is the label byte (CIFAR-100: the coarse one, then the fine one, which is used) and 3,072 pixel bytes: the red
-plane of 32 rows, the green, the blue.
+A CIFAR record is a label byte (CIFAR-100: the coarse label, then the fine one, which is used) and 3,072 pixel bytes:
+the red, green and blue planes of 32 rows.
 """
 
 import tarfile
@@ -19,7 +19,7 @@ from dubito.io.source import reading
 from dubito.matrix import AnyArray, IntArray
 from dubito.paper.downloads import HOW_TO_GET, PublishedFile, download_file
 
-# SVHN, cropped digits: ``train_32x32.mat`` and ``test_32x32.mat``, in which the label 10 stands for the digit 0.
+# SVHN, cropped digits: ``train_32x32.mat`` and ``test_32x32.mat``. The label 10 means the digit 0.
 
 SVHN = (
     PublishedFile(
@@ -35,7 +35,7 @@ SVHN = (
         64_275_384,
     ),
 )
-"""For training and for testing."""
+"""Training and test set."""
 
 IMAGE = (32, 32, 3)
 DIGITS = tuple("0123456789")
@@ -55,11 +55,11 @@ def read_svhn(
     files : tuple of PublishedFile
         `SVHN`.
     folder : Path
-        Holds them.
+        The folder with the files.
     allow_download : bool
-        Bring those that are not there.
+        Download missing files.
     progress : callable, optional
-        Called with the downloads.
+        Called during downloads.
     """
     if allow_download:
         for file in files:
@@ -108,7 +108,7 @@ def unpacked(folders: Collection[Path], required: Collection[str]) -> Path | Non
 
 
 def read_unpacked(folder: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The contents of those of the files that are there, by name."""
+    """The contents of the existing files, by name."""
     found = {}
     for name in names:
         if (folder / name).is_file():
@@ -118,9 +118,9 @@ def read_unpacked(folder: Path, names: Collection[str]) -> dict[str, bytes]:
 
 
 def read_archive(path: Path, required: Collection[str], optional: Collection[str]) -> dict[str, bytes]:
-    """The same out of a compressed tar archive, into memory: nothing is written, so no path inside can lead anywhere.
+    """The contents of files in a compressed tar archive, by the last part of their path.
 
-    Files go by the last part of their path. Links and devices are passed over.
+    They are read into memory, so that paths in the archive are harmless. Links and devices are ignored.
     """
     wanted = {*required, *optional}
     found: dict[str, bytes] = {}
@@ -142,21 +142,21 @@ N_PIXELS = 3 * SIDE * SIDE
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one of the two collections is laid out."""
+    """The files of one of the two collections."""
 
     name: str
     archive: PublishedFile
     folder: str
-    """What the archive unpacks to."""
+    """The folder in the archive."""
     train: tuple[str, ...]
     test: str
     n_label_bytes: int
-    """The last of them is the label."""
+    """The last one is used."""
     names_file: str
     classes: tuple[str, ...]
-    """The names where the file with them is missing; empty if it must be there."""
+    """Used if the file of names is missing; empty if that file is required."""
     pickled: tuple[str, ...]
-    """The Python version: its archive and its folder."""
+    """Archive and folder of the Python version."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -208,11 +208,11 @@ def read_cifar(
     layout : Layout
         `CIFAR10` or `CIFAR100`.
     folder : Path
-        Holds the archive, the folder it unpacks to, or is that folder.
+        Contains the archive or the unpacked folder, or is the unpacked folder.
     allow_download : bool
-        Bring the archive into the folder where neither is there.
+        Download the archive if neither is there.
     progress : callable, optional
-        Called with the download.
+        Called during the download.
     """
     files, where = _find_files(layout, folder, allow_download, progress)
     classes = _class_names(files[layout.names_file]) if layout.names_file in files else layout.classes
@@ -225,7 +225,7 @@ def read_cifar(
 
 
 def refuse_pickles(path: Path, layouts: Sequence[Layout] = (CIFAR10, CIFAR100)) -> None:
-    """Refuse the Python version of a collection by its name."""
+    """Raise if the path has the name of the Python version of a collection."""
     for layout in layouts:
         if path.name in layout.pickled:
             raise InvalidArgument(
@@ -269,7 +269,7 @@ def _records(data: bytes, where: str, n_label_bytes: int, n_classes: int) -> tup
     length = n_label_bytes + N_PIXELS
     if not data or len(data) % length:
         problem = f"{where} has {len(data):,} bytes, which is no multiple of the {length:,} of a record"
-        raise InvalidData(problem, hint="it is cut short or of another kind.")
+        raise InvalidData(problem, hint="it is truncated, or of another kind.")
     records = np.frombuffer(data, dtype=np.uint8).reshape(-1, length)
     labels = records[:, n_label_bytes - 1].astype(np.int64)
     odd = np.flatnonzero(labels >= n_classes)
@@ -285,4 +285,4 @@ def _class_names(data: bytes) -> tuple[str, ...]:
 
 
 cifar10, cifar100, svhn = partial(read_cifar, CIFAR10), partial(read_cifar, CIFAR100), partial(read_svhn, SVHN)
-"""What `dubito.experiments.load_images` calls by these names."""
+"""Readers that `dubito.experiments.load_images` finds by these names."""

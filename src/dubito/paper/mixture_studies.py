@@ -1,4 +1,4 @@
-"""The appendix on the signed line: the mixture (figure 8), what M-bBALD prefers (9), and how its scores lie (10)."""
+"""The appendix on the signed line: the mixture (figure 8), what M-bBALD prefers (9), and its scores (10)."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ from dubito.strategies.mixture import Mixture, batch_scores, draw_batches, fit_m
 
 LINE = np.linspace(-5.5, 4.0, 800)
 SAMPLES = 1024
-"""Labelings a score is taken over; batches of up to ten points are scored exactly."""
+"""Number of sampled labelings per score; batches of up to ten points are scored exactly."""
 
 
 def line_mixture(seed: int, n: int, components: int) -> tuple[FloatArray, Mixture]:
-    """Points (n, 1) of the signed line and the mixture fitted to them."""
+    """Points (n, 1) of the signed line, and a mixture fitted to them."""
     points = signed_line(seed, n=n).features
     return points, fit_mixture(points, components, covariance="full", seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
 class MixtureStudy:
-    """``n`` points of the signed line, and a mixture with far more components than the line has peaks."""
+    """A mixture with many more components than the density of the signed line has peaks."""
 
     n: int = 1000
     components: int = 32
@@ -33,7 +33,7 @@ class MixtureStudy:
             check_integer(name, getattr(self, name), least=2)
 
     def measure(self, seed: int) -> "MixtureFit":
-        """A second sample of the same line tells how much of the fit is the sample's own."""
+        """Fit the mixture, and measure overfitting on a second sample."""
         points, mixture = line_mixture(seed, self.n, self.components)
         held_out = signed_line(seed, n=self.n).test_features
         return MixtureFit(
@@ -48,24 +48,24 @@ class MixtureStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureFit:
-    """The points, and the density fitted to them along `LINE`."""
+    """The points, and the fitted density along `LINE`."""
 
     points: FloatArray
     labels: IntArray
     fitted: FloatArray
     components: int
     inside: float
-    """Mean log-density of the points it was fitted to, in nats."""
+    """Mean log density of the points that it was fitted to, in nats."""
     outside: float
-    """The same of points it never saw."""
+    """Mean log density of other points, in nats."""
 
     @property
     def true(self) -> FloatArray:
-        """The density the points were drawn from, along `LINE`."""
+        """The density that the points were drawn from, along `LINE`."""
         return line_density(LINE)
 
     def verdict(self) -> Verdict:
-        """The fit lies near the truth, and nearer its own points than others: overfitted, as is wanted."""
+        """The fit is close to the true density, and overfitted, as intended."""
         astray = float(0.5 * np.abs(self.fitted - self.true).sum() * (LINE[1] - LINE[0]))
         numbers = {
             "total variation distance": astray,
@@ -81,7 +81,7 @@ class MixtureFit:
 
 @dataclass(frozen=True, slots=True)
 class HeatmapStudy:
-    """Random batches of ``batch`` points under the mixture: the least, the middle and the largest score."""
+    """Scores of random batches of ``batch`` points: the lowest, the median and the highest."""
 
     n: int = 1000
     components: int = 32
@@ -93,7 +93,7 @@ class HeatmapStudy:
             check_integer(name, getattr(self, name), least=2)
 
     def measure(self, seed: int) -> "Heatmap":
-        """The mixture is that of figure 8."""
+        """Score random batches with the mixture of figure 8."""
         points, mixture = line_mixture(seed, self.n, self.components)
         likely = mixture_probabilities(mixture, points)
         batches = draw_batches(len(points), self.batch, self.batches, np.random.default_rng(seed))
@@ -106,7 +106,7 @@ class HeatmapStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heatmap:
-    """Batches and their scores; three of them to look at."""
+    """Batches and their scores, and three batches to plot."""
 
     points: FloatArray
     likely: FloatArray
@@ -114,10 +114,10 @@ class Heatmap:
     batches: IntArray
     scores: FloatArray
     shown: IntArray
-    """(3, b) rows of the batches of least, middle and largest score."""
+    """(3, b) rows of the batches with the lowest, the median and the highest score."""
 
     def verdict(self) -> Verdict:
-        """The best hundredth of the batches: apart from each other, over the whole line, and in dense places."""
+        """Points of the best 1% of the batches are farther from each other, and where the density is higher."""
         from scipy.stats import spearmanr
 
         placed = self.points[self.batches]
@@ -144,7 +144,7 @@ class Heatmap:
 
 @dataclass(frozen=True, slots=True)
 class TailStudy:
-    """The distribution of scores for the paper's mixture and batch, and for others beside them."""
+    """The distribution of scores for the mixture and batch size of the paper, and for others."""
 
     n: int = 1000
     components: int = 32
@@ -158,7 +158,7 @@ class TailStudy:
             check_integer(name, getattr(self, name), least=2)
 
     def measure(self, seed: int) -> "Tail":
-        """Every pair of sizes gets batches of its own."""
+        """Score random batches, separately for each pair of sizes."""
         skews = [[skewness(self._scores(seed, k, b)) for b in self.other_batches] for k in self.other_components]
         return Tail(
             self._scores(seed, self.components, self.batch),
@@ -188,7 +188,7 @@ class Tail:
     """(components, batches)."""
 
     def verdict(self) -> Verdict:
-        """Positive skewness is a longer tail on the right."""
+        """The skewness is positive: the right tail is longer."""
         skew = skewness(self.scores)
         low, middle, high = np.quantile(self.scores, [0.001, 0.5, 0.999])
         right = int((self.skews > 0).sum())

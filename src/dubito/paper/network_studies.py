@@ -20,16 +20,16 @@ from dubito.request.arrays import check_choice, check_integer
 
 RANDOM, PLAIN, SCALED = "random", "coreset", "doubt-coreset"
 PLAIN_BEAM, BOTH = "coreset:beam_width=20", "doubt-coreset:beam_width=20"
-"""Of the ablation."""
+"""Strategies of the ablation."""
 BEAM = "doubt-coreset:beam_width=10"
-"""The method as the main experiments have it."""
+"""The method of the main experiments."""
 PASSED = 0.99
-"""Training accuracy that the paper's epochs are to reach."""
+"""Training accuracy that the number of epochs in the paper must reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A strategy's mean accuracy over the curve less another's, paired by seed, as one of several."""
+    """The difference of the areas under two learning curves, paired by seed; one of several comparisons."""
 
     name: str
     over: str
@@ -39,7 +39,7 @@ class Gain:
 
     @property
     def is_sure(self) -> bool:
-        """Above, beyond chance."""
+        """Whether the difference is positive and significant."""
         return self.estimate > 0.0 and self.p < 1.0 - LEVEL
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Gain:
 
 
 def gains(found: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain]:
-    """Each first strategy's area under the curve against the second's, with Holm's correction over all pairs.
+    """Compare the areas under the curves of each pair of strategies, with Holm's correction over all pairs.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Ablation:
     curves: tuple[Curve, ...]
 
     def verdict(self) -> Verdict:
-        """Both parts above the plain core-set beyond chance, a beam alone not, and both the highest in the end."""
+        """Both parts together are significantly above the plain core-set, a beam alone is not, and both end highest."""
         pairs = [(BOTH, PLAIN), (PLAIN_BEAM, PLAIN), (SCALED, PLAIN), (BOTH, SCALED)]
         both, beam, scaled, added = gains(self.curves, pairs)
         last = {curve.name: float(curve.mean[-1]) for curve in self.curves}
@@ -107,14 +107,14 @@ def _above(gain: Gain) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MainExperiments:
-    """Figure 6: the method as it is meant, on one or more collections of images."""
+    """Figure 6: the complete method on one or more collections of images."""
 
     curves: Mapping[str, tuple[Curve, ...]]
-    """By collection; those without a copy of their images are missing."""
+    """By collection, without those whose images are missing."""
     missing: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
-        """On every collection measured: above random and above the plain core-set, beyond chance."""
+        """Significantly above random and above the plain core-set on every collection measured."""
         pairs = {name: gains(found, [(BEAM, PLAIN), (BEAM, RANDOM)]) for name, found in self.curves.items()}
         numbers = {
             f"{each.name} less {each.over}, {name}": each.estimate for name, pair in pairs.items() for each in pair
@@ -137,7 +137,7 @@ class Epochs:
     missing: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
-        """On every collection measured, after each training, the mean is above 99%."""
+        """The mean is above 99% after each training on every collection measured."""
         numbers = {f"first training, {name}": means[0] for name, means in self.accuracy.items()}
         numbers |= {f"lowest of all trainings, {name}": min(means) for name, means in self.accuracy.items()}
         numbers |= {f"trainings above 99%, {name}": share for name, share in self.passed.items()}
@@ -153,55 +153,50 @@ class Epochs:
 
 
 def _scope(measured: Iterable[str], missing: Sequence[str]) -> str | None:
-    """The collections that a verdict is about, where others that the claim names were not measured."""
+    """The collections that were measured, if others that the claim names were not; else None."""
     return f"{' and '.join(measured)} alone" if missing else None
 
 
-def ablation_of(rounds: Sequence[Round]) -> Ablation:
-    """Figure 5 out of what its experiment recorded."""
-    return Ablation(curves(rounds))
-
-
 def main_of(played: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> MainExperiments:
-    """Figure 6 out of what the experiments recorded, by collection."""
+    """Figure 6 for the rounds of each collection."""
     return MainExperiments({name: curves(rounds) for name, rounds in played.items()}, tuple(missing))
 
 
 def epochs_of(played: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> Epochs:
-    """Table 1 out of what the experiments recorded, by collection."""
+    """Table 1 for the rounds of each collection."""
     means, passed = {}, {}
     for name, rounds in played.items():
         by_turn: dict[int, list[float]] = {}
         for each in rounds:
             by_turn.setdefault(each.turn, []).append(each.train_accuracy)
         means[name] = tuple(sum(by_turn[turn]) / len(by_turn[turn]) for turn in sorted(by_turn))
-        # The first training of a seed, which its strategies share, counts once.
+        # The strategies of a seed share their first training, which counts once.
         single = {(each.strategy if each.turn else "", each.seed, each.turn): each.train_accuracy for each in rounds}
         passed[name] = sum(share > PASSED for share in single.values()) / len(single)
     return Epochs(means, passed, tuple(missing))
 
 
-# What measures figures 5 and 6 and table 1: experiments that come with the package, run or gone on with.
+# The study of figures 5 and 6 and table 1, which runs or resumes experiments that come with the package.
 
 Check = Literal["ablation", "main", "epochs"]
 COLLECTIONS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "svhn": "SVHN"}
 RUNS = "dubito-runs"
 
 Gather = Callable[[Experiment, Path], DataSource]
-"""Called before an experiment is played in a folder, to bring what it needs; where its data then comes from."""
+"""Called before an experiment runs in a folder, to find or download its files; returns the source of its data."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkStudy:
-    """Experiments on images by the names they come under, and which claim is checked on their rounds."""
+    """Experiments on images by name, and the claim to check with their rounds."""
 
     check: Check = "main"
     experiments: tuple[str, ...] = ("cifar10-main",)
     seeds: int = 5
     rounds: int | None = None
-    """As the experiment has it, unless it is to be shorter."""
+    """Default: as many as the experiment has."""
     runs_dir: str = RUNS
-    """Where runs are kept: one that is there goes on, and one that is done is only read."""
+    """The folder of runs: unfinished ones are resumed, finished ones are only read."""
     workers: int = 1
     gather: Gather | None = field(default=None, compare=False)
     progress: RunProgress | None = field(default=None, compare=False)
@@ -213,7 +208,7 @@ class NetworkStudy:
             check_integer("rounds", self.rounds, least=1)
 
     def plans(self, seed: int) -> dict[str, Experiment]:
-        """The experiments by their names, from that seed on."""
+        """The experiments by name, with consecutive seeds from ``seed`` on."""
         found = {name: read_shipped(name) for name in self.experiments}
         seeds = tuple(range(seed, seed + self.seeds))
         return {
@@ -224,7 +219,7 @@ class NetworkStudy:
         }
 
     def measure(self, seed: int) -> Finding:
-        """Play what is left of the experiments whose images are at hand; the first error where none is."""
+        """Finish the experiments whose images are available. Raises the first error if none are."""
         played: dict[str, list[Round]] = {}
         missed: dict[str, MissingFile] = {}
         for plan in self.plans(seed).values():
@@ -236,7 +231,7 @@ class NetworkStudy:
         if not played:
             raise next(iter(missed.values()))
         if self.check == "ablation":
-            return ablation_of(next(iter(played.values())))
+            return Ablation(curves(next(iter(played.values()))))
         return (main_of if self.check == "main" else epochs_of)(played, tuple(missed))
 
     def play(self, plan: Experiment) -> list[Round]:
@@ -244,8 +239,8 @@ class NetworkStudy:
         source = None if self.gather is None else self.gather(plan, folder)
         return run_experiment(plan, folder, workers=self.workers, progress=self.progress, source=source)
 
-    def is_at_hand(self) -> bool:
-        """Whether there is a GPU, and the weights and the images of at least one experiment."""
+    def is_available(self) -> bool:
+        """Whether there is a GPU, and weights and images for at least one experiment."""
         try:
             return resolve_device("auto") != "cpu" and any(map(has_images, self.plans(0).values()))
         except (DubitoError, ImportError):
@@ -253,7 +248,7 @@ class NetworkStudy:
 
 
 def has_images(plan: Experiment) -> bool:
-    """Whether the images of an experiment, and the weights its network starts from, are where they are looked for."""
+    """Whether the images and initial weights of an experiment are found."""
     try:
         if isinstance(plan.model, NeedsFiles):
             plan.model.fetch(download=False, progress=None)

@@ -1,4 +1,4 @@
-"""Pictures of the paper's figures as measured here: a finding of a study in, a Figure out."""
+"""Plots of the figures of the paper: each function draws the finding of a study."""
 
 from functools import singledispatch
 
@@ -30,18 +30,18 @@ from dubito.paper.statement_studies import PAPER_SECONDS, PAPER_SIZES, Beta, Dis
 from dubito.paper.toy_studies import Acquisitions, Concentration, Negative, Toy
 from dubito.paper.toys import line_density
 
-# Pictures of the signed line: the mixture (figure 8), three batches (9), the distribution of scores (10).
+# Plots of the signed line: the mixture (figure 8), three batches (9), the distribution of scores (10).
 
 TRUE, FITTED = OKABE_ITO["black"], OKABE_ITO["vermilion"]
 SIDES = (OKABE_ITO["blue"], OKABE_ITO["orange"])
 HEIGHTS = 20_211
-"""Seed of the heights in the first panel, which mean nothing."""
+"""Seed of the random heights in the first panel, which have no meaning."""
 BATCH = OKABE_ITO["vermilion"]
 LEFT_TO_RIGHT = LinearSegmentedColormap.from_list("skew", [OKABE_ITO["blue"], "#FFFFFF", OKABE_ITO["vermilion"]])
 
 
 def mixture_figure(finding: MixtureFit) -> Figure:
-    """The points by sign, the density they come from, the mixture fitted to them."""
+    """The points by sign, the true density, and the fitted mixture."""
     figure = Figure(figsize=(10.0, 3.5), facecolor="white")
     panels = figure.subplots(1, 3, sharex=True)
     figure.subplots_adjust(left=0.05, right=0.988, top=0.72, bottom=0.14, wspace=0.16)
@@ -83,7 +83,7 @@ def _draw_points(axes: Axes, finding: MixtureFit) -> None:
 
 
 def heatmap_figure(finding: Heatmap) -> Figure:
-    """Three batches on the density above, the responsibilities of the components for their points below."""
+    """Top: three batches on the density. Bottom: the responsibilities of the components for their points."""
     figure = Figure(figsize=(10.0, 5.0), facecolor="white")
     panels = figure.subplots(2, 3, gridspec_kw={"height_ratios": (1.0, 1.15)})
     figure.subplots_adjust(left=0.06, right=0.988, top=0.81, bottom=0.1, wspace=0.12, hspace=0.3)
@@ -178,14 +178,14 @@ def _draw_skews(axes: Axes, finding: Tail) -> None:
     axes.set_title("skewness for other sizes", loc="left", color=INK, fontsize=10, fontweight="bold")
 
 
-# Pictures of the bound on β (figure 7), of the timing statement, and of the discussion's claim.
+# Plots of the bound on β (figure 7), of the timing statement, and of the claim in the discussion.
 
 QUADRATIC, CERTAIN, UNKNOWN = OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["sky"]
 COLUMNS = 3
 
 
 def beta_figure(finding: Beta) -> Figure:
-    """A panel for each doubt; colored are the values β may have, at or above the bound."""
+    """A panel for each doubt, in which the possible values of β, above the bound, are colored."""
     rows = -(-len(finding.z) // COLUMNS)
     figure = Figure(figsize=(10.0, 2.35 * rows + 0.85), facecolor="white")
     panels = figure.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
@@ -216,7 +216,7 @@ def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
         (turn, star, CERTAIN, 0.45),
         (star, deltas[-1], UNKNOWN, 0.16),
     ):
-        # The edges themselves, so that neighbors meet.
+        # Include the edges, so that neighboring regions touch.
         inside = np.unique(np.clip(deltas, low, high))
         axes.fill_between(inside, np.interp(inside, deltas, bound), 1.0, color=color, alpha=alpha, linewidth=0)
     axes.plot(deltas, bound, color=INK, linewidth=1.6, clip_on=False)
@@ -231,7 +231,7 @@ def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
 
 
 def timing_figure(finding: Timing) -> Figure:
-    """Every run as a point, the least of each size joined, beside the paper's two numbers; a panel more for picks."""
+    """All runs as points, the fastest of each size as a line, and the paper's two numbers; a second panel for picks."""
     panels = [("points labeled", finding.sizes, finding.seconds)]
     if len(finding.budgets):
         panels.append((f"picks, {finding.sizes[0]:,} labeled", finding.budgets, finding.picking))
@@ -283,7 +283,7 @@ def _draw_seconds(axes: Axes, sizes: IntArray, seconds: dict[str, FloatArray]) -
 
 
 def _seconds_axis(axes: Axes, finding: Timing) -> None:
-    """Logarithmic, with room for names above and below."""
+    """Make the axis logarithmic, with room for names above and below."""
     runs = [*finding.seconds.values(), *finding.picking.values()]
     every = np.concatenate([*(taken.ravel() for taken in runs), PAPER_SECONDS])
     axes.set_yscale("log")
@@ -294,7 +294,7 @@ def _seconds_axis(axes: Axes, finding: Timing) -> None:
 
 
 def discussion_figure(finding: Discussion) -> Figure:
-    """The gain of scaling against labels above, δ·λ_c between its bounds below."""
+    """Top: the gain of scaling against labels. Bottom: δ·λ_c between its bounds."""
     figure = Figure(figsize=(8.4, 5.6), facecolor="white")
     upper, lower = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": (1.15, 1.0)})
     figure.subplots_adjust(left=0.09, right=0.975, top=0.865, bottom=0.095, hspace=0.14)
@@ -354,11 +354,11 @@ def _draw_regime(axes: Axes, finding: Discussion) -> None:
     axes.set_ylabel("δ·λ_c", color=INK)
 
 
-# Pictures of figures 5 and 6 and of table 1: networks trained on images.
+# Figures 5 and 6 and table 1: networks trained on images.
 
 COLORS = {"CIFAR-10": OKABE_ITO["blue"], "CIFAR-100": OKABE_ITO["orange"], "SVHN": OKABE_ITO["green"]}
 HEAD = 0.75
-"""Inches above the first of several panels."""
+"""Space above the first of several panels, in inches."""
 
 
 def ablation_figure(finding: Ablation) -> Figure:
@@ -374,7 +374,7 @@ def ablation_figure(finding: Ablation) -> Figure:
 
 
 def main_figure(finding: MainExperiments) -> Figure:
-    """A panel of learning curves for each collection, one below another."""
+    """Learning curves, with a panel for each collection."""
     sizes = {name: learning_size(found) for name, found in finding.curves.items()}
     height = sum(tall for _, tall in sizes.values()) + HEAD
     below_headline = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - HEAD / height))
@@ -396,7 +396,7 @@ def main_figure(finding: MainExperiments) -> Figure:
 
 
 def epochs_figure(finding: Epochs) -> Figure:
-    """Mean training accuracy after each training, and the 99% it is to pass."""
+    """Mean training accuracy after each training, and the 99% that it should exceed."""
     figure, axes = new_figure(7.2, 4.2)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.axhline(PASSED, color=QUIET, linewidth=1.0, linestyle=(0, (4, 2)))
@@ -424,7 +424,7 @@ def epochs_figure(finding: Epochs) -> Figure:
 
 
 def only(finding: MainExperiments | Epochs) -> str:
-    """What a headline is about, where that is a part of the claim."""
+    """The collections measured, for a headline, if they are only a part of the claim."""
     scope = finding.verdict().scope
     return f"; {scope}" if scope else ""
 
@@ -434,7 +434,7 @@ __all__ = ["paper_figure"]
 
 @singledispatch
 def paper_figure(finding: object) -> Figure:
-    """The picture of a finding; its headline says what was measured, whichever way it went.
+    """The plot of a finding, with the result as the headline.
 
     Examples
     --------
@@ -442,8 +442,8 @@ def paper_figure(finding: object) -> Figure:
     >>> paper_figure(exhibits()["figure-7"].build().measure(0)).texts[0].get_text()
     'surer points have the higher bound on β, and keep it farther out'
     """
-    hint = "pass what Exhibit.build().measure() gives."
-    raise InvalidArgument("has no picture", argument="finding", value=finding, hint=hint)
+    hint = "pass what Exhibit.build().measure() returns."
+    raise InvalidArgument("has no plot", argument="finding", value=finding, hint=hint)
 
 
 paper_figure.register(Concentration, concentration_figure)

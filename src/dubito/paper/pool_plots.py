@@ -1,4 +1,4 @@
-"""Pictures of pools and of toys: figures 1 to 4 and those of the appendix."""
+"""Plots of pools and toy data: figures 1 to 4, and those of the appendix."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,9 +17,9 @@ from dubito.paper.toy_studies import ALGORITHM_2, HARD, VARIANTS, Acquisitions, 
 
 CLASSES = tuple(OKABE_ITO[name] for name in ("sky", "orange", "green", "purple", "yellow"))
 SHADES = "YlGnBu"
-"""How far places look."""
+"""Colors of scaled distances."""
 GRAYS = LinearSegmentedColormap.from_list("doubt", ["#EFEFEF", "#8C8C8C"])
-"""Doubt, from none to much: quiet, so that picks stand out in color."""
+"""Colors of doubt: gray, so that picks stand out."""
 
 
 def square_figure(columns: int, rows: int = 1, *, headline: str, detail: str = "") -> tuple[Figure, list[list[Axes]]]:
@@ -34,7 +34,7 @@ def square_figure(columns: int, rows: int = 1, *, headline: str, detail: str = "
 
 
 def headline_of(figure: Figure | SubFigure, headline: str, detail: str = "") -> None:
-    """A bold line at the upper left of the whole figure, and a quieter one below."""
+    """Add a bold headline at the upper left of the figure, and a gray line below it."""
     height = figure.get_figure(root=True).get_figheight() if isinstance(figure, SubFigure) else figure.get_figheight()
     figure.text(0.012, 1.0 - 0.14 / height, headline, color=INK, fontsize=12, fontweight="bold", va="top")
     if detail:
@@ -42,7 +42,7 @@ def headline_of(figure: Figure | SubFigure, headline: str, detail: str = "") -> 
 
 
 def bare(axes: Axes, name: str = "", note: str = "", color: str = INK) -> None:
-    """No ticks, a faint frame, a name above at the left and a note above at the right."""
+    """Axes without ticks, with a faint frame, a name at the upper left and a note at the upper right."""
     axes.set(xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_color(FAINT)
     axes.set_title(name, loc="left", color=color, fontsize=10, fontweight="bold", pad=4)
@@ -60,14 +60,14 @@ def draw_classes(axes: Axes, points: FloatArray, labels: IntArray, *, size: floa
 
 
 def draw_doubt(axes: Axes, points: FloatArray, doubt: FloatArray, *, size: float = 6.0) -> None:
-    """A pool of the quadrants, shaded by doubt."""
+    """Draw a pool of the quadrants, shaded by doubt."""
     axes.scatter(
         points[:, 0], points[:, 1], c=doubt, cmap=GRAYS, s=size, vmin=0.0, vmax=0.6, linewidths=0, rasterized=True
     )
 
 
 def draw_picks(axes: Axes, points: FloatArray, color: str, *, size: float = 20.0, alpha: float = 1.0) -> None:
-    """Squares with a white rim."""
+    """Draw picks as squares with a white edge."""
     axes.scatter(
         points[:, 0],
         points[:, 1],
@@ -85,13 +85,13 @@ def draw_crosses(axes: Axes, points: FloatArray, *, size: float = 24.0) -> None:
     axes.scatter(points[:, 0], points[:, 1], marker="x", s=size, color=INK, linewidths=0.29 * size**0.5, zorder=3)
 
 
-# The picture of figure 1: where three strategies ask on noisy clusters, and what they learn.
+# Figure 1: the picks of three strategies on noisy clusters, and their learning curves.
 
 CONCENTRATION_NAMES = {"random": "random", "least-confidence": "least confidence", "coreset": "core-set"}
 
 
 def concentration_figure(finding: Concentration) -> Figure:
-    """The pool and each strategy's picks above, accuracy against labels below."""
+    """Top: the pool, and the picks of each strategy. Bottom: accuracy against labels."""
     figure = Figure(figsize=(10.6, 6.5), facecolor="white")
     grid = figure.add_gridspec(
         2, 4, height_ratios=(1.0, 0.82), left=0.062, right=0.988, top=0.862, bottom=0.085, hspace=0.14, wspace=0.05
@@ -159,13 +159,13 @@ def _draw_curves(axes: Axes, finding: Concentration) -> None:
     axes.set_ylabel("accuracy", color=INK)
 
 
-# The picture of figure 2: covers of three core-sets.
+# Figure 2: covers of three core-sets.
 
 COVER_NAMES = {"optimal-coreset": "optimal", "coreset": "greedy", "closest-kmeans": "closest K-means"}
 
 
 def radii_figure(finding: Radii) -> Figure:
-    """A circle of the radius around every pick; the pool's farthest point lies on a rim."""
+    """Circles of the covering radius around each pick; the farthest point of the pool is on one of them."""
     radii = {name: finding.covers[name].radius for name in COVER_NAMES}
     first = radii["optimal-coreset"]
     k, pools = len(finding.covers["coreset"].picks), len(finding.radii)
@@ -186,7 +186,7 @@ def radii_figure(finding: Radii) -> Figure:
 
 
 def _limits(finding: Radii) -> tuple[list[float], list[float]]:
-    """A square that holds every circle."""
+    """The corners of a square that contains all circles."""
     corners = [
         finding.pool[cover.picks] + side * cover.radius for cover in finding.covers.values() for side in (-1.0, 1.0)
     ]
@@ -204,7 +204,7 @@ def _draw_cover(axes: Axes, finding: Radii, name: str) -> None:
     draw_crosses(axes, finding.pool[cover.picks], size=46)
 
 
-# Pictures of the quadrants: acquisitions step by step with the warped space (figure 3), and a beam's ranks (4).
+# The quadrants: acquisitions by step with scaled distances (figure 3), and the ranks of a beam (figure 4).
 
 EDGE = 1.06
 ROWS = {"coreset": "core-set", "doubt-coreset": "scaled core-set"}
@@ -212,7 +212,7 @@ FROM = {"origin": "seen from the origin", "corner": "seen from (-1, 1)"}
 
 
 def quadrants_figure(finding: Quadrants) -> Figure:
-    """A row for each strategy, a column for each step; the last column is the warped space from two places."""
+    """A row for each strategy, and a column for each step; the last column shows scaled distances from two points."""
     steps = len(finding.acquired["coreset"])
     plain, scaled = (float(finding.shares[name].mean()) for name in ROWS)
     figure, rows = square_figure(
@@ -260,7 +260,7 @@ def _draw_view(axes: Axes, finding: Quadrants, name: str) -> None:
 
 
 def beams_figure(finding: Beams) -> Figure:
-    """A panel for each configuration, the first rank at the left."""
+    """A panel for each configuration, by rank from the left."""
     width = len(finding.ranked)
     gain = float((finding.uncertainty[:, 0] / finding.uncertainty[:, 1]).mean())
     figure, (panels,) = square_figure(
@@ -290,7 +290,7 @@ def _draw_rank(axes: Axes, finding: Beams, picked: list[int], shared: set[int]) 
     axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
 
 
-# Pictures of the appendix's toys: curves (figures 11 and 12), acquisitions (13 to 15), and gain against cost.
+# The toy data of the appendix: curves (figures 11 and 12), acquisitions (13 to 15), and gain against cost.
 
 VARIANT_NAMES = {
     "random": "random",
@@ -320,7 +320,7 @@ def toy_figure(finding: Toy) -> Figure:
 
 
 def acquisitions_figure(finding: Acquisitions) -> Figure:
-    """A panel for each method; noisy places are shaded."""
+    """A panel for each method; noisy regions are shaded."""
     hard = {name: float((finding.noise[rows] > HARD).mean()) for name, rows in finding.picked.items()}
     figure, (panels,) = square_figure(
         len(VARIANT_NAMES),
@@ -339,7 +339,7 @@ def acquisitions_figure(finding: Acquisitions) -> Figure:
 
 
 def negative_figure(finding: Negative) -> Figure:
-    """Gain over random with its interval at the left, seconds of a selection at the right."""
+    """Left: gain over random with its interval. Right: time of a selection in seconds."""
     figure = Figure(figsize=(9.6, 3.6), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.25, 1.0)})
     figure.subplots_adjust(left=0.155, right=0.975, top=0.75, bottom=0.15, wspace=0.5)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDEST_CLAIM = 62
-"""Characters of a claim in one line of the list."""
+"""Width of the column of claims in the list, in characters."""
 
 
 def exhibit_names(incomplete: str) -> list[str]:
@@ -75,7 +75,8 @@ def reproduce(
     5 and 6 and table 1 train networks on images: they go on where they were
     stopped, and want a GPU.
     """
-    check_folder(output)
+    if os.path.isfile(output):
+        raise OutputExists(f"{output} is a file", hint="pass -o with another folder.")
     if not figure:
         print(json.dumps(listing(Path(output)), indent=2, ensure_ascii=False)) if as_json else show_list(Path(output))
         return
@@ -94,21 +95,15 @@ def reproduce(
 
 
 def tally(records: Sequence[Mapping[str, object]]) -> str:
-    """How many claims held, and how many of these only on a part of what they name."""
+    """How many claims hold, and how many of these only in part."""
     holding = [each for each in records if each["holds"]]
     partly = sum(each["scope"] is not None for each in holding)
     return f"{len(holding)} of {len(records)} claims hold here{f', {partly} of them in part' if partly else ''}"
 
 
-def check_folder(folder: str) -> None:
-    """Refuse what is no folder; in one that exists, files of the figures' names are replaced."""
-    if os.path.isfile(folder):
-        raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
-
-
 @contextmanager
 def working(note: str, quiet: bool) -> Iterator[None]:
-    """A note on stderr, which on a terminal moves while it lasts and then goes away."""
+    """Print a note on stderr; on a terminal, show it with a spinner while the block runs."""
     if quiet or not sys.stderr.isatty():
         say(note, quiet=quiet)
         yield
@@ -120,22 +115,22 @@ def working(note: str, quiet: bool) -> Iterator[None]:
 
 
 def prepared(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, quiet: bool) -> Study:
-    """What measures an exhibit; networks are trained in the folder of runs, with what they need brought if allowed."""
+    """The study of an exhibit. Networks are trained in ``runs_dir``; missing files are downloaded if allowed."""
     study = exhibit.build(quick=quick)
     if not isinstance(study, NetworkStudy):
         return study
     first = next(iter(study.plans(0).values()))
 
-    def bring(experiment: Experiment, folder: Path) -> DataSource:
+    def gather_files(experiment: Experiment, folder: Path) -> DataSource:
         return gather(experiment, folder, DataSource(experiment, folder), download, quiet)
 
-    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=bring)
+    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=gather_files)
 
 
 def measure_one(
     exhibit: Exhibit, study: Study, folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
 ) -> dict[str, object]:
-    """Measure, draw and write down one exhibit; its record with the files written."""
+    """Measure an exhibit, write plot and record, and return the record with the paths of the files."""
     from dubito.experiments.plots import save_figure
     from dubito.paper.plots import paper_figure
 
@@ -152,7 +147,7 @@ def measure_one(
 
 
 def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterator[str]:
-    """What a person reads after one measurement."""
+    """The lines to print after a measurement."""
     yield f"{exhibit.id} ({exhibit.place}): {measured.outcome}{', in a quick run' if measured.quick else ''}"
     yield f"  claim     {exhibit.claim}"
     yield f"  measured  {measured.sentence}."
@@ -163,7 +158,7 @@ def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterat
 
 @contextmanager
 def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
-    """The study with a live display of its trainings; after Ctrl-C it is said how to go on."""
+    """The study with a live display of its trainings; after Ctrl-C, say how to continue."""
     say(note, quiet=quiet)
     with Board(quiet=quiet) as board:
         try:
@@ -174,13 +169,13 @@ def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
 
 
 def latest(folder: Path) -> dict[str, tuple[Measured, str]]:
-    """Of every exhibit the last measurement, and whose it is."""
+    """The last measurement of each exhibit, and whether it is ``shipped`` or was made ``here``."""
     found = {name: (measured, "shipped") for name, measured in shipped().items()}
     return found | {name: (measured, "here") for name, measured in read_measured(folder).items()}
 
 
 def listing(folder: Path) -> dict[str, object]:
-    """The list as JSON holds it."""
+    """The output of ``--json`` without a figure."""
     known = latest(folder)
     rows = [
         {
@@ -201,7 +196,7 @@ def listing(folder: Path) -> dict[str, object]:
 
 
 def show_list(folder: Path) -> None:
-    """A row for each exhibit, and how to run one."""
+    """Print a row for each exhibit, and how to run one."""
     from rich import box
     from rich.table import Table
 
@@ -220,7 +215,7 @@ def show_list(folder: Path) -> None:
 
 
 def outcome_of(known: tuple[Measured, str] | None) -> "Text":
-    """The last column."""
+    """The text of the last column."""
     from rich.text import Text
 
     if known is None:

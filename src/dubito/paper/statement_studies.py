@@ -1,4 +1,4 @@
-"""Figure 7 and the statements on cost and on where scaling gains most."""
+"""Figure 7, and the statements on cost and on where scaling gains most."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from dubito.paper.study import Verdict, picks_of
 from dubito.paper.toys import feature_pool
 from dubito.request.arrays import check_integer
 
-# Figure 7: slices of the lower bound on β over δ at several doubts z, and its limits.
+# Figure 7: the lower bound on β as a function of δ for several doubts z, and its limits.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class BetaStudy:
     lambda_epsilon: float = 1.0
 
     def measure(self, seed: int) -> "Beta":
-        """Nothing is drawn at random; the seed is not used."""
+        """Compute the bound; the seed is not used."""
         deltas = np.linspace(0.0, self.furthest, self.points)
         z = np.array(self.z, dtype=np.float64)
         slices = theory.scaled_beta_lower_bound(deltas, z[:, None], self.lambda_c, self.lambda_epsilon)
@@ -47,19 +47,19 @@ class BetaStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beta:
-    """The slices, where each ends, and the constants they were taken with."""
+    """The bound for each doubt, where each ends, and the constants."""
 
     deltas: FloatArray
     z: FloatArray
     slices: FloatArray
     """(len(z), len(deltas)) the lower bound."""
     stars: FloatArray
-    """(len(z),) δ*, past which nothing can be said."""
+    """(len(z),) δ*, beyond which the theory says nothing."""
     lambda_c: float
     lambda_epsilon: float
 
     def verdict(self) -> Verdict:
-        """Surer points have the higher bound, δ* shrinks with doubt, the bound dies at 0 and δ*, and at both limits."""
+        """The bound and δ* fall with doubt, the bound is 0 at δ = 0 and from δ* on, and the limits of z are correct."""
         far, near = self._limits()
         peaks = self.slices.max(axis=1)
         shape = [
@@ -192,18 +192,18 @@ def _slopes(plan: Experiment, seed_data: SeedData, asked: Sequence[IntArray], tu
 
 
 def two_rows(head: AnyArray) -> AnyArray:
-    """A binary head's one row of weights beside the zero row it stands against."""
+    """The head with a row of zeros for the first class if it is binary, with one row."""
     return np.vstack([np.zeros_like(head), head]) if len(head) == 1 else head
 
 
 def _table(rounds: Sequence[Round], strategy: str, seeds: Sequence[int], field: str) -> FloatArray:
-    """(seeds, turns) of one number of the records."""
+    """(seeds, turns) the values of a field of the records."""
     rows = [[each for each in rounds if each.strategy == strategy and each.seed == seed] for seed in seeds]
     ordered = [sorted(row, key=lambda each: each.turn) for row in rows]
     return np.array([[float(getattr(each, field)) for each in row] for row in ordered])
 
 
-# The timing statement: seconds for a core-set of 5,000 with 5,000 to 15,000 points labeled, and for more picks.
+# The timing statement: time for a core-set of 5,000 with 5,000 to 15,000 labeled points, and for more picks.
 
 NAMES = ("coreset", "doubt-coreset")
 PAPER_SIZES, PAPER_SECONDS = (5_000, 15_000), (25.0, 50.0)
@@ -212,25 +212,25 @@ PAPER_SIZES, PAPER_SECONDS = (5_000, 15_000), (25.0, 50.0)
 
 @dataclass(frozen=True, slots=True)
 class TimingStudy:
-    """A generated pool of ``n`` × ``d``, ``budget`` picks, and as many labeled as each of ``sizes``."""
+    """Times of ``budget`` picks from a generated pool of ``n`` × ``d``, with each of ``sizes`` labeled."""
 
     n: int = 50_000
-    """Labeled and unlabeled together: with 5,000 labeled, 45,000 are left to pick from."""
+    """Labeled and unlabeled points together."""
     d: int = 512
     budget: int = 5_000
     sizes: tuple[int, ...] = (5_000, 10_000, 15_000)
     repeats: int = 3
     budgets: tuple[int, ...] = ()
-    """Picks, with the first of ``sizes`` labeled: the other way to read "core-set sizes"."""
+    """Numbers of picks with the first of ``sizes`` labeled, the other meaning that "core-set sizes" may have."""
     engine: str = "cpu"
-    """One for every row: with ``"auto"`` that which the largest of them takes."""
+    """The engine of all runs; ``"auto"`` means the one that is chosen for the largest of them."""
 
     def __post_init__(self) -> None:
         for name in ("n", "d", "budget", "repeats"):
             check_integer(name, getattr(self, name), least=1)
 
     def measure(self, seed: int) -> "Timing":
-        """Sizes and core-sets take turns, so that other work on the machine slows all alike; warmed up before."""
+        """Time all sizes and strategies in turn, after a warm-up, so that other load affects all alike."""
         pool, likely = feature_pool(seed, self.n, self.d)
         asked = [(size, self.budget) for size in self.sizes] + [(self.sizes[0], budget) for budget in self.budgets]
         engine = self._engine(pool, likely, asked)
@@ -254,7 +254,7 @@ class TimingStudy:
         )
 
     def _engine(self, pool: AnyArray, likely: FloatArray, asked: list[tuple[int, int]]) -> str:
-        """The name of the engine that all rows are timed on."""
+        """The name of the engine for all runs."""
         if self.engine != "auto":
             return self.engine
         size, budget = max(asked, key=lambda each: (self.n - each[0]) * sum(each))
@@ -283,15 +283,15 @@ class Timing:
     picking: dict[str, FloatArray] = field(default_factory=dict)
     """(budgets, repeats) for each strategy, with the first of the sizes labeled."""
     engine: str = "cpu"
-    """What every run was timed on."""
+    """The engine of all runs."""
 
     @property
     def device(self) -> str:
-        """Where that engine runs."""
+        """The device of that engine."""
         return "GPU" if self.engine == "cuda" else "CPU"
 
     def verdict(self) -> Verdict:
-        """The least of the runs: no slower than the paper size by size, at most linear, and no dearer when scaled."""
+        """The fastest runs take no longer than in the paper and at most linear time; scaling adds at most 10%."""
         plain, scaled = (self.seconds[name].min(axis=1) for name in NAMES)
         dearer = float((scaled / plain).max())
         is_quick = _is_quick(self.sizes, self.seconds) and _is_quick(self.budgets, self.picking)
@@ -328,19 +328,19 @@ class Timing:
 
 
 def _span(seconds: FloatArray) -> str:
-    """From the first to the last."""
+    """The first and the last value as text."""
     if seconds[-1] < 1.0:
         return f"{1e3 * seconds[0]:.0f} to {1e3 * seconds[-1]:.0f} ms"
     return f"{seconds[0]:.2f} to {seconds[-1]:.2f} s"
 
 
 def _is_quick(sizes: IntArray, seconds: Mapping[str, FloatArray]) -> bool:
-    """No slower than the paper, size by size."""
+    """Whether no size takes longer than in the paper."""
     allowed = np.interp(sizes, PAPER_SIZES, PAPER_SECONDS)
     return all(bool((taken.min(axis=1) <= allowed).all()) for taken in seconds.values() if len(sizes))
 
 
 def _is_linear(sizes: IntArray, seconds: Mapping[str, FloatArray]) -> bool:
-    """Growing no faster than what is asked for."""
+    """Whether time grows at most linearly with the size."""
     least = [taken.min(axis=1) for taken in seconds.values() if len(sizes)]
     return all(bool(each[-1] / each[0] <= sizes[-1] / sizes[0]) for each in least)

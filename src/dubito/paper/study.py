@@ -1,4 +1,4 @@
-"""What the studies share: a verdict on a claim, and rounds of active learning on a toy."""
+"""Shared by all studies: verdicts on claims, and active learning on toy data."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,14 @@ class Verdict:
 
     holds: bool
     numbers: Mapping[str, float]
-    """What was measured, by name."""
+    """Measured values by name."""
     sentence: str
-    """The outcome in words, whichever way it went."""
+    """The result in words, whether or not the claim holds."""
     scope: str | None = None
-    """What was measured, where that is only a part of what the claim names."""
+    """What was measured, if that is only a part of what the claim names."""
 
     @property
     def outcome(self) -> str:
-        """Whether it held, and on what part of the claim."""
         return outcome_of(self.holds, self.scope)
 
     def __str__(self) -> str:
@@ -46,7 +45,7 @@ class Verdict:
 
 
 def outcome_of(holds: bool, scope: str | None) -> str:
-    """An outcome in a few words, which never claims more than was measured.
+    """The outcome in a few words, limited to what was measured.
 
     Examples
     --------
@@ -57,31 +56,31 @@ def outcome_of(holds: bool, scope: str | None) -> str:
 
 
 class Finding(Protocol):
-    """The data of a picture, which knows what it says about the claim."""
+    """The result of a study: the data of a plot, and the verdict on the claim."""
 
     def verdict(self) -> Verdict:
-        """Check the claim on these data alone."""
+        """Check the claim on these data."""
         ...
 
 
 class Study(Protocol):
-    """A frozen dataclass of parameters that can be measured."""
+    """What measures an exhibit: a frozen dataclass of parameters."""
 
     def measure(self, seed: int) -> Finding:
-        """The same seed gives the same finding, times apart."""
+        """The same seed gives the same finding, except for times."""
         ...
 
 
-# Rounds of active learning on a toy, with the small network that the paper's toys are learned by.
+# Active learning on toy data, with the small network that the paper uses for it.
 
 ITERATIONS = 200
-"""Steps of L-BFGS at most, enough to fit the labels."""
+"""Maximum number of L-BFGS iterations, enough to fit the labels."""
 EXPLOITIVE = "probabilistic-coreset:exploit"
-"""What pictures call the appendix's exploitive form."""
+"""The name in plots of the exploitive variant in the appendix."""
 
 
 def network(iterations: int = ITERATIONS) -> Model:
-    """Two hidden layers of 64, trained from scratch each round: the toys have two features."""
+    """A network with two hidden layers of 64, trained from scratch in each round."""
     options = {"hidden_layer_sizes": (64, 64), "solver": "lbfgs", "max_iter": iterations, "alpha": 1e-3}
     return Sklearn("sklearn.neural_network.MLPClassifier", options)
 
@@ -89,16 +88,16 @@ def network(iterations: int = ITERATIONS) -> Model:
 def learn(
     data: Dataset, arms: Sequence[Arm], schedule: Schedule, seeds: Sequence[int], iterations: int = ITERATIONS
 ) -> list[Round]:
-    """Every round of every arm and seed; the same data, other first labels and weights for each seed."""
+    """All rounds of all arms and seeds. Seeds share the data, but not the initial labels and weights."""
     model = network(iterations)
     plan = Experiment(data.name, tuple(arms), Data(standardize=True), schedule, model, seeds=tuple(seeds))
     with TemporaryDirectory() as folder, warnings.catch_warnings():
-        # A network that stops at its last iteration is a model like any other.
+        # A network that has not converged after the last iteration is used as it is.
         warnings.filterwarnings("ignore", message="lbfgs failed to converge")
         return run_experiment(plan, Path(folder), dataset=data)
 
 
 def picks_of(rounds: Sequence[Round], strategy: str, seed: int) -> list[tuple[int, ...]]:
-    """What a strategy asked for under one seed, turn by turn."""
+    """The picks of a strategy with one seed, by turn."""
     played = [each for each in rounds if each.strategy == strategy and each.seed == seed and each.picked]
     return [each.picked for each in sorted(played, key=lambda each: each.turn)]

@@ -1,10 +1,11 @@
-"""Figures 1 and 11 to 15: rounds of active learning on toys."""
+"""Figures 1 and 11 to 15: active learning on toy data."""
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
 
+from dubito.core.distances import core_set_radii
 from dubito.experiments.data import Dataset
 from dubito.experiments.plan import Arm, Schedule
 from dubito.experiments.records import Curve, Round, curves
@@ -14,16 +15,16 @@ from dubito.paper.study import EXPLOITIVE, ITERATIONS, Verdict, learn, picks_of
 from dubito.paper.toys import cluster_noise, clusters
 from dubito.request.arrays import check_integer, check_real
 
-# Figure 1: on many noisy clusters least confidence spends its labels where nothing can be learned.
+# Figure 1: with many noisy clusters, least confidence queries labels where nothing can be learned.
 
 COMPARED = ("random", "least-confidence", "coreset")
 HARD = 0.25
-"""Where more than a quarter of the points cannot be got right, a place counts as noisy."""
+"""A point counts as noisy if the Bayes error there exceeds this."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConcentrationStudy:
-    """Rounds of ``batch`` labels on clusters that overlap, learned by a small network."""
+    """Rounds of ``batch`` labels on overlapping clusters, with a small network."""
 
     side: int = 9
     n_classes: int = 3
@@ -34,7 +35,7 @@ class ConcentrationStudy:
     rounds: int = 5
     seeds: int = 3
     other_sides: tuple[int, ...] = (5, 7)
-    """Grids with fewer clusters, measured beside it: how much hangs on there being many."""
+    """Grids with fewer clusters that are measured too, to see how much the number of clusters matters."""
     iterations: int = ITERATIONS
     """Of the network's training, at most."""
 
@@ -44,7 +45,7 @@ class ConcentrationStudy:
         check_real("deviation", self.deviation, least=0.0)
 
     def measure(self, seed: int) -> "Concentration":
-        """One pool; first labels and weights differ from seed to seed."""
+        """Run all strategies on one pool; initial labels and weights depend on the seed."""
         data, rounds = self._pool(self.side, seed), self._play(self.side, seed)
         points = np.asarray(data.features, dtype=np.float64)
         return Concentration(
@@ -67,20 +68,20 @@ class ConcentrationStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Concentration:
-    """The pool, what each strategy asked for under the first seed, and how well it learned."""
+    """The pool, the picks of each strategy with the first seed, and the learning curves."""
 
     points: FloatArray
     labels: IntArray
     noise: FloatArray
-    """(n,) share of points at each place that nobody can get right."""
+    """(n,) the Bayes error at each point."""
     picked: dict[str, IntArray]
     """(rounds, batch) rows for each strategy."""
     curves: tuple[Curve, ...]
     others: dict[int, tuple[Curve, ...]]
-    """Curves on grids of other sides."""
+    """Curves by the side of the other grids."""
 
     def verdict(self) -> Verdict:
-        """By mean accuracy over the rounds: the core-set above random, least confidence below it."""
+        """The core-set is above random, and least confidence below, in mean and in last accuracy."""
         means = {curve.name: float(area(curve).mean()) for curve in self.curves}
         ends = {curve.name: float(curve.mean[-1]) for curve in self.curves}
         hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
@@ -113,7 +114,7 @@ def least_confidence_gain(found: tuple[Curve, ...]) -> float:
     return means["least-confidence"] - means["random"]
 
 
-# The appendix's toys: do density and mutual information choose better than chance (figures 11 to 15)?
+# The toy data of the appendix (figures 11 to 15): are density and mutual information better than random?
 
 VARIANTS = ("probabilistic-coreset", EXPLOITIVE)
 BASELINES = ("random", "entropy", "least-confidence")
@@ -122,7 +123,7 @@ ALGORITHM_2 = "doubt-coreset"
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Rounds of the appendix's methods on 25 clusters in five classes."""
+    """Settings of the appendix: rounds of its methods on 25 clusters in five classes."""
 
     deviation: float = 0.5
     n: int = 2000
@@ -131,7 +132,7 @@ class Rounds:
     rounds: int = 5
     seeds: int = 10
     batches: int = 1000
-    """Random batches the probabilistic core-set chooses from."""
+    """Number of random batches that the probabilistic core-set chooses from."""
     iterations: int = ITERATIONS
     """Of the network's training, at most."""
 
@@ -142,7 +143,7 @@ class Rounds:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """The paper's five, and Algorithm 2, which they are held against for cost."""
+        """The five of the paper, and Algorithm 2, to compare the cost with."""
         options = {"batches": self.batches}
         return (
             *(Arm(name) for name in BASELINES),
@@ -154,7 +155,7 @@ class Rounds:
 
 @lru_cache(maxsize=4)
 def played(plan: Rounds, seed: int) -> tuple[Round, ...]:
-    """Every round of a plan; kept, as several figures look at the same."""
+    """All rounds of a plan; cached, because several figures use the same ones."""
     data = clusters(seed, n=plan.n, deviation=plan.deviation)
     schedule = Schedule(initial=plan.initial, budget=plan.batch, rounds=plan.rounds)
     return tuple(learn(data, plan.arms, schedule, range(seed, seed + plan.seeds), plan.iterations))
@@ -165,7 +166,7 @@ class ToyStudy(Rounds):
     """Figures 11 and 12: accuracy against labels."""
 
     def measure(self, seed: int) -> "Toy":
-        """Curves of the paper's five methods; Algorithm 2 is left to `NegativeStudy`."""
+        """Run the five methods of the paper; only `NegativeStudy` uses Algorithm 2."""
         found = curves(played(_plan(self), seed))
         return Toy(self.deviation, tuple(curve for curve in found if curve.name != ALGORITHM_2))
 
@@ -178,7 +179,7 @@ class Toy:
     curves: tuple[Curve, ...]
 
     def verdict(self) -> Verdict:
-        """Both variants above random, entropy and least confidence, by mean accuracy over the rounds."""
+        """Both variants are above random, entropy and least confidence in mean accuracy over the rounds."""
         means = {curve.name: float(area(curve).mean()) for curve in self.curves}
         numbers = {f"mean accuracy, {name}": value for name, value in means.items()}
         best = max(means[name] for name in BASELINES)
@@ -190,10 +191,10 @@ class Toy:
 
 @dataclass(frozen=True, slots=True)
 class AcquisitionsStudy(Rounds):
-    """Figures 13 to 15: where each method asks."""
+    """Figures 13 to 15: which points each method picks."""
 
     def measure(self, seed: int) -> "Acquisitions":
-        """All rounds of the first seed."""
+        """Collect the picks of all rounds with the first seed."""
         rounds, data = played(_plan(self), seed), clusters(seed, n=self.n, deviation=self.deviation)
         points = np.asarray(data.features, dtype=np.float64)
         names = [arm.name for arm in self.arms if arm.name != ALGORITHM_2]
@@ -207,7 +208,7 @@ class AcquisitionsStudy(Rounds):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Acquisitions:
-    """What each method asked for, on the pool."""
+    """The pool, and the picks of each method."""
 
     points: FloatArray
     labels: IntArray
@@ -215,7 +216,7 @@ class Acquisitions:
     picked: dict[str, IntArray]
 
     def verdict(self) -> Verdict:
-        """The probabilistic core-set leaves no larger hole than chance; entropy and doubt go where clusters overlap."""
+        """Entropy and least confidence pick more noisy points than the probabilistic core-sets, and cover less."""
         hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
         gaps = {name: typical_distance(self.points, rows) for name, rows in self.picked.items()}
         numbers = {f"picks in noisy places, {name}": value for name, value in hard.items()}
@@ -233,10 +234,10 @@ class Acquisitions:
 
 @dataclass(frozen=True, slots=True)
 class NegativeStudy(Rounds):
-    """The negative result: at 0.5 and 1 together, how much better than random, and at what cost."""
+    """The negative result: the gain over random and the cost, at a standard deviation and at twice that."""
 
     def measure(self, seed: int) -> "Negative":
-        """``deviation`` and twice that."""
+        """Run all methods at ``deviation`` and at twice that."""
         both = [played(_plan(self, scale), seed) for scale in (1.0, 2.0)]
         return Negative(
             tuple(scale * self.deviation for scale in (1.0, 2.0)),
@@ -255,7 +256,7 @@ class Negative:
     """Mean time of a selection by each method."""
 
     def verdict(self) -> Verdict:
-        """The gain over random is not significant or under two points, and a selection costs more than Algorithm 2."""
+        """The gain over random is insignificant or below two points, and the cost is higher than Algorithm 2's."""
         numbers: dict[str, float] = {}
         said, barely = [], []
         for deviation, found in zip(self.deviations, self.curves, strict=True):
@@ -277,7 +278,7 @@ class Negative:
 
 
 def _plan(study: Rounds, scale: float = 1.0) -> Rounds:
-    """The rounds of a study, so that studies of the same rounds share them."""
+    """The settings of a study without its type, so that studies with the same settings share their rounds."""
     settings = {each.name: getattr(study, each.name) for each in fields(Rounds)}
     return Rounds(**{**settings, "deviation": scale * study.deviation})
 
@@ -290,8 +291,6 @@ def typical_distance(points: FloatArray, picked: IntArray) -> float:
     >>> typical_distance(np.array([[0.0], [1.0], [4.0]]), np.array([1]))
     1.3333333333333333
     """
-    from dubito.core.distances import core_set_radii
-
     return float(core_set_radii(points, points[picked]).mean())
 
 

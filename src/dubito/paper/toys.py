@@ -1,6 +1,6 @@
-"""Data made by rule: the paper's quadrants, clusters that overlap, and the signed line.
+"""Toy data of the paper: quadrants, overlapping clusters, and the signed line.
 
-Each takes ``seed`` for what is drawn; what a toy *is* (which cluster has which class) never depends on it.
+Points are drawn with ``seed``; the distribution (for example, which cluster has which class) does not depend on it.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ from dubito.request.arrays import check_integer, check_real
 
 QUADRANTS = ("lower left", "lower right", "upper left", "upper right")
 STEEPNESS = 7.0
-"""How fast the quadrants' model grows sure of itself away from the axes."""
+"""How fast the model of the quadrants becomes certain away from the axes."""
 SIGNS = ("not positive", "positive")
 SPACING = 3.0
-"""Distance between neighboring clusters: 6 standard deviations at 0.5, where few points stray, 3 at 1."""
+"""Distance between neighboring clusters: six standard deviations of 0.5, or three of 1."""
 SHUFFLE = 0
-"""Which cluster has which class is one shuffle, the same for every seed."""
+"""Seed of the permutation that assigns classes to clusters, the same for all data."""
 
 
 def quadrants(seed: int, n: int = 2500, n_test: int = 2500) -> Dataset:
@@ -33,7 +33,7 @@ def quadrants(seed: int, n: int = 2500, n_test: int = 2500) -> Dataset:
 
 
 def quadrant_probabilities(points: FloatArray, steepness: float = STEEPNESS) -> FloatArray:
-    """A model of the quadrants that doubts near the axes: (n, 4), the product of a logistic in each coordinate.
+    """(n, 4) probabilities of a model that is uncertain near the axes: the product of a logistic for each coordinate.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def cluster_centers(side: int, n_classes: int, spacing: float = SPACING) -> tupl
 
 
 def cluster_noise(points: FloatArray, side: int, n_classes: int, deviation: float) -> FloatArray:
-    """(n,) the share of points of `clusters` at each place that nobody can get right: the Bayes error there.
+    """(n,) the Bayes error of `clusters` at each point.
 
     Examples
     --------
@@ -135,9 +135,9 @@ def line_density(x: FloatArray) -> FloatArray:
 
 
 def feature_pool(seed: int, n: int, d: int, n_classes: int = 10) -> tuple[FloatArray, FloatArray]:
-    """Features (n, d) and probabilities (n, c) shaped as a network's: clusters, and features that fall in size.
+    """Features (n, d) and probabilities (n, c) like those of a network: rectified clusters in float32.
 
-    Rectified, in float32, with a model's softmax over distances to the classes' centers.
+    Later features are smaller. Logits are products with the centers of the classes.
 
     Examples
     --------
@@ -168,10 +168,10 @@ def _count(name: str, value: int) -> int:
 
 
 def many_clusters(seed: int) -> Dataset:
-    """81 clusters in three classes, neighbors three standard deviations apart: the toy of the first figure."""
+    """81 clusters in three classes, three standard deviations apart, as in the first figure."""
     return clusters(seed, n=3000, side=9, n_classes=3)
 
 
 def separate_clusters(seed: int) -> Dataset:
-    """25 clusters in five classes that hardly overlap, of standard deviation 0.5."""
+    """25 clusters in five classes with a standard deviation of 0.5, which hardly overlap."""
     return clusters(seed, deviation=0.5)

@@ -1,7 +1,7 @@
-"""``vgg16``, VGG16 as the paper uses it: the convolutions of configuration D and one linear layer on what they leave.
+"""``vgg16``: VGG16 as the paper uses it, the convolutions of configuration D followed by one linear layer.
 
-Layers go by torchvision's names and numbers, so that its weights fit. No batch norm, no hidden layers after the
-convolutions. A file with weights is read as safetensors, or by torch with ``weights_only=True``.
+Layers have torchvision's names, so that its weights fit. There is no batch normalization, and no hidden layer after
+the convolutions. Files of weights are read without unpickling.
 """
 
 import os
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     import torch
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-"""Channels of the convolutions between two poolings."""
+"""Channels of the convolutions before each pooling layer."""
 WIDTH = BLOCKS[-1][-1]
 SIDE = 32
-"""Images of this height and width are one place after the last pooling; larger ones several."""
+"""Images of this height and width have a single position after the last pooling layer; larger ones have several."""
 
 VGG16 = PublishedFile(
     "vgg16-397923af.pth",
@@ -39,10 +39,10 @@ VGG16 = PublishedFile(
     "sha256:397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
     553_433_881,
 )
-"""What torchvision calls ``VGG16_Weights.IMAGENET1K_V1``."""
+"""Torchvision's ``VGG16_Weights.IMAGENET1K_V1``."""
 
 CONVOLUTIONS = "vgg16_features.safetensors"
-"""The same without the classifier, a tenth as large: what to call a file of one's own in the data folder."""
+"""Name in the data folder for a file with the convolutions alone, which is a tenth as large."""
 
 IMAGENET, NONE = "imagenet", "none"
 SUFFIXES = (".safetensors", ".pth")
@@ -53,14 +53,14 @@ class Vgg16(Network):
     """VGG16's convolutions and one linear layer on their 512 features, as in the paper."""
 
     weights: str = IMAGENET
-    """What the convolutions start from: ``imagenet``, a ``.safetensors`` or ``.pth`` file, or ``none``."""
+    """Initial weights of the convolutions: ``imagenet``, a ``.safetensors`` or ``.pth`` file, or ``none``."""
     kind: ClassVar[str] = "vgg16"
     rows_a_second: ClassVar[float] = 36.0
-    """That one core trains on, at 32x32."""
+    """Rows per second that one core trains on, at 32x32."""
     head: ClassVar[str] = "head"
 
     def locate(self, folder: str) -> "Vgg16":
-        """The path of a file is taken from the folder; names of published weights stay as they are."""
+        """The path of a file is relative to the folder; ``imagenet`` and ``none`` are no paths."""
         is_name = self.weights in (IMAGENET, NONE) or not isinstance(self.weights, str)
         return self if is_name else replace(self, weights=os.path.normpath(os.path.join(folder, self.weights)))
 
@@ -75,16 +75,16 @@ class Vgg16(Network):
         return {**Network.facts(self), "weights": describe_weights(self.weights)}
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """Also with other weights than it began with."""
+        """Refuse other weights too."""
         if begun.get("weights", now["weights"]) != now["weights"]:
             return (
-                f"the weights have changed since: {begun['weights']} then, {now['weights']} now. Bring the old file "
-                "back, or run the experiment in another folder."
+                f"the weights have changed since: {begun['weights']} then, {now['weights']} now. Restore the old "
+                "file, or run the experiment in another folder."
             )
         return Network.refusal(self, begun, now, labels)
 
     def fit(self, train_set: TrainingSet) -> Fitted:
-        """O(m) passes forward and back: days of a CPU for the paper's experiments, minutes of a GPU."""
+        """Take O(m) time: days on a CPU for the experiments of the paper, minutes on a GPU."""
         return fit_network(self, train_set)
 
 
@@ -94,16 +94,16 @@ def vgg16(n_classes: int, weights: str = IMAGENET) -> "torch.nn.Module":
     Parameters
     ----------
     n_classes : int
-        Logits that the head gives. It is drawn from torch's global generator: seed that before.
+        Number of logits. The head is drawn from torch's global generator, which the caller seeds.
     weights : str
-        ``"imagenet"`` for those of torchvision, as `find_weights` finds them; the path of a
-        ``.safetensors`` or ``.pth`` file with torchvision's names; or ``"none"``, drawn like torchvision does.
+        ``"imagenet"`` for those of torchvision (see `find_weights`), the path of a ``.safetensors`` or ``.pth`` file
+        with torchvision's names, or ``"none"``: drawn at random, as torchvision does.
 
     Returns
     -------
     torch.nn.Module
-        Takes (n, 3, h, w) float images, h and w at least 32. Where several places are left after the last pooling,
-        as there are from 64x64 on, the features are their mean.
+        Takes (n, 3, h, w) float images, h and w at least 32. If several positions are left after the last pooling
+        layer (from 64x64 on), the features are their mean.
 
     Examples
     --------
@@ -131,14 +131,14 @@ def vgg16(n_classes: int, weights: str = IMAGENET) -> "torch.nn.Module":
 
 
 def convolutions() -> "torch.nn.Sequential":
-    """Convolutions, ReLUs and poolings in torchvision's order; the weights are not set."""
+    """Convolutions, ReLUs and pooling layers in torchvision's order, without initialized weights."""
     import torch
 
     layers: list[torch.nn.Module] = []
     n_channels = 3
     for block in BLOCKS:
         for width in block:
-            # Left as memory has it: drawing 15 million numbers that a file replaces would take most of the time.
+            # Not initialized: drawing 15 million numbers that a file replaces would take most of the time.
             layer = torch.nn.utils.skip_init(torch.nn.Conv2d, n_channels, width, kernel_size=3, padding=1)
             layers += [layer, torch.nn.ReLU(inplace=True)]
             n_channels = width
@@ -156,7 +156,7 @@ def _draw(features: "torch.nn.Sequential") -> None:
 
 
 def shapes() -> dict[str, tuple[int, ...]]:
-    """Every weight of the convolutions by its name, as in ``0.weight``, and its shape."""
+    """The shape of each weight of the convolutions, by its name, such as ``0.weight``."""
     import torch
 
     with torch.device("meta"):
@@ -164,14 +164,14 @@ def shapes() -> dict[str, tuple[int, ...]]:
 
 
 def read_convolutions(path: Path) -> Mapping[str, AnyArray]:
-    """The convolutions' weights in a file, float32, by their names without ``features.``; others are passed over."""
+    """The float32 weights of the convolutions in a file, by name without ``features.``; other weights are ignored."""
     status = os.stat(path)
     return _read_once(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
 def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
-    """Kept in memory, as an experiment makes a network for every strategy and seed."""
+    """Cached, because an experiment makes a network for every strategy and seed."""
     held = _read(path)
     found = {}
     for name, shape in shapes().items():
@@ -194,7 +194,7 @@ def _read(path: Path) -> dict[str, AnyArray]:
     return {name: np.asarray(source.entry(name).read()) for name in source.names if name.startswith("features.")}
 
 
-# Where the weights are: a file of one's own, torchvision's, or a download of that one.
+# The file of the weights: the user's own, torchvision's, or a download.
 
 
 def find_weights(
@@ -204,19 +204,19 @@ def find_weights(
     download: bool = False,
     progress: DownloadProgress | None = None,
 ) -> Path | None:
-    """The file that some weights are in; None for ``"none"``, which are drawn at random.
+    """The file of the weights; None for ``"none"``, which are drawn at random.
 
     Parameters
     ----------
     weights : str
-        ``"imagenet"``, looked for in the data folder and in torch's own cache; the path of a ``.safetensors`` or
-        ``.pth`` file; or ``"none"``.
+        ``"imagenet"``, which is searched for in the data folder and in torch's cache; the path of a ``.safetensors``
+        or ``.pth`` file; or ``"none"``.
     data_dir : str or path, optional
-        The data folder; without it, `dubito.experiments.images.default_folder`.
+        The data folder. Default: `dubito.experiments.images.default_folder`.
     download : bool
-        Bring torchvision's file into the data folder where none is found.
+        Download torchvision's file into the data folder if none is found.
     progress : callable, optional
-        Called with the download: the file's name, bytes that are here, bytes in all.
+        Called with the name, the bytes downloaded so far, and the total.
 
     Examples
     --------
@@ -241,14 +241,14 @@ def find_weights(
 
 
 def hub_folder() -> Path:
-    """Where torch keeps what it downloads itself."""
+    """The folder of torch's own downloads."""
     home = os.environ.get("TORCH_HOME")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return (Path(home).expanduser() if home else cache / "torch") / "hub" / "checkpoints"
 
 
 def describe_weights(weights: str) -> str:
-    """Which weights these are: the file's name and the first eight digits of its SHA-256.
+    """The file name of the weights, and the first eight digits of its SHA-256.
 
     Examples
     --------

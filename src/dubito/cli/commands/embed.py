@@ -110,14 +110,17 @@ def embed(
 
     [bold]dubito select pool.parquet --budget 50 -o batch.csv[/bold]
     """
-    check_output(source, output)
+    check_writable(output, force=True)
+    if os.path.realpath(output) == os.path.realpath(source):
+        raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
     settings: dict[str, Any] = {
         "options": dict(map(read_option, option or ())),
         "batch": None if batch is None else check_integer("batch", read_number(batch), least=1),
         "processes": None if processes is None else check_integer("processes", read_number(processes), least=1),
         "shard": check_integer("shard", read_number(shard), least=1),
     }
-    check_errors_file(errors, force)
+    if errors is not None:
+        check_writable(errors, force=force or _is_list(errors))
     settings |= {"text": text, "image": image, "id_column": id_column, "labels": labels, "half": half, "force": force}
     with files.input_limit(check_memory_limit(input_limit, "input_limit")):
         embedded = embed_with_bar(source, embedder, output, settings, quiet)
@@ -128,13 +131,6 @@ SOME_LEFT_OUT = 4
 """The exit code if a pool was written, but some items were left out."""
 MOST_SHOWN = 10
 """Maximum number of items left out that are printed."""
-
-
-def check_output(source: str, output: str) -> None:
-    """Raise if the pool could not be written, before the source is read."""
-    check_writable(output, force=True)
-    if os.path.realpath(output) == os.path.realpath(source):
-        raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
 
 
 def read_option(text: str) -> tuple[str, object]:
@@ -151,14 +147,8 @@ def read_option(text: str) -> tuple[str, object]:
     return name.strip(), value
 
 
-def check_errors_file(path: str | None, force: bool) -> None:
-    """Raise if the list of errors cannot be written. A list from an earlier run is replaced."""
-    if path is not None:
-        check_writable(path, force=force or _is_list(path))
-
-
 def _is_list(path: str) -> bool:
-    """Whether a file is a list of errors that this command wrote."""
+    """Whether a file is a list of errors that this command wrote, which may be replaced."""
     try:
         with open(path, "rb") as file:
             return file.readline().strip() == b"id,problem"

@@ -185,7 +185,9 @@ def pull(
     annotators, the majority decides. Skipped items and ties have no label.
     """
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
-    pull_labels(connect(url, token_file, timeout, quiet=quiet), project, files, quiet=quiet)
+    found = pull_answers(find_project(connect(url, token_file, timeout, quiet=quiet), project))
+    files.write(found)
+    files.print_counts(found, quiet=quiet)
 
 
 @label_studio.command(short_help="Repeat: write labels, fit a model, send the next batch.")
@@ -412,12 +414,6 @@ def push_picks(
         f"there{copies}.",
         quiet=quiet,
     )
-
-
-def pull_labels(server: Server, title: str, files: LabelFiles, *, quiet: bool) -> None:
-    found = pull_answers(find_project(server, title))
-    files.write(found)
-    files.print_counts(found, quiet=quiet)
 
 
 def watch_project(

@@ -69,10 +69,7 @@ def strategy_color(name: str) -> str:
     known = name.partition(":")[0]
     if known in STRATEGY_COLORS:
         return STRATEGY_COLORS[known]
-    return _darker(list(OKABE_ITO.values())[1:][crc32(known.encode()) % 7])
-
-
-def _darker(color: str) -> str:
+    color = list(OKABE_ITO.values())[1:][crc32(known.encode()) % 7]
     red, green, blue = (round(255 * 0.62 * part) for part in to_rgb(color))
     return f"#{red:02X}{green:02X}{blue:02X}"
 

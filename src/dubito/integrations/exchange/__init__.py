@@ -1,6 +1,6 @@
-"""Picks to the files of labeling tools, and labels back from them; no server needed.
+"""Files of labeling tools: write picks for them, and read labels from them.
 
-Every item carries ``dubito_id`` (or ``dubito_index`` if the rows have no ids), by which labels find their rows again.
+Every item has a ``dubito_id`` (or ``dubito_index`` if the rows have no ids), by which labels are matched with rows.
 """
 
 from dubito.integrations.exchange.formats import TOOLS, export_picks, import_labels

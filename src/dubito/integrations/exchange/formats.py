@@ -1,4 +1,4 @@
-"""The files of labeling tools: one writer and one reader for each, by the tool's name in `TOOLS`."""
+"""File formats of labeling tools: a writer and a reader for each tool in `TOOLS`."""
 
 import json
 import os
@@ -42,13 +42,13 @@ def dump_lines(records: Iterable[Mapping[str, object]]) -> bytes:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
-# Label Studio: tasks out, tasks with annotations back; exports as JSON-MIN and CSV.
+# Label Studio: writes tasks; reads tasks with annotations, and exports as JSON-MIN or CSV.
 
 OWN = frozenset(
     {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "text", "image", "rank"}
     | {ID, INDEX}
 )
-"""What JSON-MIN and CSV have beside the labels."""
+"""Columns of JSON-MIN and CSV that are not labels."""
 
 
 def write_label_studio(items: Sequence[Item], classes: Sequence[str] = (), labels: Sequence[Labels] = ()) -> bytes:
@@ -70,7 +70,7 @@ def choice_result(label: str, control: str = "label", shown: str = "item") -> di
 
 
 def task_data(item: Item, field: str | None = None) -> dict[str, object]:
-    """An item as a task shows it, under the name of its kind or of the field that a project shows."""
+    """The data of a task; the field that is shown has the name of the item's kind, or a given one."""
     return {**dict(item.more), **item.payload, field or item.kind: item.shown}
 
 
@@ -93,7 +93,7 @@ def read_label_studio(path: str) -> Iterator[Answer]:
 
 
 def answers_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
-    """The same of tasks that are read already."""
+    """Annotations of parsed tasks."""
     for task in tasks:
         name, key = name_in(path, task["data"], task.get("meta"))
         annotations = task.get("annotations") or task.get("completions") or []
@@ -103,13 +103,13 @@ def answers_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[
 
 
 def _choices(annotation: Mapping[str, Any]) -> list[object]:
-    """The choices of an annotation; all other results are spans, boxes and the like."""
+    """The choices in an annotation; other results are spans, boxes and the like."""
     results = [each for each in annotation.get("result") or [] if isinstance(each, dict)]
     return [choice for each in results for choice in (each.get("value") or {}).get("choices") or []]
 
 
 def _people(task: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> Sequence[object]:
-    """Who made each annotation: as Label Studio has it, or dubito's own page where nobody has an account there."""
+    """The annotator of each annotation; if none has an account, those that dubito's own page wrote."""
     named = (task.get("meta") or {}).get(PEOPLE)
     by: list[object] = [annotation.get("completed_by") for annotation in annotations]
     if isinstance(named, list) and len(named) == len(by) and all(each is None for each in by):
@@ -123,7 +123,7 @@ def _who(person: object) -> str:
 
 
 def read_label_studio_min(path: str) -> Iterator[Answer]:
-    """An export as JSON-MIN: one object an annotation, the label under the name of its control."""
+    """An export as JSON-MIN: one object per annotation, with the label under the name of its control."""
     found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise InvalidData(f"{path} is not a list of objects", hint="export as JSON-MIN.")
@@ -155,12 +155,12 @@ def _controls(path: str, names: Sequence[str], value_of: Any) -> list[object]:
         if len(others) == 1:
             return [value_of(others[0])]
     if set(names) & {"annotator", "annotation_id"}:
-        return []  # Nothing was chosen.
+        return []  # The item was skipped.
     raise InvalidData(f"{path} has no labels under a name that is known", hint="call the control of choices label.")
 
 
 def _min_labels(value: object) -> list[object]:
-    """A single choice stands alone, several in an object; CSV writes that as JSON."""
+    """The choices in a value: a single one is plain, several are in an object, which CSV has as JSON."""
     if isinstance(value, str) and value.startswith(("[", "{")):
         try:
             value = json.loads(value)
@@ -171,7 +171,7 @@ def _min_labels(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-# Prodigy: JSON lines of tasks with options out, answers of ``db-out`` back.
+# Prodigy: writes JSON lines of tasks with options, and reads the answers of ``db-out``.
 
 
 def write_prodigy(items: Sequence[Item], classes: Sequence[str], labels: Sequence[Labels] = ()) -> bytes:
@@ -192,9 +192,9 @@ def write_prodigy(items: Sequence[Item], classes: Sequence[str], labels: Sequenc
 
 
 def read_prodigy(path: str) -> Iterator[Answer]:
-    """Answers: the option that was chosen, or the one label that was accepted.
+    """Answers: the chosen option, or the accepted label.
 
-    What was ignored is no label; a label that was rejected says what an item is not, and is none either.
+    Ignored items have no label, and neither have items whose label was rejected.
     """
     for line in read_lines(path):
         name, key = name_in(path, line.get("meta"), line)
@@ -207,7 +207,7 @@ def read_prodigy(path: str) -> Iterator[Answer]:
 
 
 def write_doccano(items: Sequence[Item], classes: Sequence[str] = (), labels: Sequence[str] | None = None) -> bytes:
-    """A line for each item; doccano keeps what else is there as metadata."""
+    """A line for each item; doccano keeps other fields as metadata."""
     if labels is None:
         return dump_lines({"text": item.shown, "label": [], **item.more, **item.payload} for item in items)
     labeled = zip(items, labels, strict=True)
@@ -215,9 +215,9 @@ def write_doccano(items: Sequence[Item], classes: Sequence[str] = (), labels: Se
 
 
 def read_doccano(path: str) -> Iterator[Answer]:
-    """Labels of an export, in its present form (``label``, metadata beside it) and the older (``labels``, ``meta``).
+    """Labels of an export in the current format (``label``) or the older one (``labels`` and ``meta``).
 
-    An item without a label was not labeled, or was skipped: doccano does not tell.
+    An item without a label was either not labeled or skipped: doccano does not say which.
     """
     for line in read_lines(path):
         name, key = name_in(path, line, line.get("meta"), line.get("metadata"))
@@ -226,20 +226,20 @@ def read_doccano(path: str) -> Iterator[Answer]:
         yield Answer(name, key, only_label(path, name, labels), who)
 
 
-# Class folders: pictures to be sorted into one folder for each class, and the folders they ended in.
+# Class folders: people sort pictures into one folder for each class.
 
 LIST = "dubito.json"
-"""In the folder: which item each file is."""
+"""The file in the folder that maps file names to items."""
 UNSORTED = "_unsorted"
 
 
 def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pictures: str) -> None:
-    """Copies of the pictures in ``_unsorted``, an empty folder for each class, and the list of what is what."""
+    """Copy the pictures to ``_unsorted``, create a folder for each class, and write the map of file names to items."""
     if os.path.exists(folder) and os.listdir(folder):
         raise OutputExists(f"{folder} exists and is not empty", hint="pass another folder.")
     odd = next((name for name in classes if name in (".", "..") or "/" in name or name.startswith("_")), None)
     if odd is not None:
-        raise InvalidData(f"the class {odd!r} can be no folder's name", hint="give it another name.")
+        raise InvalidData(f"the class {odd!r} cannot be the name of a folder", hint="give it another name.")
     places = [os.path.join(pictures, item.shown) for item in items]
     missing = next((place for place in places if not os.path.isfile(place)), None)
     if missing is not None:
@@ -255,9 +255,9 @@ def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pic
 
 
 def read_folder(path: str) -> Iterator[Answer]:
-    """The class of a file is the folder it lies in; what is still in ``_unsorted``, or gone, was skipped.
+    """The class of a file is its folder; files in ``_unsorted`` and missing ones are skipped items.
 
-    Without the list, an item is called by its path within the folder.
+    Without `LIST`, the name of an item is its path in the folder.
     """
     if not os.path.isdir(path):
         raise MissingFile(f"{path} is no folder", hint="pass the folder of class folders.")
@@ -282,7 +282,7 @@ def read_folder(path: str) -> Iterator[Answer]:
 
 
 def table_of(items: Sequence[Item]) -> dict[str, Sequence[object]]:
-    """The columns: the name, what is shown, what else there is, and an empty ``label``."""
+    """Columns: the name, what is shown, the other columns, and an empty ``label``."""
     if not items:
         return {"id": [], "label": []}
     first = items[0]
@@ -299,7 +299,7 @@ def write_table(format: Format, items: Sequence[Item], classes: Sequence[str]) -
 
 
 def read_table(path: str) -> Iterator[Answer]:
-    """The labels of a table that has an id or an index; gaps are skipped items."""
+    """The labels of a table with an id or an index; empty labels are skipped items."""
     source = open_source(path)
     names = list(source.names)
     column, label = usual(names, (ID, INDEX, *IDS, ROW)), label_name(names)
@@ -318,7 +318,7 @@ Write = Callable[[Sequence[Item], Sequence[str]], bytes]
 
 
 class Tool(NamedTuple):
-    """How a tool's files are written and read; None where it takes no such file."""
+    """Writer and reader of a tool's files; the writer is None if it cannot import such files."""
 
     write: Write | None
     read: Callable[[str], Iterator[Answer]]
@@ -338,7 +338,7 @@ WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is no
 ProjectFormat = Literal["csv", "jsonl", "parquet", "label-studio", "json-min", "prodigy", "doccano"]
 """The formats of a project's labels, on the command line, the page and its API."""
 LOOKED_AT = ("label-studio", "prodigy", "doccano")
-"""Tools that show an item as their file has it."""
+"""Tools that show items to annotators directly from the file."""
 
 
 def export_picks(
@@ -352,7 +352,7 @@ def export_picks(
     pictures: str = ".",
     force: bool = False,
 ) -> int:
-    """Write picks for a tool, whole or not at all; how many there are.
+    """Write picks for a labeling tool atomically, and return their number.
 
     Parameters
     ----------
@@ -363,15 +363,15 @@ def export_picks(
     tool : str
         ``label-studio``, ``prodigy``, ``doccano``, ``folders``, ``csv`` or ``parquet``.
     classes : sequence of str
-        What people choose from, where the tool takes that from its file.
+        The classes to choose from, for tools whose files contain them.
     show : str, optional
-        The column that people look at; a text or a path, by the usual names, if not given.
+        The column to show. Default: a column of texts or paths with a usual name.
     prefix : str
-        What stands before the path of a picture, such as the address of a server.
+        Prefix of the paths of pictures, such as the URL of a server.
     pictures : str
-        Where pictures are, for ``folders``.
+        The folder of the pictures, for ``folders``.
     force : bool
-        Replace a file that exists.
+        Whether to replace an existing file.
     """
     check_choice("to", tool, WRITERS)
     items = read_items(picks, show, prefix, to_look_at=tool in LOOKED_AT)
@@ -384,7 +384,7 @@ def export_picks(
 
 
 def import_labels(path: str, tool: str, *, classes: Sequence[str] = ()) -> Gathered:
-    """The labels in a tool's file; with ``classes``, any other is refused by its name."""
+    """Read the labels in a tool's file; with ``classes``, other labels are an error."""
     answers = list(TOOLS[check_choice("source", tool, tuple(TOOLS))].read(path))
     refuse_unknown(path, answers, classes)
     return gather_answers(answers)

@@ -1,4 +1,4 @@
-"""Items to label, and the answers that people give: a majority where there are several, and how far they agree."""
+"""Items to label, and answers: with several annotators, the majority decides."""
 
 import json
 import os
@@ -18,37 +18,37 @@ from dubito.request.columns import IDS, ROW, usual
 from dubito.request.labels import label_keys
 
 ID, INDEX, PEOPLE = "dubito_id", "dubito_index", "dubito_annotators"
-"""What an item is called in the payload of a tool."""
+"""Keys in the files of tools."""
 TEXTS = ("text", "sentence", "document", "content", "review", "title", "body")
 PICTURES = ("path", "image", "picture", "file", "filename", "file_name", "url", "photo")
 LOCAL_FILES = "/data/local-files/?d="
-"""Where Label Studio shows files of its own machine."""
+"""URL prefix of local files of a Label Studio server."""
 PARSED = 8
-"""JSON takes about so much more once it is read."""
+"""Memory of parsed JSON relative to the size of the file."""
 
 
 class Item(NamedTuple):
-    """A pick as labeling tools show it."""
+    """A pick in the form that labeling tools show."""
 
     name: str
     """Its id, or its row number."""
     key: str
-    """`ID` or `INDEX`: which of the two."""
+    """`ID` or `INDEX`, depending on what the name is."""
     kind: str
     """``text`` or ``image``."""
     shown: str
-    """The text, or where the picture is."""
+    """The text, or the path of the picture."""
     more: Mapping[str, str]
-    """What else the table says of it."""
+    """The other columns of the table."""
 
     @property
     def payload(self) -> dict[str, object]:
-        """What a tool has to carry along."""
+        """What a tool must keep with the item."""
         return {self.key: int(self.name) if self.key == INDEX else self.name}
 
 
 class Answer(NamedTuple):
-    """What one person said of one item; no label where it was skipped."""
+    """The answer of one annotator on one item; the label is None if they skipped it."""
 
     name: str
     key: str
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 
 def read_items(path: str, show: str | None = None, prefix: str = "", *, to_look_at: bool = False) -> list[Item]:
-    """Picks of a table that `dubito select` wrote, in their order; ``to_look_at`` refuses mere names of rows."""
+    """Read the picks that `dubito select` wrote; with ``to_look_at``, raise if there is nothing to show but ids."""
     entries = open_source(path).entries.items()
     table = {name: entry.values() for name, entry in entries if name and entry.ndim == 1}
     return items_of(path, table, show, prefix, to_look_at=to_look_at)
@@ -66,7 +66,7 @@ def read_items(path: str, show: str | None = None, prefix: str = "", *, to_look_
 def items_of(
     path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, to_look_at: bool = False
 ) -> list[Item]:
-    """The items of columns that are read already."""
+    """The items for columns of a table."""
     columns = {name: _as_written(values) for name, values in table.items()}
     ids, index = usual(list(columns), IDS), usual(list(columns), (ROW,))
     if ids is None and index is None:
@@ -91,13 +91,13 @@ def items_of(
 
 
 def _as_written(values: AnyArray) -> list[str]:
-    """Text as it stands, and not as it is compared: a path must be the one on the disk."""
+    """Text without normalization, since a path must be the one on the disk."""
     keys = label_keys(values)
     return [value if key and isinstance(value, str) else key for value, key in zip(values.tolist(), keys, strict=True)]
 
 
 def _addressed(prefix: str) -> Callable[[str], str]:
-    """What makes a path an address: on the web, with all but its slashes percent-encoded where need be."""
+    """A function that adds the prefix to a path, and percent-encodes the path if the result is a URL."""
     on_the_web = prefix.lower().startswith(("http://", "https://", LOCAL_FILES))
     return lambda path: prefix + (quote(path) if on_the_web else path)
 
@@ -110,7 +110,7 @@ def _nothing_shown(path: str, rest: Sequence[str]) -> MissingFile:
 def _shown(
     path: str, columns: Mapping[str, Sequence[str]], show: str | None, ids: str | None
 ) -> tuple[str, str | None]:
-    """Text or picture, and the column that has it; without one, the ids are names of pictures."""
+    """The kind of item, and the column to show; without one, ids count as names of pictures."""
     if show is not None and show not in columns:
         raise MissingFile(f"{path} has no column {show!r};{nearest(show, columns)} it has {', '.join(columns)}.")
     picture, text = usual(list(columns), PICTURES), usual(list(columns), TEXTS)
@@ -125,14 +125,14 @@ def _are_pictures(values: Iterable[str]) -> bool:
 
 
 def read_json(path: str) -> Any:
-    """A file of JSON, within what inputs may take."""
+    """Read a JSON file; its memory counts as input."""
     with reading(path), open(path, encoding="utf-8-sig") as file:
         hold(path, "", PARSED * os.path.getsize(path))
         return _parsed(path, file.read())
 
 
 def read_lines(path: str) -> Iterator[Mapping[str, Any]]:
-    """A file with an object of JSON on each line."""
+    """Read a file with a JSON object on each line; its memory counts as input."""
     with reading(path), open(path, encoding="utf-8-sig") as file:
         hold(path, "", PARSED * os.path.getsize(path))
         lines = file.read().splitlines()
@@ -152,7 +152,7 @@ def _parsed(where: str, text: str) -> Any:
 
 
 def name_in(path: str, *places: object) -> tuple[str, str]:
-    """The name that an item was exported with, in the first of these places that has one, and which kind it is."""
+    """The exported name of an item from the first mapping that has one, and its key (`ID` or `INDEX`)."""
     for place in places:
         for key in (ID, INDEX):
             if isinstance(place, Mapping) and place.get(key) not in (None, ""):
@@ -162,14 +162,14 @@ def name_in(path: str, *places: object) -> tuple[str, str]:
 
 
 def label_key(value: object) -> str:
-    """One value as names and labels are compared; a truth value as JSON writes it is one, too."""
+    """A single value in the form in which names and labels are compared."""
     array = np.empty(1, dtype=object)
     array[0] = value
     return label_keys(array)[0]
 
 
 def only_label(path: str, name: str, labels: object) -> str | None:
-    """The one label of an item, none where there is nothing; more than one is no class."""
+    """The label of an item, or None if there is none; raises if there are several."""
     several = labels if isinstance(labels, list) else [labels]
     keys = [label_key(each) for each in several if not isinstance(each, dict | list)]
     if len(keys) != len(several):
@@ -183,7 +183,7 @@ def only_label(path: str, name: str, labels: object) -> str | None:
 
 
 def refuse_unknown(path: str, answers: Iterable[Answer], classes: Sequence[str]) -> None:
-    """Refuse a class that nobody asked for, by its name."""
+    """Raise if an answer is not among the classes, if any are given."""
     odd = next((each.label for each in answers if each.label is not None and each.label not in classes), None)
     if classes and odd is not None:
         hint = f"known are {', '.join(classes)};{nearest(odd, classes)} fix the label, or add the class."
@@ -191,31 +191,31 @@ def refuse_unknown(path: str, answers: Iterable[Answer], classes: Sequence[str])
 
 
 class Gathered(NamedTuple):
-    """A label for each item that has one."""
+    """The labels of items after a majority vote."""
 
     key: str
     """``id`` or ``index``."""
     names: tuple[str, ...]
     labels: tuple[str, ...]
     votes: tuple[int, ...]
-    """People who gave an item a label."""
+    """Number of annotators who labeled each item."""
     agreements: tuple[float, ...]
-    """The share of them who gave this one."""
+    """The share of them who chose the label."""
     skipped: tuple[str, ...]
     """Items without a label."""
     tied: tuple[str, ...]
-    """Items on which as many said one thing as another; they have no label."""
+    """Items without a majority; they have no label."""
 
     def columns(self) -> dict[str, Sequence[object]]:
-        """The table that ``--labeled`` takes."""
+        """The columns of a table for ``--labeled``."""
         names: list[object] = [int(name) if self.key == ROW else name for name in self.names]
         return {self.key: names, "label": self.labels, "annotators": self.votes, "agreement": self.agreements}
 
 
 def gather_answers(answers: Iterable[Answer]) -> Gathered:
-    """The label that most people gave each item, in the order that items come in.
+    """The majority label of each item, in the order of the first answers.
 
-    One person's later answer takes the place of an earlier one. A tie is no label.
+    A later answer of an annotator replaces an earlier one. Ties have no label.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Label Studio over HTTP: picks to a project of its server, labels back, and both round after round.
+"""Client of a Label Studio server: send picks to a project, get labels back, and repeat in rounds.
 
-The server is the truth: what it holds is looked up by ``dubito_id`` before anything is sent, so that a call may be
-repeated, or killed and repeated, and nothing is lost or doubled.
+The server is the only store: items are looked up by their ``dubito_id`` before anything is sent, so that a call can be
+repeated, even after a kill, without losing or duplicating items.
 """
 
 from dubito.integrations.label_studio.client import AccessToken, RetryPolicy, Server

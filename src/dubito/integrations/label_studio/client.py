@@ -1,4 +1,4 @@
-"""A Label Studio server, spoken to by HTTP: bounded, patient, and with its errors in one line."""
+"""HTTP client for a Label Studio server, with retries, limits on responses, and errors in one line."""
 
 import base64
 import http.client
@@ -16,19 +16,19 @@ from urllib.parse import urlencode, urlsplit
 
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 
-# Tokens of Label Studio: the older kind as it is, a personal one traded for access that lasts a few minutes.
+# Tokens: legacy ones are used as they are, personal ones are exchanged for access tokens that last a few minutes.
 
 VARIABLE = "LABEL_STUDIO_API_KEY"
-"""Where the token is looked for, as Label Studio's own tools do."""
+"""Environment variable with the token, the same as for Label Studio's own tools."""
 LONGEST = 4096
 REFRESH = "/api/token/refresh/"
 
 Post = Callable[[str, object], Any]
-"""Sends a body to a path without any token, and gives the answer back."""
+"""Sends a body to a path without a token, and returns the response."""
 
 
 class AccessToken:
-    """A token, and the header made of it. It shows itself nowhere.
+    """A token, and the ``Authorization`` header for it. Its text is never shown.
 
     Examples
     --------
@@ -50,11 +50,11 @@ class AccessToken:
 
     @property
     def can_renew(self) -> bool:
-        """Whether access that has run out can be had again."""
+        """Whether an expired access token can be replaced."""
         return self.kind == "personal"
 
     def header(self, post: Post) -> str:
-        """The value of ``Authorization``; a personal token is traded first, where that is still to be done."""
+        """The value of ``Authorization``. A personal token is first exchanged for an access token."""
         if self.kind == "legacy":
             return f"Token {self._text}"
         if self._access is None:
@@ -63,7 +63,7 @@ class AccessToken:
         return f"Bearer {self._access}"
 
     def forget_access(self) -> None:
-        """Access has run out: the next header asks for it again."""
+        """Drop an expired access token, so that the next header requests another."""
         self._access = None
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class AccessToken:
 
 
 def read_token(path: str | None = None) -> AccessToken:
-    """The token in a file, or in the variable LABEL_STUDIO_API_KEY; never on a command line, which others can read."""
+    """The token in a file or in the variable LABEL_STUDIO_API_KEY; others could read it on a command line."""
     if path is None:
         found = os.environ.get(VARIABLE, "")
         if not found.strip():
@@ -87,7 +87,7 @@ def read_token(path: str | None = None) -> AccessToken:
 
 
 def _kind(text: str) -> str:
-    """``legacy``, ``personal`` (a refresh token) or ``access``, by what a JSON web token says of itself."""
+    """``legacy``, ``personal`` (a refresh token) or ``access``, by the claims of a JSON web token."""
     parts = text.split(".")
     if len(parts) != 3:
         return "legacy"
@@ -99,21 +99,21 @@ def _kind(text: str) -> str:
 
 
 LARGEST = 256 << 20
-"""Bytes of an answer."""
+"""Maximum size of a response in bytes."""
 PIECE = 1 << 16
 AGAIN = (429, 500, 502, 503, 504)
-"""What a server says that may do better in a moment."""
+"""Status codes after which a request is repeated."""
 LONGEST_DETAIL = 300
 HERE = ("localhost", "127.0.0.1", "::1")
 REPEAT = "run the same command again: nothing is doubled."
 
 
 class Unreachable(DubitoError, ConnectionError):
-    """No answer that can be used, however often it was asked; there may be one later."""
+    """There was no usable response after all tries; there may be one later."""
 
 
 class ResponseLost(Unreachable):
-    """No answer to a change: whether it was made has to be looked up."""
+    """There was no response to a change, so that it is unknown whether it was made."""
 
 
 class ServerRefused(DubitoError):
@@ -122,7 +122,7 @@ class ServerRefused(DubitoError):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to wait for one answer, and how often to ask."""
+    """How long to wait for a response, and how often to try."""
 
     timeout: float = 60.0
     tries: int = 6
@@ -130,12 +130,12 @@ class RetryPolicy:
     longest_pause: float = 8.0
 
     def pause(self, tried: int) -> float:
-        """Seconds before the next try: twice as long each time."""
+        """Seconds before the next try, twice as long each time."""
         return min(self.longest_pause, self.first_pause * 2.0**tried)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A token goes to the address that a person named, and to no other."""
+    """Follow no redirects: the token is only sent to the address that the user named."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -144,16 +144,16 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class Server:
-    """Where Label Studio runs, and the token that opens it.
+    """A Label Studio server and the token for it.
 
     Parameters
     ----------
     url : str
-        Its address, such as ``https://labels.example.org``; certificates are verified.
+        The address, such as ``https://labels.example.org``; certificates are verified.
     token : AccessToken
-        Either kind.
+        A legacy or personal token.
     retry_policy : RetryPolicy
-        Timeouts and tries.
+        Timeout and number of tries.
     """
 
     def __init__(self, url: str, token: AccessToken, retry_policy: RetryPolicy | None = None) -> None:
@@ -167,27 +167,27 @@ class Server:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Whether the token leaves this machine without encryption."""
+        """Whether the token is sent to another machine without encryption."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in HERE
 
     def read(self, path: str, query: Mapping[str, object] | None = None) -> Any:
-        """What the server says of a path; asked again where no answer came."""
+        """The response to a GET request, which is repeated if there is none."""
         where = path if query is None else f"{path}?{urlencode(query, doseq=True)}"
-        return self._patiently(lambda: self._once("GET", where))
+        return self._with_retries(lambda: self._send_authorized("GET", where))
 
     def change(self, method: str, path: str, body: object = None) -> Any:
-        """A change that may be made twice without harm (PATCH, DELETE); asked for again where no answer came."""
-        return self._patiently(lambda: self._once(method, path, body))
+        """Send an idempotent change (PATCH, DELETE), which is repeated if there is no response."""
+        return self._with_retries(lambda: self._send_authorized(method, path, body))
 
     def add(self, path: str, body: object) -> Any:
-        """Something new: sent once. `ResponseLost` where nobody knows whether it is there now."""
+        """Send a POST request once. Raises `ResponseLost` if it is unknown whether it succeeded."""
         try:
-            return self._once("POST", path, body)
+            return self._send_authorized("POST", path, body)
         except Unreachable as error:
             raise ResponseLost(error.problem, hint=error.hint) from None
 
-    def _patiently(self, ask: Callable[[], Any]) -> Any:
+    def _with_retries(self, ask: Callable[[], Any]) -> Any:
         for tried in range(self.retry_policy.tries):
             try:
                 return ask()
@@ -195,10 +195,10 @@ class Server:
                 if tried + 1 == self.retry_policy.tries:
                     raise
                 time.sleep(self.retry_policy.pause(tried))
-        raise AssertionError("there is at least one try")
+        raise AssertionError("tries must be at least 1")
 
-    def _once(self, method: str, path: str, body: object = None) -> Any:
-        """One request with the token; where access has run out, one more with new access."""
+    def _send_authorized(self, method: str, path: str, body: object = None) -> Any:
+        """Send a request with the token, and once more if the access token has expired."""
         try:
             return self._send(method, path, body, self._token.header(self._exchange_token))
         except ServerRefused as error:
@@ -221,15 +221,15 @@ class Server:
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with self._opener.open(request, timeout=self.retry_policy.timeout) as response:
-                return self._parsed(path, self._whole(response))
+                return self._parsed(path, self._read_body(response))
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refusal(path, error) from None
         except (OSError, http.client.HTTPException) as error:
-            raise self._silence(error) from None
+            raise self._no_response(error) from None
 
-    def _whole(self, response: IO[bytes]) -> bytes:
-        """All of an answer within bounds of size and of time; a server may well send a byte a minute."""
+    def _read_body(self, response: IO[bytes]) -> bytes:
+        """The body of a response, with limits on size and total time."""
         parts, size, deadline = [], 0, time.monotonic() + 10.0 * self.retry_policy.timeout
         while part := response.read(PIECE):
             parts.append(part)
@@ -250,7 +250,7 @@ class Server:
             raise self.unexpected_answer(path, "JSON") from None
 
     def unexpected_answer(self, path: str, expected: str | None = None) -> DubitoError:
-        """The error for an answer that no Label Studio would give."""
+        """The error for a response that is not like Label Studio's."""
         hint = "pass the address at which Label Studio's pages begin."
         wanted = "" if expected is None else f" (expected {expected})"
         problem = f"{self.url} does not answer {path.partition('?')[0]} as Label Studio does{wanted}"
@@ -258,7 +258,7 @@ class Server:
 
     @contextmanager
     def parsing(self, path: str, expected: str) -> Iterator[None]:
-        """Turn whatever goes wrong with an answer of another form into an error that says what was expected."""
+        """Convert errors about an unexpected form of the response to one that says what was expected."""
         try:
             yield
         except DubitoError:
@@ -266,7 +266,7 @@ class Server:
         except (TypeError, KeyError, AttributeError, ValueError, IndexError, OverflowError) as error:
             raise self.unexpected_answer(path, expected) from error
 
-    def _silence(self, error: Exception) -> DubitoError:
+    def _no_response(self, error: Exception) -> DubitoError:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(cause, ssl.SSLCertVerificationError):
             hint = "fix its certificate, or set SSL_CERT_FILE to that of its authority."
@@ -277,7 +277,7 @@ class Server:
     def _refusal(self, path: str, answer: urllib.error.HTTPError) -> DubitoError:
         status = answer.code
         if 300 <= status < 400:
-            return self._sent_on(answer.headers.get("Location") or "nowhere")
+            return self._redirected(answer.headers.get("Location") or "nowhere")
         detail = _detail(answer)
         if status in AGAIN:
             failed = f"{self.url} failed ({status}: {detail or 'no words'})"
@@ -289,7 +289,7 @@ class Server:
         error.status = status
         return error
 
-    def _sent_on(self, location: str) -> DubitoError:
+    def _redirected(self, location: str) -> DubitoError:
         there, here = urlsplit(location), urlsplit(self.url)
         if there.hostname in (None, here.hostname):
             hint = "pass the address that it ends at, with https:// if that is what it asks for."
@@ -308,7 +308,7 @@ _HINTS = {
 
 
 def check_url(url: str) -> str:
-    """An address by HTTP, without a slash at its end."""
+    """The address without a slash at its end; raises unless it is one of HTTP."""
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -322,7 +322,7 @@ def check_url(url: str) -> str:
 
 
 def _detail(body: IO[bytes]) -> str:
-    """The server's own words, short and on one line; none where it sends a page."""
+    """The server's message on one line, shortened; empty if it sends a page."""
     try:
         text = body.read(PIECE).decode("utf-8", errors="replace")
     except (OSError, http.client.HTTPException):

@@ -1,4 +1,4 @@
-"""What to ask people next: a model of the labels so far, the picks by it, and its guesses."""
+"""Picks for the next round, with the predictions of a model of the labels so far."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -17,41 +17,41 @@ from dubito.strategies import Strategy
 
 
 class Suggestion(NamedTuple):
-    """An item to label, and what the model takes it for."""
+    """An item to label, and the class that a model predicts."""
 
     item: Item
     guess: str | None = None
     confidence: float | None = None
-    """The probability of the guess."""
+    """The probability of the predicted class."""
 
 
 class Picker(Protocol):
-    """Whoever says what to ask next."""
+    """Returns the items of the next round."""
 
     def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> Sequence[Suggestion]:
-        """The next items in order: ``asked`` are those that people have, or had, before them."""
+        """The next items in order; ``asked`` are the names of the items in the project."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPicker:
-    """Picks from a pool as `dubito.select` does, with what is asked already among the labeled.
+    """Picks from a pool by `dubito.select`; items that are in the project count as labeled.
 
     Parameters
     ----------
     features : array (n, d)
         The pool.
     items : sequence of Item
-        What people see of each row.
+        What annotators see of each row.
     known : mapping, optional
-        Labels from elsewhere, by the names of items.
+        Labels from other sources, by item name.
     labeled : sequence of int
-        Rows that are labeled elsewhere, with or without a label in ``known``.
+        Rows that are labeled in other sources, whether or not ``known`` has their labels.
     model : str
-        As `dubito.fit` has it; ``"none"`` for no guesses.
+        As in `dubito.fit`; ``"none"`` for no predictions.
     guess : bool
-        Whether the model's guesses go along.
+        Whether suggestions have predicted classes.
     strategy, metric, standardize, engine, memory_limit, seed
-        As `dubito.select` has them.
+        As in `dubito.select`.
 
     Examples
     --------
@@ -78,9 +78,9 @@ class PoolPicker:
 
     def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> list[Suggestion]:
         rows = self._rows()
-        unexpected_answer = next((name for name in asked if name not in rows), None)
-        if unexpected_answer is not None:
-            problem = f"the project has an item {unexpected_answer!r} that this pool has not"
+        unknown = next((name for name in asked if name not in rows), None)
+        if unknown is not None:
+            problem = f"the project has an item {unknown!r} that this pool has not"
             raise InvalidData(problem, hint="pass the pool that its items came from, or another project.")
         said = {rows[name]: label for name, label in {**self.known, **labels}.items() if name in rows}
         is_labeled = np.zeros(len_of(self.features), dtype=np.bool_)
@@ -95,7 +95,7 @@ class PoolPicker:
         return [Suggestion(self.items[row], *guesses.get(row, (None, None))) for row in picked]
 
     def guessed(self, labels: Mapping[str, str], items: Sequence[Item]) -> list[Suggestion]:
-        """Items that were picked already, with guesses."""
+        """Suggestions for items that are picked already."""
         rows = self._rows()
         guesses = self._guesses({rows[name]: label for name, label in {**self.known, **labels}.items()})
         return [Suggestion(item, *guesses.get(rows.get(item.name, -1), (None, None))) for item in items]
@@ -122,7 +122,7 @@ class PoolPicker:
         return rows
 
     def _guesses(self, said: Mapping[int, str]) -> dict[int, tuple[str, float]]:
-        """The likeliest class of every row and its probability; none where there is no model."""
+        """The most probable class of every row with its probability; empty without a model."""
         if not self.guess or not said or self.model == NO_MODEL:
             return {}
         rows = sorted(said)

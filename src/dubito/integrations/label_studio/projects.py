@@ -1,4 +1,4 @@
-"""A project of Label Studio: found by its number or its name, or made; and what it holds of ours."""
+"""Projects of Label Studio: find or create one, and read the items that dubito sent to it."""
 
 import operator
 import re
@@ -13,7 +13,7 @@ from dubito.integrations.exchange.items import ID, INDEX, Answer, Gathered, gath
 from dubito.integrations.label_studio.client import ResponseLost, Server, ServerRefused, Unreachable
 from dubito.io.source import nearest
 
-# The labeling config of a project, read before anything is sent: which control takes a class, and which classes.
+# The labeling config of a project, which is read before anything is sent: its control of choices, and the classes.
 
 MULTIPLE = re.compile(r"<Choices\b[^>]*\bchoice\s*=\s*[\"']multiple[\"']")
 MOST_SHOWN = 8
@@ -21,24 +21,24 @@ MOST_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The choices of a project: one class an item."""
+    """The control of choices in a labeling config, with one class per item."""
 
     name: str
     shows: str
     """The name of the tag that shows the item."""
     kind: str
-    """``text`` or ``image``: what that tag shows."""
+    """``text`` or ``image``."""
     field: str
-    """Where in an item's data it finds that."""
+    """The field of a task's data that the tag shows."""
     choices: tuple[str, ...]
-    """The classes; none where each item brings its own."""
+    """The classes; empty if each task has its own."""
 
     def result(self, label: str) -> list[dict[str, object]]:
-        """A guess as an annotation has it."""
+        """A predicted class as the result of an annotation."""
         return [choice_result(label, self.name, self.shows)]
 
     def check_label(self, label: str) -> None:
-        """Refuse a class that people could not choose: the server takes it, and shows nothing."""
+        """Raise if annotators cannot choose the class: the server would accept it, but not show it."""
         if self.choices and label not in self.choices:
             shown = ", ".join(self.choices[:MOST_SHOWN]) + (", ..." if len(self.choices) > MOST_SHOWN else "")
             hint = f"there are {shown};{nearest(label, self.choices)} add a Choice to the config, or fix the label."
@@ -51,7 +51,7 @@ class Control:
 
 
 def find_control(project: Mapping[str, Any]) -> Control:
-    """The one control of choices that a project has; raises InvalidArgument where it has none, or several."""
+    """The control of choices of a project; raises `InvalidArgument` if it has none or several."""
     parsed = project.get("parsed_label_config") or {}
     found = {name: each for name, each in parsed.items() if each.get("type") == "Choices"}
     where = f"the labeling config of project {project.get('id')}"
@@ -73,53 +73,53 @@ def find_control(project: Mapping[str, Any]) -> Control:
 
 
 PAGE = 1000
-"""Tasks asked for at once."""
+"""Tasks per request."""
 EXPORTED = 250
-"""Tasks whose answers are asked for at once: their numbers must fit into an address."""
+"""Tasks per request for annotations; their numbers must fit into a URL."""
 MARK = "Made by dubito."
 ROUND, RANK, BATCH = "dubito_round", "dubito_rank", "dubito_batch"
-"""In a task's meta: which round it is of, its place among the picks, and how many they are."""
+"""Keys in the meta data of a task: its round, its rank among the picks, and the number of picks."""
 TASKS = "/api/tasks"
 WANTED = "id,data,meta,overlap"
 A_PROJECT = 'a project with "id", "title" and "parsed_label_config"'
 SHORTEST_TITLE, LONGEST_TITLE = 3, 50
-"""Letters that Label Studio allows."""
+"""Limits of Label Studio on the length of a title."""
 
 
 class LabelStudioTask(NamedTuple):
-    """An item of ours on the server."""
+    """A task on the server that dubito sent."""
 
     id: int
     name: str
     key: str
     round: int
-    """0 where nobody said."""
+    """0 if unknown."""
     batch: int | None
-    """How many tasks its round has once it is whole, where that was said."""
+    """Number of tasks in the complete round, if known."""
     overlap: int
-    """People who are to answer it."""
+    """Number of annotators who should answer it."""
 
 
 class ProjectState(NamedTuple):
-    """Everything of ours on the server."""
+    """The tasks that dubito sent, with their answers."""
 
     tasks: tuple[LabelStudioTask, ...]
-    """In the order in which they were added."""
+    """In the order in which they were created."""
     answers: Mapping[int, Sequence[Answer]]
-    """What people said of each task that has an answer."""
+    """Answers by task id."""
 
     @property
     def said(self) -> list[Answer]:
         return [said for task in self.tasks for said in self.answers.get(task.id, ())]
 
     def is_open(self, task: LabelStudioTask) -> bool:
-        """Whether people are still to answer it; one who skips it has answered."""
+        """Whether fewer annotators have answered or skipped the task than should."""
         return len(self.answers.get(task.id, ())) < task.overlap
 
 
 @dataclass(frozen=True, slots=True)
 class LabelStudioProject:
-    """A project that takes one class an item."""
+    """A project in which each item gets one class."""
 
     server: Server
     id: int
@@ -137,7 +137,7 @@ class LabelStudioProject:
         return found
 
     def tasks(self) -> tuple[LabelStudioTask, ...]:
-        """The items of ours, by the numbers of their tasks; read again where others change them meanwhile."""
+        """The tasks that dubito sent, by id. They are read again if they change while they are read."""
         total, seen = 0, dict[int, LabelStudioTask | None]()
         for tried in range(self.server.retry_policy.tries):
             pages = list(self._pages())
@@ -150,7 +150,7 @@ class LabelStudioProject:
         raise Unreachable(f"{problem}: they change while they are read, or it miscounts", hint="try again later.")
 
     def _pages(self) -> Iterator[tuple[int, dict[int, LabelStudioTask | None]]]:
-        """How many tasks there are, and those of a page by their numbers; None for those of others."""
+        """Yield the total number of tasks, and those of a page by id; None for tasks that dubito did not send."""
         seen, total, number = set[int](), 1, 1
         while len(seen) < total:
             query = {"project": self.id, "page": number, "page_size": PAGE, "include": WANTED, "resolve_uri": "false"}
@@ -158,18 +158,18 @@ class LabelStudioProject:
                 page = self.server.read(TASKS, query)
             except ServerRefused as error:
                 if error.status == 404 and number > 1:
-                    return  # Tasks were removed meanwhile, and with them the last page.
+                    return  # Tasks were removed in the meantime, and so the last page is gone.
                 raise
             with self.server.parsing(TASKS, 'an object with "total" and "tasks"'):
                 total = operator.index(page["total"])
                 tasks = {operator.index(task["id"]): _task_of(task) for task in page["tasks"]}
             yield total, tasks
             if seen >= tasks.keys():
-                return  # It promised more than it lists.
+                return  # The total is wrong.
             seen, number = seen | tasks.keys(), number + 1
 
     def read_state(self) -> ProjectState:
-        """The items of ours, and what people said of them."""
+        """Read the tasks and their annotations."""
         tasks = self.tasks()
         answers: dict[int, Sequence[Answer]] = {}
         for start in range(0, len(tasks), EXPORTED):
@@ -183,7 +183,7 @@ class LabelStudioProject:
 
 
 def _task_of(found: Mapping[str, Any]) -> LabelStudioTask | None:
-    """A task of ours; None for one that has no ``dubito_id``."""
+    """The task, or None if it has no ``dubito_id``."""
     meta = found.get("meta") or {}
     for place in (found.get("data") or {}, meta):
         for key in (ID, INDEX):
@@ -197,18 +197,18 @@ def _task_of(found: Mapping[str, Any]) -> LabelStudioTask | None:
 def find_project(
     server: Server, wanted: str, *, classes: Sequence[str] = (), kind: str | None = None
 ) -> LabelStudioProject:
-    """The project of that number or title; with a ``kind`` of items and ``classes``, made where there is none.
+    """Find a project by id or title; if there is none, create it, given the ``kind`` of items and ``classes``.
 
     Parameters
     ----------
     server : Server
-        Where it is.
+        The server.
     wanted : str
-        Its number, or its whole title.
+        Its id, or its full title.
     classes : sequence of str
-        What people are to choose from, in a project that has to be made; one that is there must offer them all.
+        The classes of a new project; an existing one must offer all of them.
     kind : {"text", "image"}, optional
-        What it is to show; without it, none is made.
+        What a new project shows; without it, none is created.
     """
     found = _by_number(server, int(wanted)) if wanted.isascii() and wanted.isdigit() else _by_title(server, wanted)
     if found is None:
@@ -237,7 +237,7 @@ def _by_number(server: Server, number: int) -> Mapping[str, Any]:
 
 
 def _by_title(server: Server, title: str) -> Mapping[str, Any] | None:
-    """The project of exactly that title; of several, the one that dubito made first, after an answer that came late."""
+    """The project with this title; of several that dubito created after lost responses, the first."""
     if not title.strip() or len(title) > LONGEST_TITLE:
         hint = f"pass a title of {SHORTEST_TITLE} to {LONGEST_TITLE} letters, or a number."
         raise InvalidArgument("is no project's title", argument="project", value=title, hint=hint)
@@ -266,16 +266,13 @@ def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) 
             if tried + 1 == server.retry_policy.tries:
                 raise
             time.sleep(server.retry_policy.pause(tried))
-        # Looked up even where an answer came: an earlier one may have come to be meanwhile, and is the first.
+        # Looked up even after a response: an earlier request may have created a project, which comes first.
         found = _by_title(server, title)
         if found is not None:
             return found
     raise DubitoError(f"the project {title!r} was made at {server.url}, and is not there", hint="look into its log.")
 
 
-# What people said in a project, as one label an item.
-
-
 def pull(project: LabelStudioProject) -> Gathered:
-    """The label that most people gave each item of ours, with their agreement; skipped and tied ones apart."""
+    """The majority label of each item with the share of annotators who agree; skipped and tied items separately."""
     return gather_answers(project.read_state().said)

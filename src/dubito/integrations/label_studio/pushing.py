@@ -1,4 +1,4 @@
-"""Picks to a project, in their order: each once, whatever happens to requests and answers on the way."""
+"""Send picks to a project in their order, each exactly once, even if requests or responses are lost."""
 
 import json
 import time
@@ -13,46 +13,46 @@ from dubito.integrations.label_studio.picking import Suggestion
 from dubito.integrations.label_studio.projects import BATCH, RANK, ROUND, LabelStudioProject, LabelStudioTask
 
 MOST_TASKS, MOST_BYTES = 1000, 4 << 20
-"""What one request carries; the server adds all of it or none."""
+"""Limits of one request, of which the server adds all tasks or none."""
 LARGEST_TASK = 2 << 20
 SEQUENTIAL, UNCERTAINTY = "Sequential sampling", "Uncertainty sampling"
 RANKS = 1e6
-"""Ranks over this are scores: Label Studio hands out the lowest first."""
+"""Scores are ranks divided by this; Label Studio shows the lowest score first."""
 
 
 class Pushed(NamedTuple):
     round: int
     added: int
     there: int
-    """Picks that were on the server already."""
+    """Number of picks that were on the server already."""
     removed: int
-    """Copies that an answer lost on the way had made, taken away again."""
+    """Number of duplicates removed, which lost responses can cause."""
 
 
 class SendOptions(NamedTuple):
     round: int
     jump_ahead: bool = False
     batch: int | None = None
-    """How many tasks the round has once it is whole."""
+    """Number of tasks in the complete round."""
 
     @property
     def model_version(self) -> str:
-        """What guesses are marked with: one version, or one a round where later rounds are to come first."""
+        """The version of predictions: one for each round if later rounds should be shown first."""
         return f"dubito round {self.round}" if self.jump_ahead else "dubito"
 
 
 def push(project: LabelStudioProject, picks: Sequence[Suggestion], *, jump_ahead: bool = False) -> Pushed:
-    """Add those picks that the project has not, in their order; again and again, nothing is doubled.
+    """Add the picks that the project does not have yet, in their order; repeated calls add nothing twice.
 
     Parameters
     ----------
     project : LabelStudioProject
-        Where to.
+        The project.
     picks : sequence of Suggestion
-        Items with the model's guesses, if any, the first to be labeled first.
+        Items in the order in which to label them, with predictions if there are any.
     jump_ahead : bool
-        People are to see these before what is left of earlier ones: the project is set to uncertainty sampling with
-        ranks as scores. Where it has several members, Label Studio then hands out tasks at random.
+        Show these before the items left from earlier rounds: the project is set to uncertainty sampling with ranks as
+        scores. If it has several members, Label Studio then shows items in random order.
     """
     ours = {pick.item.name for pick in picks}
     there = project.tasks()
@@ -67,8 +67,8 @@ def send(
     how: SendOptions,
     there: Sequence[LabelStudioTask] | None = None,
 ) -> Pushed:
-    """Picks of a round to the server, each once; ``there`` is what it holds, where that is known."""
-    tasks = list(map(_Ready, *_made(project, picks, how))) if picks else []
+    """Send the picks of a round, each once; ``there`` are the tasks in the project, if known."""
+    tasks = list(map(_Ready, *_task_bodies(project, picks, how))) if picks else []
     found = project.tasks() if there is None else there
     known = {task.name for task in found}
     missing = [task for task in tasks if task.name not in known]
@@ -81,10 +81,10 @@ def send(
             known |= {task.name for task in part}
             tried = 0
         except ResponseLost:
-            tried, has_copies = tried + 1, True  # Perhaps: a request may still be on its way.
+            tried, has_copies = tried + 1, True  # Possibly: a request may still arrive.
             if tried >= project.server.retry_policy.tries:
                 raise
-            found = _settled(project, part, tried)
+            found = _tasks_after_lost_response(project, part, tried)
             known = {task.name for task in found}
         missing = [task for task in missing if task.name not in known]
     removed = remove_copies(project) if has_copies else 0
@@ -93,7 +93,7 @@ def send(
 
 
 def direct(project: LabelStudioProject, how: SendOptions) -> None:
-    """Have the server hand out this round first, where that is wanted and not so yet."""
+    """With ``jump_ahead``, make the server show this round first, unless it does already."""
     wanted = {"sampling": UNCERTAINTY, "model_version": how.model_version}
     if how.jump_ahead and how.round:
         state = project.state()
@@ -102,7 +102,7 @@ def direct(project: LabelStudioProject, how: SendOptions) -> None:
 
 
 def remove_copies(project: LabelStudioProject, tasks: Iterable[LabelStudioTask] | None = None) -> int:
-    """Take away copies of tasks that nobody has answered: a request that came late may have made some."""
+    """Remove duplicate tasks without answers, which delayed requests can create."""
     seen: set[str] = set()
     copies = []
     for task in project.tasks() if tasks is None else tasks:
@@ -132,7 +132,7 @@ class _Ready(NamedTuple):
     size: int
 
 
-def _made(
+def _task_bodies(
     project: LabelStudioProject, picks: Sequence[Suggestion], how: SendOptions
 ) -> tuple[list[str], list[dict[str, object]], list[int]]:
     names, bodies = [], []
@@ -177,8 +177,10 @@ def _parts(tasks: Sequence[_Ready]) -> Iterator[list[_Ready]]:
     yield part
 
 
-def _settled(project: LabelStudioProject, part: Sequence[_Ready], tried: int) -> tuple[LabelStudioTask, ...]:
-    """What is on the server after a lost answer: it may still be at work, so that it is given a while to show it."""
+def _tasks_after_lost_response(
+    project: LabelStudioProject, part: Sequence[_Ready], tried: int
+) -> tuple[LabelStudioTask, ...]:
+    """The tasks after a lost response; waits until one of ``part`` appears, since the server may still be working."""
     names = {task.name for task in part}
     retry_policy, found = project.server.retry_policy, tuple[LabelStudioTask, ...]()
     for looked in range(max(2, tried + 1)):
@@ -190,7 +192,7 @@ def _settled(project: LabelStudioProject, part: Sequence[_Ready], tried: int) ->
 
 
 def check_sampling(project: LabelStudioProject, *, jump_ahead: bool) -> str | None:
-    """A note where the project hands tasks out in another order than that of the picks."""
+    """A note if the project shows tasks in another order than that of the picks."""
     sampling = project.state().get("sampling")
     if jump_ahead or sampling == SEQUENTIAL:
         return None
@@ -198,7 +200,7 @@ def check_sampling(project: LabelStudioProject, *, jump_ahead: bool) -> str | No
 
 
 def check_storage(project: LabelStudioProject, folder: str) -> None:
-    """See that the server may show files of a folder of its own machine in this project."""
+    """Add a local folder of the server to the storages of the project, unless it has it."""
     path = "/api/storages/localfiles/"
     found = project.server.read(path, {"project": project.id})
     with project.server.parsing(path, "a list of storages"):

@@ -1,8 +1,7 @@
-"""Round after round: labels come back, a model learns from them, the next batch goes out.
+"""Repeat rounds: read labels, fit a model, and send the next batch.
 
-The server knows how far it is: every task says which round it is of, and how many tasks that round has. A round that
-was sent in part is picked anew from the labels of the rounds before it, which gives the same picks, and what is missing
-is sent.
+The state is on the server: every task has the number of its round, and the number of tasks in it. A round that was sent
+in part is picked again from the labels of the rounds before it, which gives the same picks, and completed.
 """
 
 import time
@@ -20,27 +19,27 @@ from dubito.request.arrays import check_integer
 
 T = TypeVar("T")
 COUNTS = ("task_number", "total_annotations_number", "skipped_annotations_number", "finished_task_number")
-"""Of a project: where none of them has changed, nobody has answered anything."""
+"""Fields of a project; if none of them has changed, there are no new answers."""
 
 
 LONGEST = 300.0
-"""Seconds between two tries to reach a server that does not answer."""
+"""Maximum time between two tries to reach a server that does not respond, in seconds."""
 
 
 def do_nothing(*said: object) -> None:
-    """For who does not want to hear of it."""
+    """A callback that ignores its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchPlan:
     batch: int
     rounds: int | None = None
-    """Stop once so many are answered; None for no end but that of the pool."""
+    """Stop when so many rounds are answered; None to continue until the pool is exhausted."""
     ahead: int = 0
-    """Send the next batch once so many items, or fewer, are left to answer."""
+    """Send the next batch when at most so many items are left to answer."""
     jump_ahead: bool = False
     every: float = 10.0
-    """Seconds between two looks."""
+    """Seconds between two checks for answers."""
 
     def __post_init__(self) -> None:
         for name, least in (("batch", 1), ("ahead", 0), ("rounds", 1)):
@@ -50,7 +49,7 @@ class WatchPlan:
 
 
 class DueRound(NamedTuple):
-    """A round that is to be sent, or of which something is missing."""
+    """The next round to send, or one that was sent in part."""
 
     round: int
     batch: int
@@ -65,24 +64,24 @@ def watch(
     keep: Callable[[Gathered], None] = do_nothing,
     tell: Callable[[str], None] = do_nothing,
 ) -> None:
-    """Go round until the pool, or the number of rounds, is at its end.
+    """Repeat rounds until the pool is exhausted, or the number of rounds is reached.
 
     Parameters
     ----------
     project : LabelStudioProject
-        Where people label.
+        The project.
     picker : Picker
-        Says what to ask next, such as a `PoolPicker`.
+        Returns the items of the next round, such as a `PoolPicker`.
     plan : WatchPlan
-        How many at a time, how far ahead, how many rounds.
+        Batch size, number of rounds, and when to send the next batch.
     keep : callable
-        Called with the labels whenever there is news of them.
+        Called with all labels when they have changed.
     tell : callable
-        Called with what happens, in words.
+        Called with messages for the user.
     """
     before: Gathered | None = None
     while True:
-        counts, found = wait_for_server(lambda: (_counts(project), _surveyed(project)), plan, tell)
+        counts, found = wait_for_server(lambda: (_counts(project), _state_without_copies(project)), plan, tell)
         labels = gather_answers(found.said)
         if labels != before:
             keep(labels)
@@ -101,7 +100,7 @@ def watch(
 
 
 def next_due(found: ProjectState, plan: WatchPlan) -> DueRound | None:
-    """The round that was sent in part, or the next one where people are about to run out of items."""
+    """The round that was sent in part, or the next one if few items are left to answer; else None."""
     last = _last_round(found.tasks)
     names = {task.name: task for task in found.tasks if task.round == last}
     batch = next((task.batch for task in names.values() if task.batch), None)
@@ -123,11 +122,11 @@ def _send_round(
     due: DueRound,
     tell: Callable[[str], None],
 ) -> bool:
-    """Pick and send a round, or what is missing of it; False where nothing is left to pick."""
+    """Pick and send a round, or the missing part of it; False if nothing is left to pick."""
     earlier = [task for task in found.tasks if task.round < due.round]
     labels = gather_answers(said for task in earlier for said in found.answers.get(task.id, ()))
     picks = picker(dict(zip(labels.names, labels.labels, strict=True)), {task.name for task in earlier}, due.batch)
-    wanted = _within(picks, {task.name for task in found.tasks}, due.missing)
+    wanted = _new_picks(picks, {task.name for task in found.tasks}, due.missing)
     if wanted is None:
         tell("every item of the pool is there: nothing is left to pick.")
         return False
@@ -137,10 +136,10 @@ def _send_round(
     return True
 
 
-def _within(picks: Sequence[Suggestion], there: set[str], most: int) -> list[Suggestion] | None:
-    """The picks, of which no more are new to the server than the round has room for; None where none is new.
+def _new_picks(picks: Sequence[Suggestion], there: set[str], most: int) -> list[Suggestion] | None:
+    """The picks that are on the server, and up to ``most`` others; None if there are no others.
 
-    Answers may have changed since a round was sent in part, and the picks with them.
+    If answers have changed since a round was sent in part, the picks may have changed too.
     """
     new = [pick.item.name for pick in picks if pick.item.name not in there][:most]
     allowed = there.union(new)
@@ -151,7 +150,7 @@ def _last_round(tasks: Sequence[LabelStudioTask]) -> int:
     return max((task.round for task in tasks), default=0)
 
 
-def _surveyed(project: LabelStudioProject) -> ProjectState:
+def _state_without_copies(project: LabelStudioProject) -> ProjectState:
     found = project.read_state()
     if len({task.name for task in found.tasks}) < len(found.tasks) and remove_copies(project, found.tasks):
         return project.read_state()
@@ -164,9 +163,9 @@ def _counts(project: LabelStudioProject) -> tuple[object, ...]:
 
 
 def wait_for_server(ask: Callable[[], T], plan: WatchPlan, tell: Callable[[str], None]) -> T:
-    """What it gives; while the server does not answer, it is asked again, after pauses that double up to `LONGEST`.
+    """Call ``ask``, and repeat while the server does not respond, after pauses that double up to `LONGEST`.
 
-    What the server refuses, such as a token or a project that is not there, is an error at once.
+    Errors from the server, such as for a wrong token or a missing project, are raised at once.
     """
     pause, is_reported = plan.every, False
     while True:

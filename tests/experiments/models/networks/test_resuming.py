@@ -74,7 +74,7 @@ def test_other_weights_than_a_run_began_with_are_refused() -> None:
     model = Vgg16(weights="none", device="cpu")
     begun = {**HERE, "weights": "old.safetensors, sha256 01234567"}
     assert refusal(model, begun, {**HERE, "weights": "none"}).startswith(
-        "the weights have changed since: old.safetensors, sha256 01234567 then, none now. Bring the old file back"
+        "the weights have changed since: old.safetensors, sha256 01234567 then, none now. Restore the old file"
     )
     assert refusal(model, {**HERE, "weights": "none"}, model.facts()) == ""
 
