@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from dubito.io.cells import TRUTH, safe_cell
 from dubito.io.durable import file_lock, is_device, write_atomically
 from dubito.io.opening import open_source
 from dubito.io.source import Source, nearest, reading, suffix_of, whole
-from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.matrix import AnyArray, IntArray
 from dubito.registry import require
+
+if TYPE_CHECKING:
+    from dubito.core.problem import Configuration, Selection
 
 Format = Literal["csv", "json", "jsonl", "parquet", "npy"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -25,69 +28,8 @@ PickColumns = Mapping[str, Sequence[object]]
 """The table of picks: columns of equal length by name."""
 
 
-class Ranked(Protocol):
-    """The attributes of `dubito.core.problem.Configuration`."""
-
-    @property
-    def indices(self) -> IntArray: ...
-
-    @property
-    def priorities(self) -> FloatArray: ...
-
-    @property
-    def radius(self) -> float | None: ...
-
-    @property
-    def uncertainty(self) -> float | None: ...
-
-
-class Picks(Ranked, Protocol):
-    """The attributes of `dubito.Selection`, which this package must not import."""
-
-    @property
-    def configurations(self) -> Sequence[Ranked]: ...
-
-    @property
-    def strategy(self) -> str: ...
-
-    @property
-    def engine(self) -> str | None: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-    @property
-    def n_pool(self) -> int: ...
-
-    @property
-    def complete(self) -> bool: ...
-
-    @property
-    def standardized(self) -> bool: ...
-
-    @property
-    def covered(self) -> FloatArray | None: ...
-
-    @property
-    def reach(self) -> float | None: ...
-
-    @property
-    def sampled(self) -> int | None: ...
-
-    @property
-    def spent(self) -> float | None: ...
-
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def columns(self) -> PickColumns: ...
-
-
 def save_selection(
-    selection: Picks, path: str, *, force: bool = False, format: Format | None = None, safe_csv: bool = False
+    selection: "Selection", path: str, *, force: bool = False, format: Format | None = None, safe_csv: bool = False
 ) -> None:
     """Write picks to a file, atomically.
 
@@ -127,7 +69,7 @@ def save_selection(
         write_atomically(path, content, new=not force)
 
 
-def render_selection(selection: Picks, format: Format, *, safe_csv: bool = False) -> bytes:
+def render_selection(selection: "Selection", format: Format, *, safe_csv: bool = False) -> bytes:
     r"""The content of a file of picks, as bytes.
 
     ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only if there are ids);
@@ -179,7 +121,7 @@ def output_format(path: str, format: str | None = None) -> Format:
     return cast(Format, format or suffix_of(path)[1:])
 
 
-def _object_bytes(selection: Picks) -> bytes:
+def _object_bytes(selection: "Selection") -> bytes:
     content: dict[str, object] = {
         "schema": 1,
         "strategy": selection.strategy,
@@ -204,7 +146,7 @@ def _object_bytes(selection: Picks) -> bytes:
     return (json.dumps(content, indent=2, allow_nan=False, default=str) + "\n").encode()
 
 
-def _configuration(configuration: Ranked) -> dict[str, object]:
+def _configuration(configuration: "Configuration") -> dict[str, object]:
     return {
         "indices": configuration.indices.tolist(),
         "priorities": [_plain(value) for value in configuration.priorities.tolist()],
@@ -287,7 +229,7 @@ def read_picks(path: str) -> IntArray:
     return _as_indices(path, _index_column(open_source(path)))
 
 
-def append_picks(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
+def append_picks(selection: "Selection", path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
     """Append the picks of a round to a file; ranks continue from the largest in the file.
 
     The file is read, checked and replaced atomically under a lock, so that a failure leaves the old file. A missing
@@ -321,7 +263,7 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None, s
         add_round(selection, path, format=format, safe_csv=safe_csv)
 
 
-def add_round(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
+def add_round(selection: "Selection", path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
     """As `append_picks`, for callers that hold the lock of the file."""
     chosen = output_format(path, format)
     if chosen == "json":
