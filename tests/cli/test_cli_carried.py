@@ -116,7 +116,7 @@ def test_a_page_that_cannot_be_is_refused_before_anything_runs(run: Program) -> 
         ran = run("select", "pool.csv", *GIVEN, "--sheet", sheet)
         assert (ran.code, said in ran.err) == (2, True)
     ran = run("select", "pool.csv", *GIVEN, "--sheet", "page.html", "--pictures", "nowhere")
-    assert (ran.code, "--pictures nowhere is no folder" in ran.err) == (2, True)
+    assert (ran.code, "--pictures nowhere is not a folder" in ran.err) == (2, True)
 
 
 def test_an_index_of_pandas_is_the_id_and_does_not_go_along_once_more(run: Program) -> None:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ import pytest
 
 import dubito
 from dubito.cli import main
-from dubito.cli.commands.doctor import EngineState, Library, blas, examine, extras, lines
+from dubito.cli.commands.doctor import blas, examine, extras, lines
 from dubito.cli.options import engine_names, strategy_names
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
@@ -45,12 +44,11 @@ def test_doctor_speaks_json(run: Program) -> None:
 
 
 def test_an_engine_that_refuses_and_an_extra_that_is_missing_say_so() -> None:
-    found = replace(
-        examine(),
-        engines=[EngineState("cuda", ["no GPU was found"])],
-        extras=extras(["no-such-package>=1; extra == 'torch'"]),
-        versions={"rich": None},
-    )
+    found = examine() | {
+        "engines": [{"name": "cuda", "refusals": ["no GPU was found"]}],
+        "extras": extras(["no-such-package>=1; extra == 'torch'"]),
+        "versions": {"rich": None},
+    }
     described = dict(lines(found))
     assert described["engine cuda"] == "refuses: no GPU was found"
     assert described["extra torch"] == "missing no-such-package: pip install 'dubito[torch]'"
@@ -76,9 +74,10 @@ def test_an_engine_that_refuses_small_pools_alone_is_ready(monkeypatch: pytest.M
 
 def test_a_blas_that_cannot_be_seen_is_the_one_numpy_was_built_with() -> None:
     (library,) = blas([{"user_api": "openmp"}])
-    assert library.threads is None
-    assert library.name
-    assert dict(lines(replace(examine(), blas=[Library("accelerate", "1", None)])))["BLAS"] == "accelerate 1"
+    assert library["threads"] is None
+    assert library["name"]
+    found = examine() | {"blas": [{"name": "accelerate", "version": "1", "threads": None}]}
+    assert dict(lines(found))["BLAS"] == "accelerate 1"
 
 
 HEAVY = ("scipy", "sklearn", "matplotlib", "pyarrow", "safetensors", "torch", "pandas", "polars", "PIL")

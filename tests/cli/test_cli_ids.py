@@ -217,7 +217,7 @@ def test_ids_of_another_name_than_the_pool_s_are_told_to_be_renamed(run: Program
 def test_columns_to_ignore_are_reported_as_an_option(run: Program) -> None:
     features([*NAMES[:-1], "n0"]).rename_axis("id").to_csv("pool.csv")
     described = run("select", "pool.csv", "-b", "5", "-q").complaint
-    assert described.endswith("if 'id' is no id pass --ignore-columns id.")
+    assert described.endswith("if 'id' is not an id pass --ignore-columns id.")
     features(NAMES).assign(label="a").rename_axis("id").to_csv("pool.csv")
     described = run("select", "pool.csv", "-b", "5", "-q").complaint
     assert described.endswith("pass --ignore-columns label to pick among them all the same.")

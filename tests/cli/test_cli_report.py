@@ -187,6 +187,6 @@ def test_of_a_journal_without_checksums_that_is_reported(run: Program, folder: P
 
 
 def test_what_is_no_run_is_refused(run: Program, tmp_path: Path) -> None:
-    assert "nowhere is no folder; pass that of a run." in run("report", "nowhere").complaint
+    assert "nowhere is not a folder; pass that of a run." in run("report", "nowhere").complaint
     (tmp_path / "empty").mkdir()
     assert "empty has no experiment.toml" in run("report", "empty").complaint

@@ -155,7 +155,7 @@ def test_another_run_in_the_same_folder_needs_force_and_leaves_foreign_files_alo
         (("simulate", "data.npz", "--seeds", "many"), 2, "many is not a whole number"),
         (("simulate", "data.npz", "--test-share", "1.5"), 2, "1.5 is not allowed"),
         (("simulate", "data.npz", "--test-share", "0.2", "--test", "data.npz"), 2, "pass only one of them"),
-        (("simulate", "data.npz", "--target", "150%"), 2, "--target 150% is no accuracy"),
+        (("simulate", "data.npz", "--target", "150%"), 2, "--target 150% is not an accuracy"),
         (("simulate", "data.npz", "--target", "high"), 2, "--target high is not allowed"),
         (("simulate", "data.npz", "-s", "coreset", "-s", "coreset"), 2, "holds 'coreset' twice"),
         (("simulate", "data.npz", "-o", "data.csv"), 2, "data.csv is a file; pass -o with another folder"),

@@ -204,7 +204,7 @@ def test_class_folders_that_cannot_be_made_or_read_are_refused(capsys: pytest.Ca
     assert labels_in() == {"one.png": ("cat", "1", "1.0")}
     Path("sort/cat/00001-one.png").rename("sort/cat/renamed.png")
     assert main(["import", "sort", "--from", "folders", "-o", "again.csv"]) == 3
-    assert "cat/renamed.png is no file that was exported; leave names as they are" in capsys.readouterr().err
+    assert "cat/renamed.png is not a file that was exported; leave names as they are" in capsys.readouterr().err
 
 
 def test_what_comes_back_is_what_select_takes_as_labeled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,16 +228,16 @@ def test_what_comes_back_is_what_select_takes_as_labeled(capsys: pytest.CaptureF
         ('{"meta": {"dubito_id": "e"}, "accept": ["cta"], "answer": "accept"}', "prodigy", "has the class 'cta'"),
         ('{"meta": {}, "accept": ["cat"], "answer": "accept"}', "prodigy", "an item without dubito_id"),
         ('{"meta": {"dubito_id": "e"}, "accept": ["cat", "dog"], "answer": "accept"}', "prodigy", "has 2 labels for"),
-        ('{"dubito_id": "e", "label": [[0, 5, "PER"]]}', "doccano", "which is no class"),
+        ('{"dubito_id": "e", "label": [[0, 5, "PER"]]}', "doccano", "which is not a class"),
         ('{"dubito_id": "e", "label": ', "doccano", "line 1, is not valid JSON"),
-        ("[1, 2]", "doccano", "line 1, is no object"),
+        ("[1, 2]", "doccano", "line 1, is not an object"),
         ('{"data": {}}', "label-studio", "is not a list of Label Studio's tasks"),
         ("[" * 100_000, "label-studio", "is not valid JSON"),
         ('[{"dubito_id": "e", "text": "x"}]', "label-studio-min", "no labels under a name that is known"),
         ("{}", "label-studio-min", "is not a list of objects; export as JSON-MIN."),
         ('[{"dubito_id": "e", "label": {"choices": ["cat", "dog"]}}]', "label-studio-min", "has 2 labels for"),
-        ('[{"dubito_id": "e", "label": [{"start": 1}]}]', "label-studio-min", "which is no class"),
-        ("{}", "folders", "back.json is no folder; pass the folder of class folders."),
+        ('[{"dubito_id": "e", "label": [{"start": 1}]}]', "label-studio-min", "which is not a class"),
+        ("{}", "folders", "back.json is not a folder; pass the folder of class folders."),
     ],
 )
 def test_what_cannot_be_read_is_reported_in_one_line(

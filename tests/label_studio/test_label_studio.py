@@ -131,10 +131,10 @@ def test_whatever_is_wrong_is_one_line_with_the_hint(tmp_path: Path, capsys: pyt
     ]
     number = "pass the number in the address of its page, or its title."
     assert said == [
-        f"--project 4711 is no project that this token may see at URL; {number}",
-        "--project nowhere is no project at URL; pass the title or number of one that is there.",
-        "--project nowhere is no project at URL; pass the title or number of one that is there, or --classes to make "
-        "it.",
+        f"--project 4711 is not a project that this token may see at URL; {number}",
+        "--project nowhere is not a project at URL; pass the title or number of one that is there.",
+        "--project nowhere is not a project at URL; pass the title or number of one that is there, or --classes to "
+        "make it.",
         "--project twice is the title of 2 projects; pass one of their numbers: N, M.",
         "URL/projects does not answer /api/projects/ as Label Studio does; pass the address at which Label Studio's "
         "pages begin.",
@@ -143,7 +143,7 @@ def test_whatever_is_wrong_is_one_line_with_the_hint(tmp_path: Path, capsys: pyt
         "--classes a,b.",
         'the labeling config of project N lets people choose several classes; set choice="single".',
         "the project shows images ($image), and these items are texts; pass another project, or --show COLUMN.",
-        "the class 'hund' is no choice of the project's labeling config; there are cat, hound; did you mean "
+        "the class 'hund' is not a choice of the project's labeling config; there are cat, hound; did you mean "
         "'hound'? add a Choice to the config, or fix the label.",
         'URL refused (400: {"non_field_errors": ["Absolute local path \\"/nowhere/photos\\" does not exist"]}); '
         "start Label Studio with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and the folder's parent as "

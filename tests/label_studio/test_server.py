@@ -136,7 +136,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused() -> None:
 
 @pytest.mark.parametrize("url", ["localhost:8080", "ftp://a", "http://", "http://u:p@a", "http://a/?x=1", "http://a:b"])
 def test_an_address_is_one_of_a_server(url: str) -> None:
-    with pytest.raises(InvalidArgument, match="is no address of a server") as error:
+    with pytest.raises(InvalidArgument, match="is not the address of a server") as error:
         Server(url, AccessToken(OWNER))
     assert "u:p" not in str(error.value)
 

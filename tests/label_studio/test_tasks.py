@@ -144,7 +144,7 @@ def test_of_projects_that_dubito_made_twice_the_first_is_taken() -> None:
     made = [{"id": number, "title": "x", "description": MARK, "parsed_label_config": parsed} for number in (5, 4)]
     with answering((200, {"results": made})) as (server, _):
         assert find_project(server, "x").id == 4
-    with answering() as (server, _), pytest.raises(InvalidArgument, match="is no project's title"):
+    with answering() as (server, _), pytest.raises(InvalidArgument, match="is not the title of a project"):
         find_project(server, "x" * 51)
     with answering((200, [])) as (server, _), pytest.raises(DubitoError, match="as Label Studio does"):
         find_project(server, "x")
@@ -156,7 +156,7 @@ def test_of_projects_that_dubito_made_twice_the_first_is_taken() -> None:
     ("changed", "said"),
     [
         ({"inputs": [{"type": "Audio", "value": "audio"}]}, "something else than one <Text> or <Image>"),
-        ({"inputs": [{"type": "Text", "value": "a b"}]}, "shows 'a b', which is no one field"),
+        ({"inputs": [{"type": "Text", "value": "a b"}]}, "shows 'a b', which is not a single field"),
     ],
 )
 def test_a_config_that_would_not_show_the_items_is_refused(changed: dict[str, Any], said: str) -> None:

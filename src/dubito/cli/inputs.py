@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from tempfile import mkdtemp
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from dubito.cli.output import say
 from dubito.io import Columns, gathering_notes, input_limit
@@ -92,25 +92,16 @@ def variable(name: str, value: str) -> Iterator[None]:
 # A project of ``dubito label`` given as POOL.
 
 
-class Opened(NamedTuple):
-    """Command line options about the pool, with a project replaced by its files."""
-
-    pool: str
-    labeled: list[str] | None
-    ignore: str | None
-    no_label: str | None
-
-
 def opened(
     pool: str, labeled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
-) -> Opened:
-    """Replace a project by its pool and its labels; anything else is returned unchanged.
+) -> tuple[str, list[str] | None, str | None, str | None]:
+    """The first four arguments, of which a project is replaced by its pool and its labels.
 
     The label files are written to ``folder``, or to the project if it is None. Every label of a project is a class,
     even if it is called -1 or NA, unless further files of labels are given.
     """
     if not is_project(pool):
-        return Opened(pool, None if labeled is None else list(labeled), ignore, no_label)
+        return pool, None if labeled is None else list(labeled), ignore, no_label
     require("sqlalchemy", extra="label")
     from dubito.labeling.project_export import label_column, read_state, write_labels
 
@@ -123,7 +114,7 @@ def opened(
     own = label_column(state.project)
     ignored = ",".join(each for each in (ignore, own) if each) or None
     paths = [*write_labels(state, folder), *(labeled or [])]
-    return Opened(state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY)
+    return state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY
 
 
 def dataset(path: str, no_label: str | None) -> tuple[str, str | None]:

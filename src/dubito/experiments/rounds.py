@@ -1,9 +1,9 @@
 """The rounds of one run: train, measure, pick rows, and repeat."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dubito.doubt import doubt_from_probabilities, uncertainty
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Checkpoints, Run
-from dubito.experiments.models.base import Fitted, State, TrainingSet, committee_proba
+from dubito.experiments.models.base import State, TrainingSet, committee_proba
 from dubito.experiments.plan import DEFAULT_TEST_SHARE, Arm, Experiment, permuted_for_control
 from dubito.experiments.pools import make_pool
 from dubito.experiments.records import Round
@@ -341,31 +341,20 @@ class Turn:
         return training_set(self.seed_data, self.rows, self.number, state)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelMetrics:
-    """Metrics of a trained model; runs that share the model share them."""
-
-    test_accuracy: float
-    train_accuracy: float
-    recall: tuple[float | None, ...]
-    core_set_loss: float
-    radius: float
-    scaled_radius: float
-
-
-def measure(view: View, seed_data: SeedData, rows: IntArray) -> ModelMetrics:
+def measure(view: View, seed_data: SeedData, rows: IntArray) -> dict[str, Any]:
+    """The fields of `Round` that depend only on the model, which several runs may share."""
     data, pool_probabilities = seed_data.data, view.pool_probabilities
-    return ModelMetrics(
-        test_accuracy=accuracy(view.test_probabilities, data.test_labels),
-        train_accuracy=accuracy(pool_probabilities[rows], data.labels[rows]),
-        recall=recall(view.test_probabilities, data.test_labels),
-        core_set_loss=core_set_loss(pool_probabilities, data.labels),
-        radius=view.largest(),
-        scaled_radius=view.largest(doubt_from_probabilities(pool_probabilities)),
-    )
+    return {
+        "test_accuracy": accuracy(view.test_probabilities, data.test_labels),
+        "train_accuracy": accuracy(pool_probabilities[rows], data.labels[rows]),
+        "recall": recall(view.test_probabilities, data.test_labels),
+        "core_set_loss": core_set_loss(pool_probabilities, data.labels),
+        "radius": view.largest(),
+        "scaled_radius": view.largest(doubt_from_probabilities(pool_probabilities)),
+    }
 
 
-def finish_round(turn: Turn, view: View, metrics: ModelMetrics, train_seconds: float) -> Round:
+def finish_round(turn: Turn, view: View, metrics: Mapping[str, Any], train_seconds: float) -> Round:
     """Pick rows with the strategy and return the round.
 
     ``select_seconds`` includes the selection and the training of a committee, if the strategy uses one, but not the
@@ -379,12 +368,7 @@ def finish_round(turn: Turn, view: View, metrics: ModelMetrics, train_seconds: f
         seed=turn.seed_data.seed,
         turn=turn.number,
         labels=len(turn.rows),
-        test_accuracy=metrics.test_accuracy,
-        train_accuracy=metrics.train_accuracy,
-        recall=metrics.recall,
-        core_set_loss=metrics.core_set_loss,
-        radius=metrics.radius,
-        scaled_radius=metrics.scaled_radius,
+        **metrics,
         uncertainty=uncertainty(doubt_from_probabilities(view.pool_probabilities[picked])) if len(picked) else None,
         picked=tuple(picked.tolist()),
         train_seconds=train_seconds,
@@ -395,13 +379,11 @@ def finish_round(turn: Turn, view: View, metrics: ModelMetrics, train_seconds: f
 def _pick_rows(turn: Turn, view: View) -> IntArray:
     arm, data, model = turn.arm, turn.seed_data.data, turn.experiment.model
     candidates = np.setdiff1d(np.arange(len(data.labels)), turn.rows, assume_unique=True)
-    asks = arm.needs_samples
-    committee_or_model = (
-        committee_proba(model, turn.train_set({}), view.state, data.features) if asks else view.pool_probabilities
-    )
-    probabilities = permuted_for_control(
-        arm, committee_or_model, candidates, derive_seed(turn.seed_data.seed, "permuted", turn.number)
-    )
+    probabilities = view.pool_probabilities
+    if arm.needs_samples:
+        probabilities = committee_proba(model, turn.train_set({}), view.state, data.features)
+    seed = derive_seed(turn.seed_data.seed, "permuted", turn.number)
+    probabilities = permuted_for_control(arm, probabilities, candidates, seed)
     strategy, seed = arm.build(), derive_seed(turn.seed_data.seed, "picks", turn.number)
     if isinstance(strategy, UsesSimulation):
         strategy = strategy.in_simulation(turn, view)
@@ -483,14 +465,28 @@ def run_rounds(
     """
     picked = picks_of(completed, run, seed_data)
     state = restore(experiment, seed_data, picked, checkpoints)
-    space = None if seed_data.nearest is None else data_space(run.arm, seed_data.nearest, picked)
+    space = None
+    if seed_data.nearest is not None:
+        nearest = seed_data.nearest.copy()
+        for rows in picked:
+            nearest.add(rows)
+        space = FeatureSpace(run.arm, nearest)
     unsaved = 0.0
     for number in range(len(completed), experiment.schedule.rounds + 1):
         turn = Turn(run.arm, experiment, seed_data, number, labeled_at(seed_data, picked, number))
-        fitted, seconds = fit(turn, state)
+        train_set = turn.train_set({} if experiment.schedule.from_scratch else state)
+        started = time.perf_counter()
+        fitted = experiment.model.fit(train_set)
+        seconds = time.perf_counter() - started
+        data = seed_data.data
         if space is None or experiment.model.learns_features:
-            space = learned_space(run.arm, seed_data, picked, fitted)
-        result = measure_and_pick(turn, space, fitted, seconds)
+            nearest = NearestLabeled(fitted.embed(data.features))
+            nearest.add(np.concatenate([seed_data.initial, *picked]))
+            space = FeatureSpace(run.arm, nearest)
+        view = InMemory(
+            space, fitted.predict_proba(data.features), fitted.predict_proba(data.test_features), fitted.state
+        )
+        result = finish_round(turn, view, measure(view, seed_data, turn.rows), seconds)
         state, unsaved = fitted.state, unsaved + seconds
         is_saved = unsaved >= CHECKPOINT_SECONDS and experiment.model.continues
         if is_saved:
@@ -501,39 +497,6 @@ def run_rounds(
             checkpoints.forget_before(number)
         picked.append(np.array(result.picked, dtype=np.int64))
         space.nearest.add(picked[-1])
-
-
-def fit(turn: Turn, state: State) -> tuple[Fitted, float]:
-    """Train the model; return it with the time in seconds."""
-    train_set = turn.train_set({} if turn.experiment.schedule.from_scratch else state)
-    started = time.perf_counter()
-    fitted = turn.experiment.model.fit(train_set)
-    return fitted, time.perf_counter() - started
-
-
-def measure_and_pick(turn: Turn, space: FeatureSpace, fitted: Fitted, train_seconds: float) -> Round:
-    data = turn.seed_data.data
-    pool_probabilities, test_probabilities = (
-        fitted.predict_proba(data.features),
-        fitted.predict_proba(data.test_features),
-    )
-    view = InMemory(space, pool_probabilities, test_probabilities, fitted.state)
-    return finish_round(turn, view, measure(view, turn.seed_data, turn.rows), train_seconds)
-
-
-def data_space(arm: Arm, initial: NearestLabeled, picked: Sequence[IntArray]) -> FeatureSpace:
-    """The space of the data's own features."""
-    nearest = initial.copy()
-    for rows in picked:
-        nearest.add(rows)
-    return FeatureSpace(arm, nearest)
-
-
-def learned_space(arm: Arm, seed_data: SeedData, picked: Sequence[IntArray], fitted: Fitted) -> FeatureSpace:
-    """The space of features that a model has learned; no distances are known yet."""
-    nearest = NearestLabeled(fitted.embed(seed_data.data.features))
-    nearest.add(np.concatenate([seed_data.initial, *picked]))
-    return FeatureSpace(arm, nearest)
 
 
 def restore(experiment: Experiment, seed_data: SeedData, picked: Sequence[IntArray], checkpoints: Checkpoints) -> State:

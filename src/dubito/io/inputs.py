@@ -232,7 +232,7 @@ def handle_missing(found: Inputs, missing: Missing | None) -> Inputs:
     labeled = replace(found.labeled, rows=smaller.positions_of(found.labeled.rows))
     n_dropped = len(found.labeled.rows) - len(labeled.rows)
     if n_dropped:
-        note(f"{n_dropped} of the labeled rows are among them, and are no references")
+        note(f"{n_dropped} of the labeled rows are among them, and do not count")
     positions = {int(row): position for position, row in enumerate(kept.tolist())}
     return replace(
         smaller,

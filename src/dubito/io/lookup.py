@@ -132,7 +132,7 @@ def _checked(source: Source, name: str, n_rows: int) -> Ids:
         ignoring = by_interface(
             f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
         )
-        raise ids.wrong(what, f"each must be there once; if {name!r} is no id pass {ignoring}.")
+        raise ids.wrong(what, f"each must be there once; if {name!r} is not an id pass {ignoring}.")
     return ids
 
 

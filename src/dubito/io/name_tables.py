@@ -282,7 +282,7 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
     try:
         rows = np.array([int(str(text)) for text in table.values(index, kept).tolist()], dtype=np.int64)
     except (ValueError, OverflowError) as error:
-        raise InvalidData(f"{table.path} holds an {index} that is no row number ({error}); pass integers.") from None
+        raise InvalidData(f"{table.path} holds an {index} that is not a row number ({error}); pass integers.") from None
     wrong = (rows < 0) | (rows >= n_pool)
     if wrong.any():
         problem = f"{table.path} holds the {index} {rows[wrong][0]}, which is no row of the pool"

@@ -268,7 +268,7 @@ def _records(data: bytes, where: str, n_label_bytes: int, n_classes: int) -> tup
     """Images (n, 32, 32, 3) and labels (n,) of one file."""
     length = n_label_bytes + N_PIXELS
     if not data or len(data) % length:
-        problem = f"{where} has {len(data):,} bytes, which is no multiple of the {length:,} of a record"
+        problem = f"{where} has {len(data):,} bytes, which is not a multiple of the {length:,} of a record"
         raise InvalidData(problem, hint="it is truncated, or of another kind.")
     records = np.frombuffer(data, dtype=np.uint8).reshape(-1, length)
     labels = records[:, n_label_bytes - 1].astype(np.int64)

@@ -204,7 +204,7 @@ def test_without_a_gpu_the_engine_says_so() -> None:
 
 @pytest.mark.usefixtures("no_gpu")
 def test_doctor_shows_the_reason() -> None:
-    described = {engine.name: engine.refusals for engine in engines()}
+    described = {engine["name"]: engine["refusals"] for engine in engines()}
     assert described["cuda"] == ["torch sees no NVIDIA GPU"]
     assert described["cpu"] == []
 

@@ -5,9 +5,8 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 from dubito.cli.options import option
 from dubito.cli.output import show
@@ -28,7 +27,7 @@ def doctor(as_json: Annotated[bool, option("--json", "Print JSON.")] = False) ->
     if as_json:
         import json
 
-        print(json.dumps({"schema": 1, **asdict(found)}, indent=2))
+        print(json.dumps({"schema": 1, **found}, indent=2))
         return
     from rich.table import Table
 
@@ -42,51 +41,8 @@ def doctor(as_json: Annotated[bool, option("--json", "Print JSON.")] = False) ->
     show(table)
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    name: str
-    version: str | None
-    threads: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class EngineState:
-    """An engine, and the reason why it cannot solve a typical problem, if there is one."""
-
-    name: str
-    refusals: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Extra:
-    """An optional part: its packages with their versions, None for those that are missing."""
-
-    name: str
-    packages: dict[str, str | None]
-    install: str
-
-    @property
-    def missing(self) -> list[str]:
-        return [name for name, version in self.packages.items() if version is None]
-
-
-@dataclass(frozen=True, slots=True)
-class Checkup:
-    versions: dict[str, str | None]
-    system: str
-    cpus: int
-    memory_bytes: int
-    folder: str
-    disk_free_bytes: int
-    blas: list[Library]
-    sqlite: str
-    is_compiled: bool
-    why_not_compiled: str
-    engines: list[EngineState]
-    extras: list[Extra]
-
-
-def examine() -> Checkup:
+def examine() -> dict[str, Any]:
+    """The results of all checks, as ``--json`` prints them."""
     import sqlite3
 
     from dubito import __version__
@@ -95,20 +51,20 @@ def examine() -> Checkup:
     from dubito.threads import count_cores
 
     packages = {name: installed_version(name) for name in PACKAGES}
-    return Checkup(
-        versions={"dubito": __version__, "python": platform.python_version(), **packages},
-        system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        cpus=count_cores(),
-        memory_bytes=machine_memory(),
-        folder=os.getcwd(),
-        disk_free_bytes=shutil.disk_usage(".").free,
-        blas=blas(loaded_libraries()),
-        sqlite=sqlite3.sqlite_version,
-        is_compiled=compiled.steps is not None,
-        why_not_compiled=compiled.why_missing,
-        engines=engines(),
-        extras=extras(metadata.requires("dubito") or ()),
-    )
+    return {
+        "versions": {"dubito": __version__, "python": platform.python_version(), **packages},
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpus": count_cores(),
+        "memory_bytes": machine_memory(),
+        "folder": os.getcwd(),
+        "disk_free_bytes": shutil.disk_usage(".").free,
+        "blas": blas(loaded_libraries()),
+        "sqlite": sqlite3.sqlite_version,
+        "is_compiled": compiled.steps is not None,
+        "why_not_compiled": compiled.why_missing,
+        "engines": engines(),
+        "extras": extras(metadata.requires("dubito") or ()),
+    }
 
 
 def installed_version(package: str) -> str | None:
@@ -125,18 +81,18 @@ def loaded_libraries() -> list[dict[str, object]]:
     return loaded
 
 
-def blas(loaded: Sequence[Mapping[str, object]]) -> list[Library]:
+def blas(loaded: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """The BLAS libraries among these, or the one NumPy was built with.
 
     Examples
     --------
     >>> blas([{"user_api": "blas", "internal_api": "mkl", "version": "2024.0", "num_threads": 2}])
-    [Library(name='mkl', version='2024.0', threads=2)]
+    [{'name': 'mkl', 'version': '2024.0', 'threads': 2}]
     """
     import numpy as np
 
     seen = [
-        Library(str(library["internal_api"]), str(library["version"]), int(str(library["num_threads"])))
+        {"name": library["internal_api"], "version": library["version"], "threads": library["num_threads"]}
         for library in loaded
         if library["user_api"] == "blas"
     ]
@@ -144,10 +100,10 @@ def blas(loaded: Sequence[Mapping[str, object]]) -> list[Library]:
         return seen
     # threadpoolctl does not find some libraries, such as Apple's Accelerate.
     built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return [Library(str(built["name"]), str(built["version"]), None)]
+    return [{"name": built["name"], "version": built["version"], "threads": None}]
 
 
-def engines() -> list[EngineState]:
+def engines() -> list[dict[str, Any]]:
     """Every engine, tested on a typical problem of a few hundred rows, since some refuse fewer."""
     import numpy as np
 
@@ -156,15 +112,15 @@ def engines() -> list[EngineState]:
 
     features = np.random.default_rng(0).random((EVERYDAY_ROWS, 8), dtype=np.float32)
     everyday = Problem(features, features[:10], np.arange(10, EVERYDAY_ROWS), budget=20, largest=1.0)
-    return [EngineState(name, engine.refusals(everyday)) for name, engine in engines_for(everyday).items()]
+    return [{"name": name, "refusals": engine.refusals(everyday)} for name, engine in engines_for(everyday).items()]
 
 
-def extras(requirements: Sequence[str]) -> list[Extra]:
+def extras(requirements: Sequence[str]) -> list[dict[str, Any]]:
     """The optional parts a user may want, from a package's requirements.
 
     Examples
     --------
-    >>> extras(["numpy>=1.26", "numpy>=1.26; extra == 'fast'", "ruff; extra == 'dev'"])[0].install
+    >>> extras(["numpy>=1.26", "numpy>=1.26; extra == 'fast'", "ruff; extra == 'dev'"])[0]["install"]
     "pip install 'dubito[fast]'"
     """
     wanted: dict[str, dict[str, str | None]] = {}
@@ -172,22 +128,27 @@ def extras(requirements: Sequence[str]) -> list[Extra]:
         match = REQUIREMENT.match(line)
         if match and match.group(2) not in NOT_FOR_USERS:
             wanted.setdefault(match.group(2), {})[match.group(1)] = installed_version(match.group(1))
-    return [Extra(name, packages, f"pip install 'dubito[{name}]'") for name, packages in wanted.items()]
+    return [
+        {"name": name, "packages": packages, "install": f"pip install 'dubito[{name}]'"}
+        for name, packages in wanted.items()
+    ]
 
 
-def lines(found: Checkup) -> Iterator[tuple[str, str]]:
+def lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The name and the text of each line of the output."""
-    for name, version in found.versions.items():
+    for name, version in found["versions"].items():
         yield name, version or "not installed"
-    yield "system", f"{found.system}, {found.cpus} CPUs, {found.memory_bytes / 2**30:.1f} GiB of memory"
-    yield "disk", f"{found.disk_free_bytes / 2**30:.1f} GiB free in {found.folder}"
-    for library in found.blas:
-        threads = "" if library.threads is None else f", {library.threads} threads"
-        yield "BLAS", f"{library.name} {library.version}{threads}"
-    yield "SQLite", found.sqlite
-    yield "compiled steps", "yes" if found.is_compiled else f"no, so large pools are slow: {found.why_not_compiled}"
-    for engine in found.engines:
-        yield f"engine {engine.name}", f"refuses: {'; '.join(engine.refusals)}" if engine.refusals else "ready"
-    for extra in found.extras:
-        there = ", ".join(f"{name} {version}" for name, version in extra.packages.items() if version)
-        yield f"extra {extra.name}", f"missing {', '.join(extra.missing)}: {extra.install}" if extra.missing else there
+    yield "system", f"{found['system']}, {found['cpus']} CPUs, {found['memory_bytes'] / 2**30:.1f} GiB of memory"
+    yield "disk", f"{found['disk_free_bytes'] / 2**30:.1f} GiB free in {found['folder']}"
+    for library in found["blas"]:
+        threads = "" if library["threads"] is None else f", {library['threads']} threads"
+        yield "BLAS", f"{library['name']} {library['version']}{threads}"
+    yield "SQLite", found["sqlite"]
+    slow = f"no, so large pools are slow: {found['why_not_compiled']}"
+    yield "compiled steps", "yes" if found["is_compiled"] else slow
+    for engine in found["engines"]:
+        yield f"engine {engine['name']}", f"refuses: {'; '.join(engine['refusals'])}" if engine["refusals"] else "ready"
+    for extra in found["extras"]:
+        missing = ", ".join(name for name, version in extra["packages"].items() if version is None)
+        there = ", ".join(f"{name} {version}" for name, version in extra["packages"].items())
+        yield f"extra {extra['name']}", f"missing {missing}: {extra['install']}" if missing else there

@@ -164,7 +164,7 @@ def read_settings(batch: str | None, overlap: str | None, audit: str | None) -> 
 def read_port(text: str) -> int:
     port = check_integer("port", read_number(text), least=0)
     if port > 65535:
-        raise InvalidArgument("is no port", argument="port", value=port, hint="choose one below 65536.")
+        raise InvalidArgument("is not a port", argument="port", value=port, hint="choose one below 65536.")
     return port
 
 
@@ -181,7 +181,7 @@ def read_share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= 1.0:
-        raise InvalidArgument("is no share", argument="audit", value=text, hint="write 5%, or 0 for none.")
+        raise InvalidArgument("is not a share", argument="audit", value=text, hint="write 5%, or 0 for none.")
     return value
 
 

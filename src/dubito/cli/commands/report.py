@@ -52,7 +52,7 @@ def report(
 
     played = latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not played.is_dir():
-        raise MissingFile(f"{folder} is no folder", hint="pass that of a run.")
+        raise MissingFile(f"{folder} is not a folder", hint="pass that of a run.")
     if folder is None:
         say(f"the run worked on last is {played}", quiet=quiet)
     warn_of_old_lines(played, quiet)
@@ -69,7 +69,7 @@ def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
         share = check_real("target", value, least=0.0) / (100.0 if text.endswith("%") else 1.0)
         if not 0.0 < share <= 1.0:
             hint = "pass a share such as 0.9, or 90%."
-            raise InvalidArgument("is no accuracy", argument="target", value=text, hint=hint)
+            raise InvalidArgument("is not an accuracy", argument="target", value=text, hint=hint)
         found.append(share)
     return tuple(found)
 
@@ -262,14 +262,14 @@ def read_about(folder: Path) -> AboutRun:
         raise _damaged(path, f"it {error}") from None
     classes = record.get("classes", [])
     if not isinstance(classes, list) or not all(isinstance(each, str) for each in classes):
-        raise _damaged(path, "its 'classes' are no names")
+        raise _damaged(path, "its 'classes' are not names")
     return AboutRun(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
 
 
 def _text(path: Path, record: Record, name: str) -> str | None:
     value = record.get(name)
     if value is not None and not isinstance(value, str):
-        raise _damaged(path, f"its {name!r} is no text")
+        raise _damaged(path, f"its {name!r} is not text")
     return value
 
 

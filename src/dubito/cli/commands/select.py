@@ -392,7 +392,7 @@ def picture_folders(spec: str, given: str | None) -> list[Path]:
     """Folders to search for pictures: the one given, else the pool's root, its folder and the working directory."""
     if given is not None:
         if not Path(given).is_dir():
-            raise InvalidArgument(f"--pictures {given} is no folder", hint="name the folder that pictures are in.")
+            raise InvalidArgument(f"--pictures {given} is not a folder", hint="name the folder that pictures are in.")
         return [Path(given)]
     path = split_spec(spec)[0]
     is_pool = os.path.isdir(path) or (path.lower().endswith(".parquet") and os.path.exists(path))
@@ -403,7 +403,7 @@ def picture_folders(spec: str, given: str | None) -> list[Path]:
 def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page:
     """Raise if the page could not be written, before anything is computed."""
     if not path.lower().endswith((".html", ".htm")):
-        raise InvalidArgument(f"--sheet {path} is no page", hint="give it the suffix .html.")
+        raise InvalidArgument(f"--sheet {path} is not an HTML file", hint="give it the suffix .html.")
     check_writable(path, force=force)
     return Page(path, tuple(picture_folders(pool, pictures)), force)
 

@@ -260,7 +260,7 @@ def read_folder(path: str) -> Iterator[Answer]:
     Without `LIST`, the name of an item is its path in the folder.
     """
     if not os.path.isdir(path):
-        raise MissingFile(f"{path} is no folder", hint="pass the folder of class folders.")
+        raise MissingFile(f"{path} is not a folder", hint="pass the folder of class folders.")
     place = os.path.join(path, LIST)
     listed = read_json(place)["files"] if os.path.isfile(place) else None
     for label in sorted(os.listdir(path)):
@@ -272,7 +272,7 @@ def read_folder(path: str) -> Iterator[Answer]:
                 continue
             if listed is not None and name not in listed:
                 hint = f"leave names as they are: {LIST} says which item a file is."
-                raise InvalidData(f"{os.path.join(inside, name)} is no file that was exported", hint=hint)
+                raise InvalidData(f"{os.path.join(inside, name)} is not a file that was exported", hint=hint)
             known = {ID: f"{label}/{name}"} if listed is None else listed[name]
             key = INDEX if INDEX in known else ID
             yield Answer(str(known[key]), key, label)

@@ -140,7 +140,7 @@ def read_lines(path: str) -> Iterator[Mapping[str, Any]]:
         if line.strip():
             found = _parsed(f"{path}, line {number},", line)
             if not isinstance(found, dict):
-                raise InvalidData(f"{path}, line {number}, is no object", hint="pass what the tool wrote.")
+                raise InvalidData(f"{path}, line {number}, is not an object", hint="pass what the tool wrote.")
             yield found
 
 
@@ -173,7 +173,7 @@ def only_label(path: str, name: str, labels: object) -> str | None:
     several = labels if isinstance(labels, list) else [labels]
     keys = [label_key(each) for each in several if not isinstance(each, dict | list)]
     if len(keys) != len(several):
-        problem = f"{path} has {str(several[0])[:40]!r} for the item {name!r}, which is no class"
+        problem = f"{path} has {str(several[0])[:40]!r} for the item {name!r}, which is not a class"
         raise InvalidData(problem, hint="import labels of whole items; spans and boxes are none.")
     keys = [key for key in keys if key]
     if len(keys) > 1:

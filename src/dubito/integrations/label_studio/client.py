@@ -43,7 +43,7 @@ class AccessToken:
         text = text.strip()
         if not text or len(text) > LONGEST or not text.isascii() or any(letter.isspace() for letter in text):
             hint = "copy it from Account & Settings of Label Studio, whole and alone."
-            raise InvalidArgument("the token of Label Studio is empty, or is no token", hint=hint)
+            raise InvalidArgument("the token of Label Studio is empty, or is not a token", hint=hint)
         self._text = text
         self.kind = _kind(text)
         self._access: str | None = text if self.kind == "access" else None
@@ -82,7 +82,7 @@ def read_token(path: str | None = None) -> AccessToken:
         with open(path, encoding="utf-8") as file:
             return AccessToken(file.read(LONGEST + 2))
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise MissingFile(f"{path}, which should hold the token, cannot be read ({reason})", hint="name it.") from None
 
 
@@ -317,7 +317,7 @@ def check_url(url: str) -> str:
     if not is_good or parts.username is not None or parts.query or parts.fragment or not url.isascii():
         hint = "pass an address such as https://labels.example.org or http://localhost:8080."
         shown = "(with a password)" if parts.username is not None else url
-        raise InvalidArgument("is no address of a server", argument="url", value=shown, hint=hint)
+        raise InvalidArgument("is not the address of a server", argument="url", value=shown, hint=hint)
     return url.rstrip("/")
 
 

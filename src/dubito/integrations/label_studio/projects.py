@@ -42,7 +42,7 @@ class Control:
         if self.choices and label not in self.choices:
             shown = ", ".join(self.choices[:MOST_SHOWN]) + (", ..." if len(self.choices) > MOST_SHOWN else "")
             hint = f"there are {shown};{nearest(label, self.choices)} add a Choice to the config, or fix the label."
-            raise InvalidArgument(f"the class {label!r} is no choice of the project's labeling config", hint=hint)
+            raise InvalidArgument(f"the class {label!r} is not a choice of the project's labeling config", hint=hint)
 
     def check_kind(self, kind: str) -> None:
         if kind != self.kind:
@@ -66,7 +66,7 @@ def find_control(project: Mapping[str, Any]) -> Control:
         raise InvalidArgument(f"{where} lets people choose for something else than one <Text> or <Image>")
     field = str(shown[0].get("value") or "").removeprefix("$")
     if not re.fullmatch(r"\w+", field):
-        raise InvalidArgument(f"{where} shows {field!r}, which is no one field", hint='write value="$text".')
+        raise InvalidArgument(f"{where} shows {field!r}, which is not a single field", hint='write value="$text".')
     attributes = control.get("labels_attrs") or {}
     choices = tuple(str((attributes.get(each) or {}).get("alias") or each) for each in control.get("labels") or [])
     return Control(name, control["to_name"][0], shown[0]["type"].lower(), field, choices)
@@ -229,7 +229,7 @@ def _by_number(server: Server, number: int) -> Mapping[str, Any]:
         if error.status != 404:
             raise
         hint = "pass the number in the address of its page, or its title."
-        problem = f"is no project that this token may see at {server.url}"
+        problem = f"is not a project that this token may see at {server.url}"
         raise InvalidArgument(problem, argument="project", value=number, hint=hint) from None
     if not isinstance(found, dict):
         raise server.unexpected_answer("/api/projects/", A_PROJECT)
@@ -240,7 +240,7 @@ def _by_title(server: Server, title: str) -> Mapping[str, Any] | None:
     """The project with this title; of several that dubito created after lost responses, the first."""
     if not title.strip() or len(title) > LONGEST_TITLE:
         hint = f"pass a title of {SHORTEST_TITLE} to {LONGEST_TITLE} letters, or a number."
-        raise InvalidArgument("is no project's title", argument="project", value=title, hint=hint)
+        raise InvalidArgument("is not the title of a project", argument="project", value=title, hint=hint)
     page = server.read("/api/projects/", {"title": title, "page_size": PAGE})
     with server.parsing("/api/projects/", 'an object with "results", a list of projects'):
         found = sorted((each for each in page["results"] if each["title"] == title), key=lambda each: int(each["id"]))
@@ -254,7 +254,7 @@ def _by_title(server: Server, title: str) -> Mapping[str, Any] | None:
 def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) -> Mapping[str, Any]:
     if kind is None or not classes:
         hint = "pass the title or number of one that is there" + (", or --classes to make it." if kind else ".")
-        raise InvalidArgument(f"is no project at {server.url}", argument="project", value=title, hint=hint)
+        raise InvalidArgument(f"is not a project at {server.url}", argument="project", value=title, hint=hint)
     if len(title.strip()) < SHORTEST_TITLE:
         hint = f"pass one of {SHORTEST_TITLE} to {LONGEST_TITLE} letters for a new project."
         raise InvalidArgument("is too short for a title", argument="project", value=title, hint=hint)
