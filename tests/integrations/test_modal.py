@@ -96,7 +96,7 @@ def test_a_model_without_probabilities_is_asked_for_where_one_is_needed() -> Non
     for learner in (regressor, Learner(probe())):
         with pytest.raises(InvalidArgument, match=r"strategy='margin' needs .*; give the learner a fitted estimator"):
             Sampling("margin")(learner, POOL, 3)
-    with pytest.raises(InvalidArgument, match=r"strategy='bald' needs .*ask a Committee"):
+    with pytest.raises(InvalidArgument, match=r"strategy='bald' needs .*use a Committee"):
         Sampling("bald")(taught(probe()), POOL, 3)
 
 
