@@ -123,8 +123,9 @@ class Schedule:
         for name in ("initial", "budget", "rounds"):
             check_integer(name, getattr(self, name), least=1)
         if not isinstance(self.from_scratch, bool):
-            problem = "is not allowed"
-            raise InvalidArgument(problem, argument="from_scratch", value=self.from_scratch, hint=TRUE_OR_FALSE)
+            raise InvalidArgument(
+                "is not allowed", argument="from_scratch", value=self.from_scratch, hint=TRUE_OR_FALSE
+            )
 
     @property
     def labels(self) -> IntArray:
@@ -192,8 +193,12 @@ class Arm:
             if option not in known:
                 check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
         if not isinstance(self.permuted, bool):
-            problem = f"of strategy {self.strategy} is neither true nor false"
-            raise InvalidArgument(problem, argument="permuted", value=self.permuted, hint=TRUE_OR_FALSE)
+            raise InvalidArgument(
+                f"of strategy {self.strategy} is neither true nor false",
+                argument="permuted",
+                value=self.permuted,
+                hint=TRUE_OR_FALSE,
+            )
         if self.label is not None and not self.label.strip():
             problem = f"of strategy {self.strategy} is empty"
             raise InvalidArgument(problem, argument="label", value=self.label, hint="leave it out.")

@@ -1,7 +1,7 @@
 """Results of an experiment: a `Round` for each training, and a `Curve` for each strategy."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -88,10 +88,10 @@ def curves(rounds: Iterable[Round]) -> tuple[Curve, ...]:
     seeds = sorted(set.intersection(*finished))
     if not seeds:
         raise InvalidArgument("no seed was finished by every strategy yet", hint="resume the experiment first.")
-    return tuple(_curve(name, [played[seed] for seed in seeds]) for name, played in by_strategy.items())
-
-
-def _curve(name: str, seeds: Sequence[Sequence[Round]]) -> Curve:
-    ordered = [sorted(played, key=lambda each: each.turn) for played in seeds]
-    labels = np.array([each.labels for each in ordered[0]], dtype=np.int64)
-    return Curve(name, labels, np.array([[each.test_accuracy for each in played] for played in ordered]))
+    found = []
+    for name, by_seed in by_strategy.items():
+        ordered = [sorted(by_seed[seed], key=lambda each: each.turn) for seed in seeds]
+        labels = np.array([each.labels for each in ordered[0]], dtype=np.int64)
+        accuracy = np.array([[each.test_accuracy for each in played] for played in ordered])
+        found.append(Curve(name, labels, accuracy))
+    return tuple(found)

@@ -110,8 +110,8 @@ def _describe_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
         described = _listed(names[codes], "has", "have")
         yield f"{described} zeros before numbers, as codes do: {_ignore(names[codes])} if they count nothing"
     for group in probability_groups(names.tolist(), sample):
-        stem = _stem(group)
-        wanted = f"'{stem}*'" if stem else ",".join(group)
+        stems = {match.group(1) for name in group if (match := STEM.fullmatch(name))}
+        wanted = f"'{stems.pop()}*'" if len(stems) == 1 and stems != {""} else ",".join(group)
         options = f"--probability-columns {wanted} if they are, or --ignore-columns {wanted}"
         yield f"{', '.join(group)} look like probabilities: pass {options}"
     labels = _labels(pool, columns, n_rows)
@@ -216,11 +216,6 @@ def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[st
 
 def _sum_to_one(sample: FloatArray, places: list[int]) -> bool:
     return len(places) > 1 and bool((np.abs(sample[:, places].sum(axis=1) - 1) <= SUM_TOLERANCE).all())
-
-
-def _stem(names: Sequence[str]) -> str:
-    stems = {match.group(1) for name in names if (match := STEM.fullmatch(name))}
-    return stems.pop() if len(stems) == 1 else ""
 
 
 def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:

@@ -58,10 +58,13 @@ def check_same_rows(table: NameTable, rows: IntArray, kept: BoolArray, pool: Poo
         if name not in theirs.names or theirs.entry(name).ndim != 1:
             continue
         ours, said = source.entry(name).values(), theirs.entry(name).values()
-        if len(said) != len(kept) or (name not in DISPLAY_COLUMNS and not _identifies_rows(ours)):
+        # A column of classes or notes cannot identify rows: most rows must have a unique value.
+        identifies_rows = name in DISPLAY_COLUMNS or len({*label_keys(ours)} - {""}) > len(ours) / 2
+        if len(said) != len(kept) or not identifies_rows:
             continue
-        pairs = zip(_texts(said[kept]), _texts(ours[rows]), strict=True)
-        different = [(row, *pair) for row, pair in zip(rows.tolist(), pairs, strict=True) if _differ(*pair)]
+        pairs = zip(rows.tolist(), _texts(said[kept]), _texts(ours[rows]), strict=True)
+        # Texts may differ by a prefix, such as a URL before a path.
+        different = [each for each in pairs if all(each[1:]) and not unquote(each[1]).endswith(unquote(each[2]))]
         if different:
             raise _reordered_pool_error(table, name, different, pool)
 
@@ -80,18 +83,8 @@ def _reordered_pool_error(
     )
 
 
-def _identifies_rows(values: AnyArray) -> bool:
-    """Whether most rows have a unique value; a column of classes or notes cannot identify rows."""
-    return len({*label_keys(values)} - {""}) > len(values) / 2
-
-
 def _texts(values: AnyArray) -> list[str]:
     return [" ".join(text.split()) for text in label_keys(values)]
-
-
-def _differ(theirs: str, ours: str) -> bool:
-    """Whether both are nonempty and differ by more than a prefix, such as a URL before a path."""
-    return bool(theirs and ours) and not unquote(theirs).endswith(unquote(ours))
 
 
 def _short(text: str) -> str:

@@ -33,7 +33,9 @@ def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) 
     if keep is not None:
         names = [name.strip() for name in keep.split(",") if name.strip() not in ("", NOTHING)]
         for name in names:
-            _check_keep(source.path, name)
+            if name in PICK_COLUMNS or no_features([name]):
+                problem = f"{source.path}: picks cannot carry a column called {name!r}, which means something else"
+                raise InvalidArgument(f"{problem} when they come back", hint="leave it out of --keep, or rename it.")
     else:
         names = text_columns(source, columns)
     return {name: _texts(source, name, len_of(pool.features)) for name in names}
@@ -46,12 +48,6 @@ def text_columns(source: Source, columns: Columns) -> list[str]:
     roles = [given_name(role, columns) or usual_name(source, role) for role in ("ids", "labels")]
     taken = {*roles, *PICK_COLUMNS, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
     return [name for name, entry in source.entries.items() if entry.content == "text" and name and name not in taken]
-
-
-def _check_keep(path: str, name: str) -> None:
-    if name in PICK_COLUMNS or no_features([name]):
-        problem = f"{path}: picks cannot carry a column called {name!r}, which means something else when they come back"
-        raise InvalidArgument(problem, hint="leave it out of --keep, or rename it.")
 
 
 def _texts(source: Source, name: str, n_rows: int) -> AnyArray:

@@ -291,7 +291,8 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
         return entry.names()
     array = entry.read()
     if is_rows and source.is_table and entry.ndim == 1:
-        return _as_rows(whole(array))
+        rows = whole(array)  # Row numbers or a mask; CSV has no integers.
+        return rows.astype(np.int64) if rows.dtype.kind == "f" and _are_whole(rows) else rows
     return array if role in ("features", "labeled") else whole(array)
 
 
@@ -303,11 +304,6 @@ def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
         hint = "ids and labels must be integers or text."
         raise InvalidData(f"{source.noun} {name!r} of {source.path} holds fractions or NaN", hint=hint)
     return values.astype(np.int64)
-
-
-def _as_rows(values: AnyArray) -> AnyArray:
-    """Row numbers or a mask from a table: whole floats become integers, since CSV has no types."""
-    return values.astype(np.int64) if values.dtype.kind == "f" and _are_whole(values) else values
 
 
 def _are_whole(values: AnyArray) -> bool:

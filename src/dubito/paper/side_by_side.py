@@ -444,7 +444,11 @@ def run_together(
             turn = min(active.turn for active in remaining)
             groups = group_runs([active for active in remaining if active.turn == turn])
             started = time.perf_counter()
-            trained = train_groups(groups, trainer)
+            # Some weights were trained before an interruption.
+            due = [each.assignment for each in groups if each.active_runs[0].trained is None]
+            new_weights = iter(trainer.train(due))
+            kept = [each.active_runs[0].trained for each in groups]
+            trained = [next(new_weights) if weights is None else weights for weights in kept]
             seconds = time.perf_counter() - started
             for group, weights in zip(groups, trained, strict=True):
                 for active in group.active_runs:
@@ -489,12 +493,6 @@ def group_runs(active_runs: Iterable[ActiveRun]) -> list[TrainingGroup]:
             found[key] = TrainingGroup(Assignment(seed, active.turn, rows, active.weights))
         found[key].active_runs.append(active)
     return list(found.values())
-
-
-def train_groups(groups: Sequence[TrainingGroup], trainer: BatchTrainer) -> list[Weights]:
-    """The weights of each group after the turn: trained now, or before an interruption."""
-    new_weights = iter(trainer.train([each.assignment for each in groups if each.active_runs[0].trained is None]))
-    return [next(new_weights) if (kept := each.active_runs[0].trained) is None else kept for each in groups]
 
 
 def save_checkpoint(active: ActiveRun) -> None:

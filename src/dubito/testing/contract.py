@@ -107,13 +107,10 @@ def _difference(expected: Sequence[Configuration], found: Sequence[Configuration
                 return f"configuration {rank} has {name} {got!r} instead of {wanted!r}"
         if ours.radius != theirs.radius:
             return f"configuration {rank} has radius {theirs.radius!r} instead of {ours.radius!r}"
-        if ours.uncertainty is not None and not _is_close(ours.uncertainty, theirs.uncertainty):
+        got = np.nan if theirs.uncertainty is None else theirs.uncertainty
+        if ours.uncertainty is not None and not np.isclose(ours.uncertainty, got, rtol=1e-9, atol=0.0):
             return f"configuration {rank} has uncertainty {theirs.uncertainty!r} instead of {ours.uncertainty!r}"
     return ""
-
-
-def _is_close(wanted: float, got: float | None) -> bool:
-    return got is not None and bool(np.isclose(wanted, got, rtol=1e-9, atol=0.0))
 
 
 def _fault(found: Configuration, budget: int, candidates: IntArray) -> str:

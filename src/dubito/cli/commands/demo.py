@@ -19,16 +19,14 @@ from dubito.cli.output import program_name, put
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data, Experiment, Schedule
-from dubito.experiments.records import Round
 from dubito.experiments.rounds import prepare_seed, training_set
 from dubito.experiments.runner import check_folder, read_rounds
 from dubito.io import write_atomically
-from dubito.matrix import BoolArray
 from dubito.registry import require
 from dubito.request.arrays import check_integer, read_number
 
 if TYPE_CHECKING:
-    from dubito.experiments.plots.picks import PickedPictures
+    pass
 
 STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto")
 DIGITS, PICKED = "digits.npz", "picked.png"
@@ -134,7 +132,7 @@ def digits_bytes() -> bytes:
 
 def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None:
     from dubito.experiments.plots import save_figure
-    from dubito.experiments.plots.picks import picks_figure
+    from dubito.experiments.plots.picks import PickedPictures, picks_figure
 
     seed = experiment.seeds[0]
     seed_data = prepare_seed(experiment, source(seed), seed)
@@ -143,30 +141,18 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
     )
     wrong = guessed.argmax(axis=1) != seed_data.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]
-    asked = [what_was_asked(each, wrong) for each in first]
+    rows = [np.array(each.picked, dtype=np.int64) for each in first]
+    asked = [PickedPictures(each.strategy, picked, wrong[picked]) for each, picked in zip(first, rows, strict=True)]
+    misread = {each.name: int(each.misread.sum()) for each in asked}
+    ours, random = misread["auto"], misread["random"]
     picture = picks_figure(
         seed_data.data.features.reshape(-1, 8, 8),
         seed_data.data.labels,
         asked,
-        headline=describe_of_picks(asked),
+        headline=f"of its first {BUDGET} digits auto picks {ours} that were misread, random {random}",
         detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
     )
     save_figure(picture, folder / PICKED, formats=("png",), force=True)
-
-
-def what_was_asked(first: Round, wrong: BoolArray) -> "PickedPictures":
-    """The first picks of one strategy, and which of them the model predicted wrongly."""
-    from dubito.experiments.plots.picks import PickedPictures
-
-    rows = np.array(first.picked, dtype=np.int64)
-    return PickedPictures(first.strategy, rows, wrong[rows])
-
-
-def describe_of_picks(asked: "list[PickedPictures]") -> str:
-    """The title of the plot: how many of the first picks the model predicted wrongly."""
-    misread = {each.name: int(each.misread.sum()) for each in asked}
-    ours, random = misread["auto"], misread["random"]
-    return f"of its first {BUDGET} digits auto picks {ours} that were misread, random {random}"
 
 
 def next_steps(folder: str) -> Iterator[str]:

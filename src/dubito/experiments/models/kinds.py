@@ -52,9 +52,12 @@ def model_from_table(table: Mapping[str, object]) -> Model:
         raise InvalidArgument(f"needs the key {missing[0]!r}", argument="kind", value=kind, hint="add it.")
     made = make(**given)
     if not isinstance(made, Model):
-        problem = "is not a model: it does not implement dubito.experiments.models.base.Model"
-        hint = "inherit from ModelDefaults, which has everything but kind and fit."
-        raise InvalidArgument(problem, argument="kind", value=kind, hint=hint)
+        raise InvalidArgument(
+            "is not a model: it does not implement dubito.experiments.models.base.Model",
+            argument="kind",
+            value=kind,
+            hint="inherit from ModelDefaults, which has everything but kind and fit.",
+        )
     return made
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -76,14 +76,20 @@ def items_of(
     kind, shown = _shown(path, columns, show, ids)
     rest = [name for name in columns if name not in {ids, index, "rank", "priority", "label"}]
     if to_look_at and not (show or prefix) and shown == ids and not _are_pictures(columns[ids] if ids else named):
-        raise _nothing_shown(path, rest)
-    address = _addressed(prefix)
+        to_carry = "let dubito select --keep COLUMN carry one."
+        hint = f"name one with --show COLUMN ({', '.join(rest)})." if rest else to_carry
+        raise MissingFile(f"{path} has neither a text nor a path that people could look at", hint=hint)
+    is_url = prefix.lower().startswith(("http://", "https://", LOCAL_FILES))
+
+    def address(value: str) -> str:
+        return value if kind != "image" else prefix + (quote(value) if is_url else value)
+
     return [
         Item(
             each,
             ID if ids else INDEX,
             kind,
-            each if shown is None else address(columns[shown][row]) if kind == "image" else columns[shown][row],
+            each if shown is None else address(columns[shown][row]),
             {name: columns[name][row] for name in rest if name != shown},
         )
         for row, each in enumerate(named)
@@ -94,17 +100,6 @@ def _as_written(values: AnyArray) -> list[str]:
     """Text without normalization, since a path must be the one on the disk."""
     keys = label_keys(values)
     return [value if key and isinstance(value, str) else key for value, key in zip(values.tolist(), keys, strict=True)]
-
-
-def _addressed(prefix: str) -> Callable[[str], str]:
-    """A function that adds the prefix to a path, and percent-encodes the path if the result is a URL."""
-    on_the_web = prefix.lower().startswith(("http://", "https://", LOCAL_FILES))
-    return lambda path: prefix + (quote(path) if on_the_web else path)
-
-
-def _nothing_shown(path: str, rest: Sequence[str]) -> MissingFile:
-    hint = f"name one with --show COLUMN ({', '.join(rest)})." if rest else "let dubito select --keep COLUMN carry one."
-    return MissingFile(f"{path} has neither a text nor a path that people could look at", hint=hint)
 
 
 def _shown(

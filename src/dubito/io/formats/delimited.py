@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import islice
 from math import nan
-from typing import NoReturn, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 import numpy as np
 
@@ -72,7 +72,9 @@ def guess_dialect(file: TextIO, default: str) -> Dialect:
     choices = [declared.group(1)] if declared else [default, *(each for each in DELIMITERS if each != default)]
     parsed = {each: _parsed(Dialect(each, skips_spaces=spaces), lines, is_truncated) for each in choices}
     chosen = choices[0] if declared else _best(parsed, default)
-    comma = chosen != "," and _has_decimal_commas(parsed[chosen])
+    # A number like 1,234 does not count as one with a decimal comma, as it may have a thousands separator.
+    with_comma = [cell for row in parsed[chosen] for cell in row if DECIMAL_COMMA.fullmatch(cell)]
+    comma = chosen != "," and not all(map(GROUPED.fullmatch, with_comma))
     return Dialect(chosen, comma, spaces, 1 if declared else 0)
 
 
@@ -139,12 +141,6 @@ def _share_of_numbers(rows: list[list[str]], delimiter: str) -> float:
     cells = [cell for row in rows[1:] or rows for cell in row]
     numbers = sum(is_number(cell) or (delimiter != "," and DECIMAL_COMMA.fullmatch(cell) is not None) for cell in cells)
     return numbers / max(1, len(cells))
-
-
-def _has_decimal_commas(rows: list[list[str]]) -> bool:
-    """Whether any number has a decimal comma; one like 1,234 does not count, as it may be a thousands separator."""
-    found = [cell for row in rows for cell in row if DECIMAL_COMMA.fullmatch(cell)]
-    return any(not GROUPED.fullmatch(cell) for cell in found)
 
 
 # The encoding of a file, and a note for the user if it was guessed.
@@ -328,7 +324,10 @@ class DelimitedTable:
             raise InvalidData(problem, hint=hint)
         for place in self.unnamed:
             if row[place].strip():
-                _refuse_unnamed(self.path, place, number)
+                problem = (
+                    f"line {number} of {self.path} has a value in field {place + 1}, for which the header has no name"
+                )
+                raise InvalidData(problem, hint="name that column.")
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
         """Columns of numbers as an array (n, len(names))."""
@@ -494,11 +493,6 @@ def _is_header(row: list[str], data: list[list[str]], decimal_comma: bool) -> bo
     may_be_data = len(row) == 1 and any(PLAIN_INTEGER.fullmatch(cell.strip()) for other in data for cell in other)
     is_numbered = row == [str(place) for place in range(len(row))] and bool(data) and not may_be_data
     return is_numbered or not all(is_number(cell, decimal_comma) or cell in NO_TEXTS for cell in row)
-
-
-def _refuse_unnamed(path: str, place: int, number: int) -> NoReturn:
-    problem = f"line {number} of {path} has a value in field {place + 1}, for which the header has no name"
-    raise InvalidData(problem, hint="name that column.")
 
 
 def _name(path: str, name: str, number: int, text: str) -> str:

@@ -39,7 +39,9 @@ def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple
     >>> entries[names[0]].read().tolist()
     [5, 6, 7]
     """
-    levels = _levels((metadata or {}).get(b"pandas", b"{}"))
+    described = json.loads((metadata or {}).get(b"pandas", b"{}"))  # `reading` explains errors in the JSON.
+    found = described.get("index_columns") if isinstance(described, dict) else None
+    levels: list[Any] = found if isinstance(found, list) else []
     names = tuple(level for level in levels if isinstance(level, str))
     if names or len(levels) != 1:
         return names, {}
@@ -49,13 +51,6 @@ def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple
     return (COUNTED,), {
         COUNTED: Entry(1, "numbers", "(int64)", partial(np.arange, rows.start, rows.stop, rows.step, np.int64))
     }
-
-
-def _levels(text: bytes) -> list[Any]:
-    """The description of the index by pandas. Raises ValueError for invalid JSON, which `reading` explains."""
-    parsed = json.loads(text)
-    levels = parsed.get("index_columns") if isinstance(parsed, dict) else None
-    return levels if isinstance(levels, list) else []
 
 
 def _range(level: object) -> range:
