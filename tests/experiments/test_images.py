@@ -162,7 +162,7 @@ def test_a_missing_collection_is_reported_with_its_address_and_size(tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("data_batch_3.bin", b"\1" * 3000, r"data_batch_3.bin of .* has 3,000 bytes, .*no multiple of the 3,073"),
+        ("data_batch_3.bin", b"\1" * 3000, r"data_batch_3.bin of .* has 3,000 bytes, .*not a multiple of the 3,073"),
         ("test_batch.bin", b"", r"test_batch.bin of .* has 0 bytes"),
         ("data_batch_1.bin", bytes([10]) + b"\0" * 3072, r"the label 10 in record 0, and there are 10 classes"),
         ("batches.meta.txt", b"cat\n", r"the label 9 in record 1, and there are 1 classes"),
@@ -176,7 +176,7 @@ def test_damaged_cifar_files_are_refused_by_name(tmp_path: Path, name: str, cont
 
 def test_cifar_100_cut_short_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path, cifar100_files() | {"train.bin": b"\0" * 3073})
-    with pytest.raises(InvalidData, match=r"train.bin of .* has 3,073 bytes, .*no multiple of the 3,074"):
+    with pytest.raises(InvalidData, match=r"train.bin of .* has 3,073 bytes, .*not a multiple of the 3,074"):
         load_images("cifar100", data_dir=tmp_path)
 
 
