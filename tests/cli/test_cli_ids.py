@@ -336,7 +336,8 @@ def test_an_index_that_repeats_is_refused_with_the_way_to_leave_it_out(run: Prog
     features([*NAMES[:-1], "n0"]).to_parquet("pool.parquet")
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset")
     assert (
-        "repeats the id 'n0' (rows 0 and 19); each must be there once; if '__index_level_0__' is no id" in ran.complaint
+        "repeats the id 'n0' (rows 0 and 19); each must be there once; if '__index_level_0__' is not an id"
+        in ran.complaint
     )
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset", "--ignore-columns", "__index_level_0__", "--json")
     assert (ran.code, "id" in json.loads(ran.out)["picks"][0]) == (0, False)

@@ -107,8 +107,8 @@ def _difference(expected: Sequence[Configuration], found: Sequence[Configuration
                 return f"configuration {rank} has {name} {got!r} instead of {wanted!r}"
         if ours.radius != theirs.radius:
             return f"configuration {rank} has radius {theirs.radius!r} instead of {ours.radius!r}"
-        got = np.nan if theirs.uncertainty is None else theirs.uncertainty
-        if ours.uncertainty is not None and not np.isclose(ours.uncertainty, got, rtol=1e-9, atol=0.0):
+        close_to = np.nan if theirs.uncertainty is None else theirs.uncertainty
+        if ours.uncertainty is not None and not np.isclose(ours.uncertainty, close_to, rtol=1e-9, atol=0.0):
             return f"configuration {rank} has uncertainty {theirs.uncertainty!r} instead of {ours.uncertainty!r}"
     return ""
 
