@@ -24,7 +24,8 @@ const SHEETS = [
     "Grid",
     [
       ["← → ↑ ↓", "Move"],
-      ["Space", "Mark the odd one"],
+      ["Space", "Mark an item"],
+      ["1-9", "Label the marked items, or show a class"],
       ["Enter", "All others are of this class"],
       ["Backspace", "Undo, a whole screen at once"],
     ],
