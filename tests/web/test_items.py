@@ -160,7 +160,9 @@ def test_a_text_finds_the_items_closest_to_it_if_the_embedder_understands_texts(
     project = open_project(str(pool.path), classes=("fruit", "other"), settings=Settings())
     with client_of(LabelingService(*project)) as client:
         assert client.get("/api/project").json()["text_search"] is True
-        counts = np.array([[each.count(chr(97 + letter)) + 0.01 for letter in range(26)] for each in ["ananas", *texts]])
+        counts = np.array(
+            [[each.count(chr(97 + letter)) + 0.01 for letter in range(26)] for each in ["ananas", *texts]]
+        )
         units = counts / np.linalg.norm(counts, axis=1)[:, None]
         expected = np.argsort(-(units[1:] @ units[0]), kind="stable").tolist()
         assert listed(client, about="Ananas") == expected

@@ -441,6 +441,8 @@ def _event_data(service: LabelingService, kind: str, facts: dict[str, Any]) -> d
     if kind == "model":
         with service.state.lock:
             return model_facts(service)
+    if kind in ("labels", "round"):
+        return {**facts, "progress": views.round_progress(service)}
     if kind == "project":
         found = project_facts(service)
         return {name: found[name] for name in ("classes", "keys", "guidelines", "settings", "restricted")}
