@@ -9,10 +9,10 @@ import pytest
 
 from dubito.labeling import rounds as quick
 from dubito.labeling import worker
+from dubito.labeling.layout import compute_layout
 from dubito.labeling.project import LAYOUT, model_file
 from dubito.labeling.rounds import Job, RoundRunner
 from dubito.labeling.user_probabilities import save_probabilities
-from dubito.labeling.layout import compute_layout
 from dubito.matrix import IntArray
 from dubito.models.held_out import Share
 from labeling.projects import CLASSES, make_project, truth, write_rows
