@@ -9,10 +9,10 @@ import pytest
 
 from dubito.labeling import rounds as quick
 from dubito.labeling import worker
+from dubito.labeling.layout import compute_layout
 from dubito.labeling.project import LAYOUT, model_file
 from dubito.labeling.rounds import Job, RoundRunner
 from dubito.labeling.user_probabilities import save_probabilities
-from dubito.labeling.worker import compute_layout
 from dubito.matrix import IntArray
 from dubito.models.held_out import Share
 from labeling.projects import CLASSES, make_project, truth, write_rows
@@ -112,9 +112,35 @@ def test_the_worker_answers_jobs_by_files_of_the_project(tmp_path: Path) -> None
 
 
 def test_a_map_shows_the_two_sides_apart(tmp_path: Path) -> None:
-    places = compute_layout(features(tmp_path))
+    places = compute_layout(features(tmp_path), neighbors=False)
     assert places.shape == (60, 2)
-    assert np.abs(places).max() <= 1.0
     left, right = places[::2, 0], places[1::2, 0]
     assert left.max() < right.min() or right.max() < left.min()
     assert compute_layout(np.zeros((3, 1))).tolist() == [[0.0, 0.0]] * 3
+
+
+def test_one_odd_item_does_not_take_an_axis_of_the_map() -> None:
+    points = np.random.default_rng(0).normal(size=(300, 6)) * [5.0, 3.0, 0.1, 0.1, 0.1, 0.1]
+    points[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 1e6]
+    places = np.delete(compute_layout(points, neighbors=False), 7, axis=0)
+    spread = np.sort(np.abs(places), axis=0)[int(0.95 * len(places))]
+    assert spread[0] / spread[1] < 3.0
+    assert places.std(axis=0) == pytest.approx(np.delete(points, 7, axis=0)[:, :2].std(axis=0), rel=0.05)
+
+
+def test_a_table_is_standardized_for_the_map_and_embeddings_are_not() -> None:
+    points = np.random.default_rng(0).normal(size=(300, 3)) * [1000.0, 1.0, 1.0]
+    assert compute_layout(points, neighbors=False).std(axis=0)[0] == pytest.approx(1000.0, rel=0.1)
+    assert compute_layout(points, standardize=True, neighbors=False).std(axis=0).max() < 2.0
+
+
+def test_a_map_by_neighbors_keeps_groups_together_and_places_items_beyond_its_sample() -> None:
+    pytest.importorskip("openTSNE", reason="pip install openTSNE")
+    rng = np.random.default_rng(0)
+    group = np.arange(2_300) % 6
+    points = 8.0 * np.eye(6)[group] + rng.normal(size=(2_300, 6))
+    places = compute_layout(points)
+    centers = np.array([np.median(places[group == each], axis=0) for each in range(6)])
+    nearest = np.square(places[:, None] - centers).sum(axis=2).argmin(axis=1)
+    assert (nearest == group).mean() > 0.97
+    assert np.array_equal(places, compute_layout(points))

@@ -92,6 +92,27 @@ def test_after_a_batch_a_model_learns_and_the_next_round_is_picked(client: TestC
     assert curve["advice"]["stop"] is False
 
 
+def test_progress_to_the_next_round_never_falls_and_the_curve_never_runs_backwards(client: TestClient) -> None:
+    def progress() -> int:
+        found = client.get("/api/project").json()["progress"]
+        assert found["of"] == 10
+        return int(found["done"])
+
+    labels = [{"key": f"k{row}", "row": row, "class": truth(row)} for row in range(9)]
+    events = client.post("/api/labels/many", json={"annotator": "ann", "labels": labels}).json()["events"]
+    assert progress() == 9
+    say(client, 20, "left")
+    wait_until(lambda: len(client.get("/api/curve").json()["points"]) == 1)
+    assert progress() == 0
+    client.post("/api/undo", json={"key": "u", "annotator": "ann", "events": events[4:]})
+    assert progress() == 5
+    client.post("/api/round")
+    wait_until(lambda: [each["labels"] for each in client.get("/api/curve").json()["points"]] == [5])
+    label_some(client, 10)
+    wait_until(lambda: len(client.get("/api/curve").json()["points"]) == 2)
+    assert [each["labels"] for each in client.get("/api/curve").json()["points"]] == [5, 15]
+
+
 def test_the_map_has_a_place_a_label_and_a_pick_order_for_every_item(client: TestClient) -> None:
     label_some(client, 3)
     wait_until(lambda: client.get("/api/map").json()["n"] > 0)
@@ -193,5 +214,5 @@ def test_changes_are_reported_as_they_happen(tmp_path: Path) -> None:
             described[kind] = answer.readline().decode().strip().removeprefix("data: ")
             answer.readline()
         stream.close()
-    assert json.loads(described["labels"]) == {"labeled": 1, "skipped": 0}
+    assert json.loads(described["labels"]) == {"labeled": 1, "skipped": 0, "progress": {"done": 1, "of": 10}}
     assert "up" in json.loads(described["project"])["classes"]

@@ -1,5 +1,6 @@
 """The list of all items: filters, search, order, similar items, and undoing several answers at once."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from dubito.embedding import embed
 from dubito.labeling.creation import open_project
 from dubito.labeling.project import Settings
 from dubito.labeling.service import LabelingService
@@ -125,3 +127,58 @@ def test_several_answers_are_undone_as_one_change(client: TestClient) -> None:
     assert listed(client, show="labeled") == [0]
     assert client.post("/api/undo", json={**body, "key": "v"}).status_code == 409
     assert client.post("/api/undo", json={**body, "events": events[:2]}).status_code == 409
+
+
+NETWORK = """
+import torch
+
+
+class Letters(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.eye(26) * {weight})
+
+    def forward(self, texts):
+        rows = [[text.lower().count(chr(97 + letter)) + 0.01 for letter in range(26)] for text in texts]
+        return torch.tensor(rows) @ self.weight
+
+
+def letters():
+    return Letters()
+"""
+
+
+def test_a_text_finds_the_items_closest_to_it_if_the_embedder_understands_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "letters_network.py").write_text(NETWORK.format(weight=1.0))
+    texts = ["banana", "cat", "dog", "bandana", "moon", "band"]
+    source = tmp_path / "texts.csv"
+    source.write_text("text\n" + "\n".join(texts), encoding="utf-8")
+    pool = embed(source, "torch:letters_network.letters", tmp_path / "pool.parquet", options={"takes": "texts"})
+    project = open_project(str(pool.path), classes=("fruit", "other"), settings=Settings())
+    with client_of(LabelingService(*project)) as client:
+        assert client.get("/api/project").json()["text_search"] is True
+        counts = np.array(
+            [[each.count(chr(97 + letter)) + 0.01 for letter in range(26)] for each in ["ananas", *texts]]
+        )
+        units = counts / np.linalg.norm(counts, axis=1)[:, None]
+        expected = np.argsort(-(units[1:] @ units[0]), kind="stable").tolist()
+        assert listed(client, about="Ananas") == expected
+        assert listed(client, about="Ananas")[0] == 0
+        say(client, 0, "fruit")
+        assert listed(client, about="Ananas", show="unlabeled") == expected[1:]
+    monkeypatch.delitem(sys.modules, "letters_network")
+    (tmp_path / "letters_network.py").write_text(NETWORK.format(weight=2.0) + "#")
+    with client_of(LabelingService(*open_project(str(tmp_path / "pool.dubito")))) as client:
+        refused = client.get("/api/items", params={"about": "Ananas"})
+        assert refused.status_code == 422
+        assert "other weights" in refused.json()["error"]
+
+
+def test_a_text_is_refused_where_the_embedder_does_not_understand_it(client: TestClient) -> None:
+    assert client.get("/api/project").json()["text_search"] is False
+    refused = client.get("/api/items", params={"about": "left"})
+    assert refused.status_code == 422
+    assert "embed the items with clip:NAME" in refused.json()["error"]

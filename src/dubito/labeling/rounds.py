@@ -102,7 +102,7 @@ class RoundRunner:
     """Runs rounds on a pool, and keeps what they share."""
 
     def __init__(self, features: Matrix, standardize: bool | None) -> None:
-        self.features, self._standardize = features, standardize
+        self.features, self._standardize, self.is_table = features, standardize, standardize is True
         self._pool = Pool(features, standardize=standardize)
         scaled = on_scale(features, measure_scale(features))
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))

@@ -1,17 +1,74 @@
 """Which items are similar to an item or to a text: exact distances in the features of the pool."""
 
+import re
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 
-from dubito.core.distances import exact_sq_distances, read_rows
-from dubito.labeling.contents import Contents, features_of
+from dubito.core.distances import exact_sq_distances, read_rows, unit_rows
+from dubito.core.problem import Metric
+from dubito.embedding.embedder import Embedder, LearningEmbedder
+from dubito.embedding.embedders import make_embedder
+from dubito.errors import DubitoError, InvalidData
+from dubito.io.opening import open_source
+from dubito.labeling.contents import Contents, What, features_of
 from dubito.labeling.state import State
-from dubito.matrix import FloatArray, Matrix, blocks, len_of, rows_per_read
+from dubito.matrix import AnyArray, FloatArray, Matrix, blocks, len_of, rows_per_read
 from dubito.request.scaling import measure_scale, on_scale
 
 KEPT = 4
 """Number of results that are kept, so that the next page of a list is not computed again."""
+
+
+TITLE = re.compile(r"(?P<spec>.+) \(version (?P<version>.*), [0-9]+ wide\)")
+"""The description of an embedder in a pool file."""
+TEXT_OPTIONS: Mapping[What, Mapping[str, Mapping[str, object]]] = {
+    "pictures": {"clip": {"takes": "texts"}},
+    "texts": {"clip": {"takes": "texts"}, "torch": {"takes": "texts"}, "sentence": {}},
+    "rows": {},
+}
+"""By content, the embedders that put a text in the space of the items, and the options with which they do."""
+
+
+class TextEncoder:
+    """Embeds texts as the items of a pool were embedded. The network is loaded by the first text.
+
+    Parameters
+    ----------
+    title : str
+        The description of the embedder in the pool file; may be empty.
+    what : str
+        What the items are.
+    """
+
+    def __init__(self, title: str, what: What) -> None:
+        found = TITLE.fullmatch(title)
+        self._spec, self._version = (found["spec"], found["version"]) if found else ("", "")
+        self._options = TEXT_OPTIONS[what].get(self._spec.partition(":")[0])
+        self._embedder: Embedder | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the embedder understands texts."""
+        return self._options is not None
+
+    def embed(self, text: str) -> FloatArray:
+        """(d,) the embedding; raises `InvalidData` if the embedder is not the one that made the pool."""
+        if self._options is None:
+            made = f"the embedder {self._spec} does" if self._spec else "features of unknown origin do"
+            hint = "embed the items with clip:NAME (pictures) or sentence:NAME (texts)."
+            raise InvalidData(f"{made} not understand texts", hint=hint)
+        if self._embedder is None:
+            made_embedder = make_embedder(self._spec, "texts", self._options)
+            assert not isinstance(made_embedder, LearningEmbedder)
+            if made_embedder.version != self._version:
+                problem = f"{self._spec} has other weights now than when the items were embedded"
+                raise InvalidData(problem, hint="use the weights of then, or embed the items again.")
+            self._embedder = made_embedder
+        row: AnyArray = self._embedder([text])[0]
+        return row.astype(np.float64)
 
 
 class Similarity:
@@ -24,6 +81,7 @@ class Similarity:
         self._state = state
         self._lock = threading.Lock()
         self._features: tuple[Contents, Matrix] | None = None
+        self._encoder: tuple[Contents, TextEncoder] | None = None
         self._found: dict[object, FloatArray] = {}
 
     def to_item(self, item: int) -> FloatArray:
@@ -35,6 +93,29 @@ class Similarity:
                 distances[item] = -1.0
                 self._keep(item, distances)
             return self._found[item]
+
+    @property
+    def understands_texts(self) -> bool:
+        """Whether `to_text` works, given that the package of the embedder is installed."""
+        return self._text_encoder().is_usable
+
+    def to_text(self, text: str) -> FloatArray:
+        """(n,) squared distances to a text, between directions: 2 - 2 cos; the same embedder embeds both."""
+        with self._lock:
+            features = self._read()
+            if text not in self._found:
+                point = unit_rows(self._text_encoder().embed(text)[None, :])[0]
+                self._keep(text, sq_distances(features, point, "cosine"))
+            return self._found[text]
+
+    def _text_encoder(self) -> TextEncoder:
+        contents = self._state.contents
+        if self._encoder is None or self._encoder[0] is not contents:
+            title = ""
+            with suppress(DubitoError, OSError):  # The pool file is gone; everything else goes on.
+                title = open_source(self._state.project.pool_path).embedder
+            self._encoder = contents, TextEncoder(title, contents.what)
+        return self._encoder[1]
 
     def _read(self) -> Matrix:
         """The features, on the scale of a selection; read again after the pool has changed."""
@@ -52,9 +133,11 @@ class Similarity:
         self._found[key] = distances
 
 
-def sq_distances(features: Matrix, point: FloatArray) -> FloatArray:
-    """(n,) squared distances of all rows to a point (d,)."""
+def sq_distances(features: Matrix, point: FloatArray, metric: Metric = "euclidean") -> FloatArray:
+    """(n,) squared distances of all rows to a point (d,); infinite where a row has no direction."""
     distances = np.empty(len_of(features))
-    for span in blocks(len_of(features), rows_per_read(features)):
-        distances[span] = exact_sq_distances(read_rows(features, span), point)
+    with np.errstate(invalid="ignore"):
+        for span in blocks(len_of(features), rows_per_read(features)):
+            distances[span] = exact_sq_distances(read_rows(features, span, metric), point)
+    distances[np.isnan(distances)] = np.inf
     return distances

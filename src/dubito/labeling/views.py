@@ -184,9 +184,18 @@ def project_facts(service: LabelingService) -> Facts:
             "labeled": len(state.label_table.labels),
             "skipped": len(state.label_table.skipped),
             "model": model_facts(service),
+            "progress": round_progress(service),
             "restricted": state.restricted_to(),
             "keys_hint": KEYS,
         }
+
+
+def round_progress(service: LabelingService) -> Facts:
+    """How many changes of labels there are since the last round, of those that start the next one."""
+    state = service.state
+    with state.lock:
+        batch = state.project.settings.batch
+        return {"done": min(state.changes_since_round(), batch), "of": batch}
 
 
 def model_facts(service: LabelingService) -> Facts:
@@ -278,7 +287,7 @@ def curve_facts(service: LabelingService) -> Facts:
     with state.lock:
         last = state.rounds[-1] if state.rounds else None
         audited = None if last is None else _share(last.audited_right, last.audited)
-        points = [_point(each) for each in state.rounds if each.n_tested]
+        points = [_point(each) for each in _current_rounds(state.rounds) if each.n_tested]
         advice = {"stop": False, "sentence": "go on: nothing is labeled yet."}
         if last is not None:
             advice = {"stop": last.stop, "sentence": last.advice}
@@ -300,6 +309,18 @@ def _interval(share: Share) -> Facts:
 def _point(record: RoundRecord) -> Facts:
     held_out = _accuracy_facts(_share(record.n_right, record.n_tested))
     return {"labels": record.labels, **held_out, "round": record.round, "estimate": _estimate_facts(record)}
+
+
+def _current_rounds(rounds: Sequence[RoundRecord]) -> list[RoundRecord]:
+    """The rounds without those that were trained on labels that have been undone or trained again since.
+
+    These have as many labels as a later round, or more.
+    """
+    found: list[RoundRecord] = []
+    for each in reversed(rounds):
+        if not found or each.labels < found[-1].labels:
+            found.append(each)
+    return found[::-1]
 
 
 def _blind_accuracy(state: State) -> list[Facts]:

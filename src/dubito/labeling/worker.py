@@ -20,43 +20,12 @@ from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed, save_sealed
 from dubito.labeling.contents import features_of, read_contents
 from dubito.labeling.events import ClassChange, names_since
+from dubito.labeling.layout import compute_layout
 from dubito.labeling.project import LAYOUT, USER_PROBABILITIES, Project, model_file, read_project
 from dubito.labeling.rounds import Job, RoundRunner
 from dubito.labeling.state import merge_columns
-from dubito.matrix import FloatArray, Matrix, blocks, len_of, rows_per_read
+from dubito.matrix import FloatArray
 from dubito.models.held_out import Share
-from dubito.request.scaling import measure_scale, on_scale
-
-LAYOUT_SAMPLE = 20_000
-"""Maximum number of rows from which the axes of the map are computed."""
-
-
-def compute_layout(features: Matrix) -> FloatArray:
-    """(n, 2) the first two principal components of the standardized features, each scaled to [-1, 1].
-
-    Examples
-    --------
-    >>> compute_layout(np.array([[0.0, 0.0], [1.0, 0.1], [2.0, -0.1]])).shape
-    (3, 2)
-    """
-    scaled = on_scale(features, measure_scale(features))
-    n_rows = len_of(features)
-    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, LAYOUT_SAMPLE)).astype(np.int64))
-    sample = np.asarray(scaled[rows], dtype=np.float64)
-    mean = sample.mean(axis=0)
-    axes = _principal_axes(sample - mean)
-    coordinates = np.zeros((n_rows, 2))
-    for span in blocks(n_rows, rows_per_read(scaled)):
-        coordinates[span, : axes.shape[1]] = (np.asarray(scaled[span], dtype=np.float64) - mean) @ axes
-    largest = np.abs(coordinates).max(axis=0)
-    return coordinates / np.where(largest > 0.0, largest, 1.0)
-
-
-def _principal_axes(centered: FloatArray) -> FloatArray:
-    """(d, 2) the first two principal axes, or (d, 1) if there is only one."""
-    if len(centered) <= centered.shape[1]:
-        return np.asarray(np.linalg.svd(centered, full_matrices=False)[2][:2].T)
-    return np.asarray(np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :2])
 
 
 def main(folder: str) -> int:
@@ -111,7 +80,8 @@ def _make_runner(project: Project) -> RoundRunner:
 
 def _run_job(project: Project, runner: RoundRunner, job: dict[str, Any]) -> dict[str, Any]:
     if job["task"] == "layout":
-        save_sealed(project.path(LAYOUT), {"places": compute_layout(runner.features).astype(np.float32)}, private=True)
+        places = compute_layout(runner.features, standardize=runner.is_table).astype(np.float32)
+        save_sealed(project.path(LAYOUT), {"places": places}, private=True)
         return {"task": "layout"}
     arrays, facts = runner.run(_job_of(project, job))
     save_sealed(project.path(model_file(job["round"])), arrays, private=True)

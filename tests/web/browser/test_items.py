@@ -70,3 +70,20 @@ def test_a_search_and_a_page_further_show_what_the_server_finds(digits: Server, 
     expect(page.locator(".tile").first).to_have_attribute("title", "digit-1760.png")
     page.reload()
     expect(page.locator(".found")).to_have_text("1 to 60 of 97 items")
+
+
+def test_a_grid_without_a_model_labels_the_marked_items_by_a_class_key(digits: Server, come: Come) -> None:
+    person = come(digits, "cid", view="grid")
+    page = person.page
+    page.wait_for_selector(".tile")
+    assert "Mark items of one class" in page.locator(".question").text_content()
+    page.keyboard.press("5")
+    page.wait_for_selector(".notice:has-text('Mark items first')")
+    names = [page.locator(".tile").nth(place).get_attribute("title") for place in range(2)]
+    for key in ("ArrowRight", "Space", "ArrowRight", "Space", "5"):
+        page.keyboard.press(key)
+    page.wait_for_selector(".notice:has-text('Saved 2 labels')")
+    labeled = person.ask("/api/items?show=labeled")["items"]
+    assert {each["id"] for each in labeled} == set(names)
+    assert {each["label"] for each in labeled} == {"5"}
+    assert person.complaints == []

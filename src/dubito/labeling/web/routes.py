@@ -59,8 +59,9 @@ class Listing(BaseModel):
     low: Share = Field(default=0.0, description="Least probability of the predicted class.")
     high: Share = Field(default=1.0, description="Upper bound of that probability, excluded unless it is 1.")
     text: Text = Field(default="", description="Part of the name, the text or a column, in upper or lower case.")
-    sort: Sort | None = Field(default=None, description="`similar` by default if `like` is given, otherwise `order`.")
+    sort: Sort | None = Field(default=None, description="`similar` by default with `like` or `about`.")
     like: Row | None = Field(default=None, description="Row of an item: sort by distance to it in the features.")
+    about: Text = Field(default="", description="Sort by similarity to this text, if `text_search` of the project.")
     offset: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
     count: Annotated[int, Field(ge=1, le=200)] = 60
 
@@ -193,7 +194,7 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
     @api.get("/project")
     def project() -> dict[str, Any]:
         """Summary of the project."""
-        return views.project_facts(service)
+        return {**views.project_facts(service), "text_search": similarity.understands_texts}
 
     @api.get("/health", responses={503: {"description": "Labels cannot be saved now."}})
     def health() -> Response:
@@ -226,6 +227,8 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
     def items(given: Annotated[Listing, Query()]) -> dict[str, Any]:
         """All items that match some filters, a page at a time, with their labels and predictions."""
         distances = None if given.like is None else similarity.to_item(service.check_item(given.like))
+        if given.about.strip():
+            distances = similarity.to_text(given.about.strip())
         sort = given.sort or ("order" if distances is None else "similar")
         query = ListQuery(
             given.show, given.label, given.annotator, given.guess, given.low, given.high, given.text.strip(), sort
@@ -438,6 +441,8 @@ def _event_data(service: LabelingService, kind: str, facts: dict[str, Any]) -> d
     if kind == "model":
         with service.state.lock:
             return model_facts(service)
+    if kind in ("labels", "round"):
+        return {**facts, "progress": views.round_progress(service)}
     if kind == "project":
         found = project_facts(service)
         return {name: found[name] for name in ("classes", "keys", "guidelines", "settings", "restricted")}

@@ -113,13 +113,15 @@ export function classPanel(choose) {
   const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, adding(), button("Edit classes", openClasses, { class: "link" }));
   const draw = () => {
     find.hidden = !hasFinder();
-    list.classList.toggle("is-short", state.classes.every((name) => name.length === 1 && keyOf(name) === name.toLowerCase()));
-    list.classList.toggle("is-long", state.classes.some((name) => name.length > LONG));
+    // By the first class alone, and long names have rows of their own: adding a class does not move the others.
+    const isShort = state.classes.length > 0 && state.classes[0].length === 1 && keyOf(state.classes[0]) === state.classes[0].toLowerCase();
+    const isWide = (name) => name.length > (isShort ? 2 : LONG);
+    list.classList.toggle("is-short", isShort);
     list.replaceChildren(
       ...state.classes.map((name) => {
         const node = h(
           "li",
-          null,
+          { class: isWide(name) ? "is-wide" : null },
           button(classFace(name, keyOf(name)), () => choose(name), { class: "class", title: plain(name) }),
         );
         node.dataset.class = name;

@@ -24,7 +24,8 @@ const SHEETS = [
     "Grid",
     [
       ["← → ↑ ↓", "Move"],
-      ["Space", "Mark the odd one"],
+      ["Space", "Mark an item"],
+      ["1-9", "Label the marked items, or show a class"],
       ["Enter", "All others are of this class"],
       ["Backspace", "Undo, a whole screen at once"],
     ],
@@ -99,7 +100,7 @@ function classRows() {
 
 function keySheet([title, rows]) {
   const there = rows.filter((row) => row !== FIND || hasFinder());
-  return [h("h3", null, title), h("dl", { class: "keys" }, there.map(([name, meaning]) => keyRow(name, meaning)))];
+  return h("section", null, h("h3", null, title), h("dl", { class: "keys" }, there.map(([name, meaning]) => keyRow(name, meaning))));
 }
 
 export function openKeys() {
@@ -115,11 +116,11 @@ export function openKeys() {
     h(
       "div",
       { class: "columns" },
-      h("section", null, h("h3", null, "Classes"), classes, without > 0 && h("p", { class: "quiet" }, sentence)),
-      h("section", null, SHEETS.flatMap(keySheet)),
+      SHEETS.map(keySheet),
+      h("section", { class: "may-break" }, h("h3", null, "Classes"), classes, without > 0 && h("p", { class: "quiet" }, sentence)),
     ),
     h("p", { class: "switch" }, acts, h("label", { for: "single-keys" }, SWITCH)),
-  );
+  ).classList.add("is-wide");
 }
 
 export function openExport() {

@@ -1,5 +1,5 @@
-// A screen of items of one class: mark the exceptions, and Enter labels all others. The exceptions are shown next in the
-// label view.
+// A screen of items that the model takes for one class: mark the exceptions, and Enter labels all others; a class labels
+// the marked ones. Exceptions without a label are shown next in the label view. Without a model: mark some and label them.
 
 import { ask } from "./api.js";
 import { classFace } from "./classes.js";
@@ -34,7 +34,8 @@ export function makeGridView(view) {
   const heading = h("h2", { class: "question" });
   const tiles = h("ul", { class: "tiles", role: "list" });
   const commit = button("", commitRest, { class: "main" });
-  const foot = h("div", { class: "acts foot" }, button(["Undo ", key("Backspace")], undo), commit);
+  const hinting = h("p", { class: "quiet", role: "status" });
+  const foot = h("div", { class: "acts foot" }, button(["Undo ", key("Backspace")], undo), hinting, commit);
   view.replaceChildren(h("div", { class: "gridding" }, groups, heading, tiles, foot));
 
   async function load(name = chosen) {
@@ -46,7 +47,7 @@ export function makeGridView(view) {
     const answer = await ask(`/api/grid?${query}`);
     if (mine !== asked) return;
     guessed = answer.groups.length > 0;
-    chosen = answer.class ?? name ?? state.classes[0] ?? null;
+    chosen = guessed ? answer.class ?? name : null;
     items = answer.items.filter((item) => !setAside.has(item.row)).slice(0, most);
     drawGroups(answer.groups);
     groups.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -63,7 +64,7 @@ export function makeGridView(view) {
           null,
           button(
             [...classFace(name, keyOf(name)), size],
-            () => load(name).catch(wrong),
+            () => take(name),
             { class: "class", "aria-pressed": String(name === chosen) },
           ),
         );
@@ -72,12 +73,9 @@ export function makeGridView(view) {
   }
 
   function drawTiles(waiting) {
-    const lead = guessed ? "The model takes all of these for " : "Are all of these ";
-    heading.replaceChildren(
-      lead,
-      own(chosen ?? "one class", { class: "said" }),
-      guessed ? ". Mark those that are not." : "? Mark those that are not.",
-    );
+    if (guessed) heading.replaceChildren("The model takes all of these for ", own(chosen, { class: "said" }), ". Mark those that are not.");
+    else heading.replaceChildren("Mark items of one class, then choose the class.");
+    tiles.classList.toggle("is-picking", !guessed);
     tiles.replaceChildren(...items.map(tile));
     if (items.length === 0) tiles.replaceChildren(h(
       "li",
@@ -91,10 +89,10 @@ export function makeGridView(view) {
     const node = button(
       brief(item, 256),
       () => mark(node),
-      { class: "tile", "aria-pressed": "false", "aria-label": `${described(item)}: not of this class`, title: plain(item.id) },
+      { class: "tile", "aria-pressed": "false", "aria-label": guessed ? `${described(item)}: not of this class` : described(item), title: plain(item.id) },
     );
     // A picture that cannot be shown is marked as an exception; the user can change that.
-    node.addEventListener("error", () => node.getAttribute("aria-pressed") === "false" && mark(node), true);
+    node.addEventListener("error", () => guessed && node.getAttribute("aria-pressed") === "false" && mark(node), true);
     return h("li", null, node);
   }
 
@@ -103,12 +101,14 @@ export function makeGridView(view) {
     drawCommit();
   }
 
-  function odd() {
+  function marked() {
     return items.filter((_, place) => tiles.children[place]?.firstChild.getAttribute("aria-pressed") === "true");
   }
 
   function drawCommit() {
-    const rest = items.length - odd().length;
+    const rest = items.length - marked().length;
+    const hint = `${count(items.length - rest)} marked: choose ${guessed ? "a class for them, too" : "their class"}`;
+    hinting.textContent = rest < items.length ? hint : "";
     commit.replaceChildren(
       rest === items.length ? `All ${count(rest)} are ` : `The other ${count(rest)} are `,
       own(chosen ?? ""),
@@ -116,27 +116,39 @@ export function makeGridView(view) {
       key("Enter"),
     );
     commit.disabled = rest === 0 || chosen === null;
-    commit.hidden = items.length === 0;
+    commit.hidden = items.length === 0 || !guessed;
   }
 
-  async function commitRest() {
-    if (busy || commit.disabled) return;
+  function commitRest() {
+    if (commit.disabled || commit.hidden) return;
+    const odd = marked();
+    save(chosen, items.filter((item) => !odd.includes(item)), odd);
+  }
+
+  /** A class: the label of the marked items, or else the class to show. */
+  function take(name) {
+    const given = marked();
+    if (given.length) return save(name, given, []);
+    if (!guessed) return notice("Mark items first: click them, or move with the arrows and press Space.");
+    return load(name).then(() => say(`${quoted(name)}: ${some(items.length, "item")}`), wrong);
+  }
+
+  async function save(name, given, odd) {
+    if (busy) return;
     busy = true;
     commit.setAttribute("aria-busy", "true");
-    const strange = odd();
-    const rest = items.filter((item) => !strange.includes(item));
     try {
-      const labels = rest.map((item) => ({ row: item.row, class: chosen, guess_seen: guessed }));
-      const answer = await sendMany(labels, `${some(rest.length, "label")} “${quoted(chosen)}”`);
-      queue.drop(rest.map((item) => item.row));
-      rememberLabeled(rest.map((item) => item.row), answer.events);
-      for (const item of strange) {
+      const labels = given.map((item) => ({ row: item.row, class: name, guess_seen: guessed }));
+      const answer = await sendMany(labels, `${some(given.length, "label")} “${quoted(name)}”`);
+      queue.drop(given.map((item) => item.row));
+      rememberLabeled(given.map((item) => item.row), answer.events);
+      for (const item of odd) {
         setAside.add(item.row);
         queue.putFirst(item);
       }
       emit("labels", { labeled: answer.labeled });
-      const aside = strange.length ? ` ${some(strange.length, "odd one comes", "odd ones come")} first under Label.` : "";
-      notice(`Saved ${some(rest.length, "label")}.${aside}`);
+      const aside = odd.length ? ` ${some(odd.length, "odd one comes", "odd ones come")} first under Label.` : "";
+      notice(`Saved ${some(given.length, "label")} “${quoted(name)}”.${aside}`);
       await load();
     } catch (error) {
       wrong(error);
@@ -191,7 +203,7 @@ export function makeGridView(view) {
     if (pressed === "Backspace") return event.repeat || (undo(), true);
     const name = classOfKey(pressed, state.classes, event.shiftKey);
     if (name === null) return false;
-    load(name).then(() => say(`${quoted(name)}: ${some(items.length, "item")}`), wrong);
+    if (!event.repeat) take(name);
     return true;
   }
 

@@ -14,6 +14,7 @@ import { count, percent, some } from "./format.js";
 
 const PAGE = 60;
 const PAUSE = 250;
+const STARTS = 12;
 const SHOW = [
   ["all", "All items"],
   ["unlabeled", "Unlabeled"],
@@ -61,6 +62,14 @@ export function makeItemsView(view, filters) {
       typing = setTimeout(() => change("text", search.value.trim()), PAUSE);
     },
   });
+  const about = h("input", {
+    id: "describe",
+    type: "search",
+    autocomplete: "off",
+    placeholder: state.project.kind === "pictures" ? "Describe a picture" : "Describe a text",
+    value: query.about ?? "",
+    dir: "auto",
+  });
   const filtering = h("div", { class: "filters" });
   const found = h("p", { class: "found", role: "status" });
   const all = button("Select all on this page", selectAll, { class: "link" });
@@ -78,6 +87,7 @@ export function makeItemsView(view, filters) {
       search,
       filtering,
     ),
+    describing(about),
     like,
     h("div", { class: "acts summary" }, found, all),
     tiles,
@@ -112,7 +122,7 @@ export function makeItemsView(view, filters) {
   async function drawFilters() {
     const { annotators } = await ask("/api/annotators");
     const names = (first, values) => [["", first], ...values.map((name) => [name, plain(name)])];
-    const sort = query.like === undefined ? SORT : [["similar", "Most similar"], ...SORT];
+    const sort = !isRanked() ? SORT : [["similar", "Most similar"], ...SORT];
     filtering.replaceChildren(
       choice("show", "Show", SHOW),
       choice("class", "Class", names("Any class", state.classes)),
@@ -123,14 +133,23 @@ export function makeItemsView(view, filters) {
     );
   }
 
+  function isRanked() {
+    return query.like !== undefined || Boolean(query.about);
+  }
+
   async function drawLike() {
-    like.hidden = query.like === undefined;
+    like.hidden = !isRanked();
     if (like.hidden) return;
+    const every = button("Show all items", () => (location.hash = "items"), { class: "link" });
+    if (query.about) return like.replaceChildren(
+      h("p", null, h("span", { class: "quiet" }, "The closest first to "), own(query.about, { class: "said" })),
+      every,
+    );
     const item = await ask(`/api/items/${query.like}`);
     like.replaceChildren(
       brief(item, 160),
       h("p", null, h("span", { class: "quiet" }, "The most similar first to "), own(item.id, { class: "said" })),
-      button("Show all items", () => (location.hash = "items"), { class: "link" }),
+      every,
     );
   }
 
@@ -144,7 +163,7 @@ export function makeItemsView(view, filters) {
     asked += 1;
     const mine = asked;
     tiles.setAttribute("aria-busy", "true");
-    const answer = await ask(address()).finally(() => tiles.removeAttribute("aria-busy"));
+    const answer = await ask(address(), { seconds: isRanked() ? 300 : 30 }).finally(() => tiles.removeAttribute("aria-busy"));
     if (mine !== asked) return;
     ({ items, total } = answer);
     selected.clear();
@@ -338,7 +357,7 @@ export function makeItemsView(view, filters) {
 
   const fail = (error) => tiles.replaceChildren(h("li", { class: "empty" }, error.message));
   all.hidden = true;
-  found.textContent = query.like === undefined ? "Loading the items." : "Looking for similar items.";
+  found.textContent = isRanked() ? "Looking for similar items." : "Loading the items.";
   Promise.all([load(), drawFilters(), drawLike()]).catch(fail);
   let changed = state.project.class_event;
   const followClasses = (project) => {
@@ -348,6 +367,27 @@ export function makeItemsView(view, filters) {
   };
   const ends = [on("project", followClasses), () => clearTimeout(typing)];
   return { onKey, end: () => ends.forEach((end) => end()) };
+}
+
+/** A search by description, with the names of the classes as a start; null if the embedder does not understand texts. */
+function describing(field) {
+  if (!state.project.text_search) return null;
+  const look = (text) => text && (location.hash = `items?${new URLSearchParams({ about: text })}`);
+  const asPhrase = (name) => (state.project.kind === "pictures" ? `a photo of ${name}` : name);
+  return h(
+    "form",
+    {
+      class: "describing",
+      onsubmit: (event) => {
+        event.preventDefault();
+        look(field.value.trim());
+      },
+    },
+    h("label", { class: "unseen", for: "describe" }, "Find items by a description"),
+    field,
+    h("button", { type: "submit" }, "Find"),
+    state.classes.slice(0, STARTS).map((name) => button(own(name), () => look(asPhrase(name)), { class: "start" })),
+  );
 }
 
 /** A label that overrides the answers of others counts as a review, since it is given in sight of them. */

@@ -27,6 +27,7 @@ export function makeLabelView(view) {
 
   const stage = h("div", { class: "stage" });
   const caption = h("p", { class: "caption" });
+  const reason = h("span", { class: "quiet" });
   const said = h("div", { class: "details" });
   const trail = h("p", { class: "trail", "aria-live": "off" });
   const guess = guessBox();
@@ -67,11 +68,16 @@ export function makeLabelView(view) {
     caption.replaceChildren(
       own(shown.item.id, { class: "id", title: plain(shown.item.id) }),
       h("a", { href: similarTo(shown.item.row) }, "More like this"),
-      h("span", { class: "quiet" }, pickReason(shown.item)),
+      reason,
     );
+    drawReason();
     look(shown);
     say(`Next: ${described(shown.item)}`);
     emit("shown", shown.item);
+  }
+
+  function drawReason() {
+    if (shown) reason.textContent = pickReason(shown.item);
   }
 
   /** An item cannot be labeled before it is visible; if it cannot be shown, only after confirmation. */
@@ -132,13 +138,12 @@ export function makeLabelView(view) {
   }
 
   function pickReason(item) {
-    const left = queue.itemsLeft();
+    const { done, of } = state.project.progress;
     const undone = item.label ? `undone: its label is ${quoted(item.label)} again` : "undone: label it again";
     const parts = [
       item.undone ? undone : WHY[item.why],
       item.label && !item.undone ? `labeled ${quoted(item.label)} so far` : null,
-      item.round ? `round ${item.round}` : null,
-      left ? `${count(left)} left` : null,
+      `next round: ${count(done)} of ${some(of, "label")}`,
     ];
     return parts.filter(Boolean).join(" · ");
   }
@@ -234,7 +239,7 @@ export function makeLabelView(view) {
     if (shown === null && stage.querySelector(".empty .main") && isAllAnswered()) stage.replaceChildren(finished());
   }
 
-  const endings = [on("queue", show), on("labels", showEnd), on("project", showEnd), () => clearTimeout(hinting), panel.end, guidelines.end];
+  const endings = [on("queue", show), on("labels", showEnd), on("labels", drawReason), on("round", drawReason), on("project", showEnd), () => clearTimeout(hinting), panel.end, guidelines.end];
   if (queue.first()) show();
   else {
     stage.replaceChildren(h("p", { class: "empty" }, "Asking for the first items."));

@@ -166,6 +166,7 @@ function followStatus() {
     if (!data) return;
     state.project.labeled = data.labeled ?? state.project.labeled;
     state.project.skipped = data.skipped ?? state.project.skipped;
+    state.project.progress = data.progress ?? state.project.progress;
     drawStatus();
   });
   on("model", drawStatus);
@@ -209,7 +210,7 @@ function followServer(refresh) {
   });
   source.addEventListener("round", (event) => {
     const data = parsed(event) ?? {};
-    setProject({ ...state.project, round: data.round ?? state.project.round });
+    setProject({ ...state.project, round: data.round ?? state.project.round, progress: data.progress ?? state.project.progress });
     emit("round", data);
   });
   source.addEventListener("project", refresh);

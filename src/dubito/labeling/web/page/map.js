@@ -309,12 +309,21 @@ function extent(values) {
   return low <= high ? [low, high] : [0, 1];
 }
 
-/** Decodes the response of `GET /api/map`, with x and y scaled equally to the range from -1 to 1. */
+/** The range of all but the lowest and the highest 1%, and a margin of a twentieth. */
+function middle(values) {
+  const sorted = Float32Array.from(values).sort();
+  const low = sorted[Math.floor(0.01 * (sorted.length - 1))];
+  const high = sorted[Math.ceil(0.99 * (sorted.length - 1))];
+  return [low - (high - low) / 20, high + (high - low) / 20];
+}
+
+/** Decodes the response of `GET /api/map`, with x and y scaled equally: most items lie in the range from -1 to 1, so that
+ * a few odd ones do not make the others small. */
 function decode(answer) {
   const x = floats(answer.x);
   const y = floats(answer.y);
-  const [left, right] = extent(x);
-  const [bottom, top] = extent(y);
+  const [left, right] = middle(x);
+  const [bottom, top] = middle(y);
   const half = Math.max(right - left, top - bottom, 1e-12) / 2;
   const xy = new Float32Array(2 * answer.n);
   for (let row = 0; row < answer.n; row += 1) {

@@ -11,7 +11,6 @@ const LOOK_AGAIN = 3000;
 
 let entries = [];
 let waiting = null;
-let left = null;
 let asking = null;
 let isAnew = false;
 const done = new Set();
@@ -26,10 +25,6 @@ export function first() {
 
 export function whyEmpty() {
   return waiting;
-}
-
-export function itemsLeft() {
-  return left;
 }
 
 /** Whether the first items are being loaded. */
@@ -50,7 +45,6 @@ async function fetchNext(isWanted) {
   entries = [...kept, ...rest.map((item) => held.get(item.row) ?? prepared(item))];
   const previous = waiting;
   waiting = answer.waiting;
-  left = answer.left;
   const isNews = isAnew || (wasEmpty && (entries.length > 0 || waiting !== previous));
   isAnew = false;
   if (isNews) emit("queue");
@@ -70,7 +64,6 @@ export function refill() {
 export function finish(row) {
   done.add(row);
   entries = entries.filter((entry) => entry.item.row !== row);
-  if (left !== null && left > 0) left -= 1;
   if (entries.length < LOW) refill().catch(() => {});
 }
 

@@ -31,9 +31,15 @@ export function makeReviewView(view) {
   function draw() {
     lead.textContent = items.length
       ? `${some(items.length, "label")}, the most doubtful first. Each is judged by a model that was trained without it. Enter keeps, a class's key changes, Backspace undoes.`
-      : "The model doubts none of your labels. Come back after the next round.";
+      : nothing();
     list.replaceChildren(...items.map(entry));
     point();
+  }
+
+  function nothing() {
+    const { state: name, labels } = state.project.model;
+    if (name === "none" || !labels) return "There is no model yet that could doubt a label: it learns once a batch is labeled, of two classes at least.";
+    return "The model doubts none of your labels. Come back after the next round.";
   }
 
   function entry(item, at) {

@@ -60,7 +60,7 @@ export function makeSurface(acts) {
 
   function zoomAt(factor, event) {
     const before = event ? place(event) : [view.x, view.y];
-    view.zoom = Math.min(400, Math.max(0.4, view.zoom * factor));
+    view.zoom = Math.min(400, Math.max(0.02, view.zoom * factor));
     const after = event ? place(event) : [view.x, view.y];
     view.x += before[0] - after[0];
     view.y += before[1] - after[1];
