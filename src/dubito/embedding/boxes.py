@@ -203,7 +203,7 @@ def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, 
 
     Examples
     --------
-    >>> clip(Box("a", "a", (-5, 0, 10, 10)), 20, 20)
+    >>> clip(Box("a", "a", (-5.0, 0.0, 10.0, 10.0)), 20, 20)
     ((0.0, 0.0, 10.0, 10.0), '')
     >>> clip(Box("a", "a", (5, 0, 5, 10)), 20, 20)[1]
     'is empty: 0 x 10 pixels'
