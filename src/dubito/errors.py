@@ -309,7 +309,7 @@ def american_keywords(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-PER_ROW_ARGUMENTS = ("pool", "probabilities", "logits", "doubt", "costs", "classes")
+PER_ROW_ARGUMENTS = ("pool", "probabilities", "logits", "doubt", "costs", "classes", "groups")
 """Arguments with one row for each row of the pool."""
 
 RowDescriber = Callable[[int], str]

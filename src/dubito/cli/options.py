@@ -277,6 +277,15 @@ Classes = Annotated[
         FILES,
     ),
 ]
+GroupColumn = Annotated[
+    str | None,
+    option(
+        "--group-column --groups NAME",
+        "Pick whole groups of rows, such as the boxes of an image, for what they add together: a column of POOL, or a "
+        "file. --budget counts groups.",
+        FILES,
+    ),
+]
 Spend = Annotated[str | None, option("--spend X", "Stop before the total cost of the picks exceeds this.", METHOD)]
 Quota = Annotated[
     list[str] | None,

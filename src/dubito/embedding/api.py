@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dubito.embedding.boxes import MARGIN
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import advice, make_embedder
 from dubito.embedding.opening import open_items
@@ -32,7 +33,7 @@ from dubito.io.durable import file_lock
 from dubito.io.formats.parquet import Embeddings
 from dubito.io.source import reading
 from dubito.registry import require
-from dubito.request.arrays import check_integer
+from dubito.request.arrays import check_integer, check_real
 from dubito.threads import count_cores
 
 # A complete pool from an earlier call with the same settings is returned as it is.
@@ -148,6 +149,8 @@ def embed(
     image: str | None = None,
     id_column: str | None = None,
     labels: bool = True,
+    boxes: str | os.PathLike[str] | None = None,
+    margin: float = MARGIN,
     options: Mapping[str, object] | None = None,
     half: bool = False,
     batch: int | None = None,
@@ -177,6 +180,13 @@ def embed(
         The column of ids, if not ``id`` or ``ids``. Rows without an id are named by their row number.
     labels : bool
         Whether to add a column ``label`` if all pictures are in folders named by class.
+    boxes : str or path, optional
+        Boxes in the pictures of a folder, as a detector predicts them: COCO JSON, a folder of YOLO text files, or a
+        CSV. Each becomes a row, with the columns ``path`` (its picture), ``left``, ``top``, ``width``, ``height``,
+        ``picture_width``, ``picture_height``, ``predicted``, ``confidence`` and ``doubt``; pictures without boxes
+        become one row each. Pick whole pictures with ``select(..., groups=pool.columns["path"])``.
+    margin : float
+        How much to cut out around a box on each side, as a share of its size.
     options : mapping, optional
         Options of the embedder, such as ``{"size": 224}``.
     half : bool
@@ -210,7 +220,15 @@ def embed(
     """
     require("pyarrow", extra="files")
     begun = time.monotonic()
-    opened = open_items(os.fspath(source), text=text, image=image, id_column=id_column, labels=labels)
+    opened = open_items(
+        os.fspath(source),
+        text=text,
+        image=image,
+        id_column=id_column,
+        labels=labels,
+        boxes=None if boxes is None else os.fspath(boxes),
+        margin=check_real("margin", margin, least=0.0),
+    )
     made = make_embedder(embedder, opened.takes, options or {})
     notes = (*opened.notes, *([advice(opened.takes)] if embedder == "auto" else []))
     size = None if batch is None else check_integer("batch", batch, least=1)

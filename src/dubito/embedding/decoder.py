@@ -16,6 +16,7 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
+from dubito.embedding.crops import Crop, cut, last_picture
 from dubito.embedding.embedder import Framing
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.limits import PICTURE_FORMATS
@@ -45,6 +46,9 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if isinstance(content, Crop):
+                found = cut(last_picture(str(content), framing.channels), content.box, (framing.width, framing.height))
+                return np.asarray(found, dtype=np.uint8).reshape(framing.height, framing.width, framing.channels)
             with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 _check_pixels(opened)
                 return np.asarray(_framed(opened, framing), dtype=np.uint8).reshape(
@@ -77,6 +81,29 @@ def measure(content: str | bytes) -> tuple[int, int, bool] | None:
             with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 return opened.height, opened.width, opened.mode in ("1", "L")
     except Exception:  # As above; decoding it reports what is wrong.
+        return None
+
+
+def open_upright(path: str, channels: int) -> Any:
+    """The picture as a camera was held, gray or RGB as wanted."""
+    from PIL import Image, ImageOps
+
+    with _opened(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+        _check_pixels(opened)
+        return _plain(ImageOps.exif_transpose(opened), channels)
+
+
+def upright_size(path: str) -> tuple[int, int] | None:
+    """Width and height of a picture as a camera was held, by its header alone; None where that cannot be read."""
+    from PIL import ExifTags, Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with _opened(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+                is_turned = opened.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+                return (opened.height, opened.width) if is_turned else (opened.width, opened.height)
+    except Exception:  # As in `measure`.
         return None
 
 
@@ -148,7 +175,10 @@ def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
     problems: dict[int, str] = {}
     decoded: list[bytes] = []
     for place, item in enumerate(asked["items"]):
-        content = item if isinstance(item, str) else stdin.read(item)
+        if isinstance(item, list):
+            content: str | bytes = Crop(item[0], item[1:])
+        else:
+            content = item if isinstance(item, str) else stdin.read(item)
         try:
             with alarm(asked["seconds"], is_cpu_time=True):
                 decoded.append(decode(content, framing).tobytes())

@@ -2,7 +2,8 @@
 
 import os
 
-from dubito.embedding.folder import find_pictures, open_folder
+from dubito.embedding.boxes import MARGIN, open_boxes
+from dubito.embedding.folder import PictureFolder, find_pictures, open_folder
 from dubito.embedding.source import ItemSource
 from dubito.embedding.table import PoolTable, choose_columns, is_saved, read_arrow, read_cells, read_saved
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, named
@@ -15,8 +16,9 @@ CELLS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".csv.gz", ".tsv.gz", ".jso
 
 
 def open_items(
-    path: str, *, text: str | None = None, image: str | None = None, id_column: str | None = None, labels: bool = True
-) -> ItemSource:
+    path: str, *, text: str | None = None, image: str | None = None, id_column: str | None = None, labels: bool = True,
+    boxes: str | None = None, margin: float = MARGIN,
+) -> ItemSource:  # fmt: skip
     """Open a source of items to embed.
 
     Parameters
@@ -30,6 +32,10 @@ def open_items(
         The column of ids.
     labels : bool
         Whether to add a column ``label`` if the pictures are in folders named by class.
+    boxes : str, optional
+        Boxes in the pictures of a folder, each of which becomes an item; see `dubito.embedding.boxes`.
+    margin : float
+        Of boxes, as a share of their size, on each side.
     """
     with reading(path):
         found = os.stat(path)
@@ -39,7 +45,11 @@ def open_items(
         given = next(
             (name for name, value in (("text", text), ("image", image), ("id_column", id_column)) if value), ""
         )
+        if boxes is not None and not given:
+            return open_boxes(_open_folder(path, given, labels=False), boxes, margin)
         return _open_folder(path, given, labels)
+    if boxes is not None:
+        raise InvalidArgument("is for a folder of pictures", argument="boxes", value=boxes, hint="leave it out.")
     if os.path.isdir(path):
         rows = read_saved(path)
     elif suffix_of(path) in ARROW:
@@ -62,7 +72,7 @@ def open_items(
     return table
 
 
-def _open_folder(path: str, given: str, labels: bool) -> ItemSource:
+def _open_folder(path: str, given: str, labels: bool) -> PictureFolder:
     names = find_pictures(path)
     if not names:
         tables = sorted(name for name in os.listdir(path) if suffix_of(name) in (*ARROW, *CELLS))

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dubito.embedding.crops import Crop
 from dubito.embedding.embedder import Embedder, Framing
 from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidData
@@ -67,7 +68,10 @@ class Decoder:
         stdin, stdout, frame = self.process.stdin, self.process.stdout, self.framing
         assert stdin is not None
         assert stdout is not None
-        items = [each if isinstance(each, str) else len(each) for each in contents]
+        items = [
+            [each, *each.box] if isinstance(each, Crop) else each if isinstance(each, str) else len(each)
+            for each in contents
+        ]
         stdin.write(json.dumps({"framing": astuple(frame), "items": items, "seconds": self.seconds}).encode() + b"\n")
         stdin.writelines(each for each in contents if isinstance(each, bytes))
         stdin.flush()

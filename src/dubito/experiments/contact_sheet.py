@@ -13,6 +13,7 @@ from html import escape
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from dubito.experiments.images import SUFFIXES
 from dubito.io.durable import open_regular
@@ -26,11 +27,17 @@ MOST_PIXELS = 200_000_000
 """Larger pictures are not decoded, as a small file can claim any size."""
 
 
-def thumbnail(path: Path) -> str | None:
+Rectangle = tuple[float, float, float, float]
+"""Left, top, width and height, as shares of the picture."""
+FIRST_COLOR, OTHER_COLOR = "#e6194b", "#ffe119"
+"""Of the first box, and of all others."""
+
+
+def thumbnail(path: Path, boxes: Sequence[Rectangle] = ()) -> str | None:
     """A JPEG of a picture file as a ``data:`` URL, rotated as its EXIF data says; None if it cannot be read.
 
     Transparent parts become white, and of an animation the first frame is used. No metadata is kept, such as the
-    location that a camera stored.
+    location that a camera stored. Boxes are drawn, the first one thicker and in another color.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -45,6 +52,7 @@ def thumbnail(path: Path) -> str | None:
                 turned.thumbnail((SIDE, SIDE))
                 paper = Image.new("RGBA", turned.size, "white")
                 paper.alpha_composite(turned.convert("RGBA"))
+                _draw(paper, boxes)
     except (
         OSError,
         ValueError,
@@ -58,6 +66,22 @@ def thumbnail(path: Path) -> str | None:
     buffer = io.BytesIO()
     paper.convert("RGB").save(buffer, "JPEG", quality=QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _draw(picture: Any, boxes: Sequence[Rectangle]) -> None:
+    """Draw boxes, the first one last, so that it is on top."""
+    from PIL import ImageDraw
+
+    pen = ImageDraw.Draw(picture)
+    for number in reversed(range(len(boxes))):
+        left, top, width, height = boxes[number]
+        ends = (
+            left * picture.width,
+            top * picture.height,
+            (left + width) * picture.width,
+            (top + height) * picture.height,
+        )
+        pen.rectangle(ends, outline=OTHER_COLOR if number else FIRST_COLOR, width=1 if number else 3)
 
 
 MOST_ITEMS = 1000
@@ -79,6 +103,8 @@ class Sheet:
     """Columns to label from, as text."""
     pictures: Sequence[Path | None] | None = None
     """The path of each pick's picture; None for a page of texts."""
+    boxes: Sequence[Sequence[Rectangle]] | None = None
+    """The boxes of each pick's picture, most important first; None without boxes."""
 
 
 def picture_column(columns: Mapping[str, Sequence[str]]) -> str | None:
@@ -135,7 +161,8 @@ def _items(sheet: Sheet, shown: int) -> Iterator[str]:
     for place in range(shown):
         picture = ""
         if sheet.pictures is not None:
-            source = thumbnail(path) if (path := sheet.pictures[place]) is not None and left > 0 else None
+            boxes = () if sheet.boxes is None else sheet.boxes[place]
+            source = thumbnail(path, boxes) if (path := sheet.pictures[place]) is not None and left > 0 else None
             left -= len(source or "")
             picture = _picture(source, path, sheet.names[place], left)
         texts = "".join(

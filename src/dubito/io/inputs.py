@@ -35,7 +35,7 @@ class Inputs:
     columns: Columns
     labeled: LabeledInputs
     rows: Mapping[str, RowsFile]
-    """Arrays with a row for each row of the pool, by argument: the model's doubt, costs, classes."""
+    """Arrays with a row for each row of the pool, by argument: the model's doubt, costs, classes, groups."""
     files: Mapping[str, str]
     """The file that each argument came from, for error messages."""
     kept: IntArray | None = None
@@ -160,9 +160,13 @@ def with_candidates(found: Inputs, spec: str | None) -> Inputs:
         return replace(found, candidates=read_candidate_rows(spec, found.pool, found.columns))
 
 
-# Costs and classes, from a file of their own or from a column of the pool.
+# Costs, classes and groups, from a file of their own or from a column of the pool.
 
-USUAL = {"costs": ("cost", "costs", "price", "prices"), "classes": ("class", "classes", "predicted", "prediction")}
+USUAL = {
+    "costs": ("cost", "costs", "price", "prices"),
+    "classes": ("class", "classes", "predicted", "prediction"),
+    "groups": ("group", "groups"),
+}
 """Default column names in a separate file. A column of the pool is used only if it is named."""
 
 
@@ -193,7 +197,7 @@ def _values(role: str, source: Source, name: str) -> AnyArray:
     which = f"{source.noun} {name!r} of {source.path}" if name else source.path
     if entry.ndim != 1:
         raise InvalidData(f"{which} is {entry.summary}, but {role} are one a row.")
-    if role == "classes":
+    if role in ("classes", "groups"):
         return entry.names()
     if entry.content != "numbers":
         raise InvalidData(f"{which} is {entry.summary}, but {role} are numbers.")
@@ -201,7 +205,7 @@ def _values(role: str, source: Source, name: str) -> AnyArray:
 
 
 def _read_role(role: str, spec: str, pool: PoolFile, columns: Columns) -> RowsFile:
-    """An array with one row for each row of the pool: doubt, costs or classes."""
+    """An array with one row for each row of the pool: doubt, costs, classes or groups."""
     for doubt in DOUBT_ROLES:
         if role == doubt:
             return read_rows(spec, doubt, columns=columns)

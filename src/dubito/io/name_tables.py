@@ -19,7 +19,9 @@ from dubito.request.rows import check_rows, refuse_ids
 
 # Columns of the pool that are copied to the picks.
 
-PICK_COLUMNS = ("rank", "index", "id", "priority")
+BOX_COLUMNS = ("left", "top", "width", "height", "picture_width", "picture_height", "confidence")
+"""Columns of a pool of boxes, see `dubito.embedding.boxes`."""
+PICK_COLUMNS = ("rank", "index", "id", "group", "group_priority", "priority")
 """Columns that every table of picks has."""
 NOTHING = "none"
 
@@ -42,12 +44,17 @@ def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) 
 
 
 def text_columns(source: Source, columns: Columns) -> list[str]:
-    """Text columns that have no other role."""
+    """Text columns that have no other role, and the numbers of boxes."""
     if not source.is_table:
         return []
     roles = [given_name(role, columns) or usual_name(source, role) for role in ("ids", "labels")]
     taken = {*roles, *PICK_COLUMNS, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
-    return [name for name, entry in source.entries.items() if entry.content == "text" and name and name not in taken]
+    boxes = BOX_COLUMNS if all(name in source.names for name in BOX_COLUMNS) else ()
+    return [
+        name
+        for name, entry in source.entries.items()
+        if (entry.content == "text" or name in boxes) and name and name not in taken
+    ]
 
 
 def _texts(source: Source, name: str, n_rows: int) -> AnyArray:

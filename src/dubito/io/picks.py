@@ -72,9 +72,10 @@ def save_selection(
 def render_selection(selection: "Selection", format: Format, *, safe_csv: bool = False) -> bytes:
     r"""The content of a file of picks, as bytes.
 
-    ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only if there are ids);
-    ``json`` is one object with ``schema`` 1, the settings of the run, and the ``picks``; ``npy`` holds only the
-    indices. An infinite priority is ``inf`` in CSV and null in JSON; NaN is an empty field in CSV and null in JSON.
+    ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only if there are ids; with
+    groups also ``group`` and ``group_priority``); ``json`` is one object with ``schema`` 1, the settings of the run,
+    and the ``picks``; ``npy`` holds only the indices. An infinite priority is ``inf`` in CSV and null in JSON; NaN is
+    an empty field in CSV and null in JSON.
 
     Examples
     --------
@@ -277,7 +278,8 @@ def add_round(selection: "Selection", path: str, *, format: Format | None = None
     earlier = read_picks(path)
     _check_new(path, earlier, selection.indices)
     last = _last_rank(path, len(earlier))
-    added = {**selection.columns(), "rank": range(last + 1, last + len(selection.indices) + 1)}
+    columns = selection.columns()
+    added = {**columns, "rank": [last + int(str(rank)) for rank in columns["rank"]]}
     write_atomically(path, _appended(path, added, chosen, earlier, safe_csv))
 
 

@@ -18,7 +18,7 @@ from dubito.errors import InvalidArgument
 from dubito.io.cells import safe_cell
 from dubito.io.durable import check_writable
 from dubito.io.picks import csv_text
-from dubito.request.arrays import check_integer, check_memory_limit, read_number
+from dubito.request.arrays import check_integer, check_memory_limit, check_real, read_number
 
 # Options of ``dubito embed``.
 
@@ -69,6 +69,17 @@ FolderLabels = Annotated[
         FILES,
     ),
 ]
+BoxesFile = Annotated[
+    str | None,
+    option(
+        "--boxes FILE",
+        "Boxes in the pictures, each of which becomes a row: COCO JSON, a folder of YOLO text files, or a CSV.",
+        FILES,
+    ),
+]
+Margin = Annotated[
+    str | None, option("--margin X", "Cut out so much more around a box, as a share of its size. Default: 0.1.", FILES)
+]
 Half = Annotated[bool, option("--half", "Store float16 instead of float32.", OUTPUT)]
 BatchSize = Annotated[str | None, option("--batch N", "Items per batch. Default: the embedder's.", METHOD)]
 ShardSize = Annotated[str, option("--shard N", "Items per shard.", OUTPUT)]
@@ -88,6 +99,8 @@ def embed(
     image: ImageColumn = None,
     id_column: options.IdColumn = None,
     labels: FolderLabels = True,
+    boxes: BoxesFile = None,
+    margin: Margin = None,
     option: EmbedderOption = None,
     batch: BatchSize = None,
     processes: Processes = None,
@@ -122,9 +135,14 @@ def embed(
     if errors is not None:
         check_writable(errors, force=force or _is_list(errors))
     settings |= {"text": text, "image": image, "id_column": id_column, "labels": labels, "half": half, "force": force}
+    if margin is not None:
+        if boxes is None:
+            raise InvalidArgument("is for boxes", argument="margin", value=margin, hint="pass --boxes, too.")
+        settings["margin"] = check_real("margin", read_number(margin), least=0.0)
+    settings["boxes"] = boxes
     with files.input_limit(check_memory_limit(input_limit, "input_limit")):
         embedded = embed_with_bar(source, embedder, output, settings, quiet)
-    finish(embedded, errors, as_json, quiet)
+    finish(embedded, errors, as_json, quiet, is_of_boxes=boxes is not None)
 
 
 SOME_LEFT_OUT = 4
@@ -172,7 +190,7 @@ def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[st
             raise Stopped(f"interrupted; run the same command again to continue from {output}.parts.") from None
 
 
-def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -> None:
+def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, *, is_of_boxes: bool = False) -> None:
     """Print the result, the items left out and the next command; the exit code says whether items were left out."""
     for note in embedded.notes:
         say(note, quiet=quiet)
@@ -187,7 +205,8 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -
     if as_json:
         print(json.dumps(summary(embedded)))
     say(described(embedded), quiet=quiet)
-    say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50 -o batch.csv", quiet=quiet)
+    groups = " --group-column path" if is_of_boxes else ""
+    say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50{groups} -o batch.csv", quiet=quiet)
     if embedded.left_out:
         raise typer.Exit(SOME_LEFT_OUT)
 

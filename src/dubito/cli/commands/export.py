@@ -8,6 +8,7 @@ from dubito.cli.options import argument, option
 from dubito.cli.output import one_of, say
 from dubito.errors import InvalidArgument
 from dubito.integrations.exchange import export_picks, read_items
+from dubito.integrations.exchange.boxes import box_config, read_pictures
 from dubito.integrations.exchange.formats import WRITERS, ProjectFormat, labeling_config
 from dubito.io import write_atomically
 from dubito.labeling.project import is_project
@@ -50,6 +51,8 @@ def export(
         n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
         if to == "label-studio" and known and n:
             say(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
+        if to == "label-studio-boxes":
+            say(f"labeling config: {box_config(read_pictures(picks), known)}", quiet=quiet)
     say(f"{n} items written to {output} for {to}.", quiet=quiet)
 
 

@@ -39,13 +39,14 @@ from dubito.io import (
 from dubito.io.cells import is_formula
 from dubito.io.column_notes import describe_scale, is_wanted
 from dubito.io.durable import check_writable, file_lock
-from dubito.io.inputs import handle_missing, read_inputs, with_candidates, with_labels
+from dubito.io.inputs import LIST_SUFFIXES, Inputs, handle_missing, read_inputs, with_candidates, with_labels
 from dubito.io.labeled import LabeledInputs
-from dubito.io.name_tables import as_text, read_carried, read_earlier
+from dubito.io.name_tables import BOX_COLUMNS, as_text, read_carried, read_earlier
 from dubito.io.source import note, suffix_of
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import read_number
-from dubito.request.columns import refuse_two_sources
+from dubito.request.columns import label_name, refuse_two_sources
+from dubito.request.labels import label_keys
 from dubito.strategies import Strategy, configure_strategy
 
 
@@ -59,6 +60,7 @@ def select(
     candidates: options.Candidates = None,
     costs: options.Costs = None,
     classes: options.Classes = None,
+    group_column: options.GroupColumn = None,
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
@@ -118,11 +120,12 @@ def select(
     given["quotas"] = read_quotas(quota)
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
-    check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes])
+    check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column])
     when, how = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     cluster = {"address": address, "journal": journal, "workers": workers, "workers_per_gpu": workers_per_gpu}
     alone: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
+    alone |= {"groups": group_column}
     alone |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
     alone |= {"append": append, "standardize": None if standardize == "auto" else standardize}
     check_cluster_options(engine, cluster, alone)
@@ -134,12 +137,17 @@ def select(
     del given["metric"]  # `check_points` takes it.
     with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            found = read_inputs(pool, labeled, {**specs, "costs": costs, "classes": classes}, columns)
+            rows = {**specs, "costs": costs, "classes": classes, "groups": group_column}
+            by_group = [] if group_column is None else [each for each in labeled or [] if names_groups(each)]
+            by_row = [each for each in labeled or [] if each not in by_group]
+            found = read_inputs(pool, by_row, rows, columns)
+            for path in by_group:
+                found = with_labeled_groups(found, path)
             if append and target.path is not None and os.path.exists(target.path):
                 earlier = read_earlier(target.path, read_picks(target.path), found.pool, found.columns)
                 found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
             if temperature == "fit" or (model != "none" and not found.has_doubt):
-                found = with_labels(found, labeled or [])
+                found = with_labels(found, by_row)
             found, n_rows = with_candidates(found, candidates), len_of(found.pool.features)
             texts = read_carried(pool, keep, found.pool, found.columns)
             found = handle_missing(found, how)
@@ -149,7 +157,8 @@ def select(
             with name_files_in_errors(found.files, found.describe_row):
                 arguments = found.arguments()
                 started = time.perf_counter()
-                points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized)
+                groups = arguments.pop("groups", None)
+                points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized, groups)
                 request = build_request(points, picker, **{**given, **arguments}, engine=engine, progress=bar)
         with name_files_in_errors(found.files, found.describe_row):
             if dry_run:
@@ -165,6 +174,23 @@ def select(
         if page is not None and len(picked):
             page.write(picked, quiet=quiet)
         finish(picked, target, quiet, labeled or [])
+
+
+def names_groups(spec: str) -> bool:
+    """Whether a file is picks of groups without labels of their rows; then whole groups are labeled."""
+    if suffix_of(split_spec(spec)[0]) in LIST_SUFFIXES:
+        return False
+    source = open_source(split_spec(spec)[0])
+    return "group" in source.names and label_name(list(source.names)) is None
+
+
+def with_labeled_groups(found: Inputs, spec: str) -> Inputs:
+    """Add all rows of the groups that a file of picks names: their boxes may have changed since."""
+    names = set(label_keys(open_source(split_spec(spec)[0]).entry("group").values()))
+    keys = label_keys(found.rows["groups"].values)
+    rows = np.array([row for row, key in enumerate(keys) if key in names], dtype=np.int64)
+    note(f"{spec}: {len(names)} groups, {len(names & set(keys))} of them in the pool, count as labeled with all rows.")
+    return replace(found, labeled=found.labeled.joined(LabeledInputs(rows)))
 
 
 # The output of ``dubito select``: checked before anything is computed, written at the end.
@@ -243,8 +269,11 @@ def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[
     radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
     covered = "" if selection.covered is None else "".join(f", covering {x:.1%}" for x in selection.covered[-1:])
     spent = "" if selection.spent is None else f", costing {selection.spent:.6g}"
+    counted = f"{len(selection)} of {selection.n_pool} rows"
+    if selection.groups is not None:
+        counted = f"{len(selection.groups.names)} of {selection.groups.n_groups} groups ({len(selection)} rows)"
     say(
-        f"{len(selection)} of {selection.n_pool} rows picked by {selection.strategy}{engine} "
+        f"{counted} picked by {selection.strategy}{engine} "
         f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
         quiet=quiet,
     )
@@ -375,6 +404,9 @@ class Page:
     def write(self, selection: Selection, *, quiet: bool) -> None:
         from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
 
+        if selection.groups is not None and all(name in selection.carried for name in BOX_COLUMNS):
+            self._write_boxes(selection, quiet=quiet)
+            return
         names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
         texts = {name: [str(value) for value in values] for name, values in selection.carried.items()}
         shown = picture_column({**texts, "": names})
@@ -386,6 +418,33 @@ class Page:
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
         kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
         say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+
+    def _write_boxes(self, selection: Selection, *, quiet: bool) -> None:
+        """An item for each picked picture, with its boxes: those that earned the pick come first."""
+        from dubito.experiments.contact_sheet import Sheet, picture_paths, render_sheet
+
+        groups, columns = selection.groups, {name: list(map(str, each)) for name, each in selection.carried.items()}
+        assert groups is not None
+        numbers = np.array([list(map(float, columns[name])) for name in BOX_COLUMNS[:6]])
+        shares = (numbers[:4] / numbers[[4, 5, 4, 5]]).T.tolist()
+        parts = np.split(np.arange(len(selection)), np.cumsum(groups.sizes)[:-1])
+        boxes = [[tuple(shares[row]) for row in part] for part in parts]
+        found = [
+            ", ".join(
+                f"{columns.get('predicted', columns['confidence'])[row] or 'no box'}" for row in part[:MOST_BOXES]
+            )
+            + (f" and {len(part) - MOST_BOXES} more" if len(part) > MOST_BOXES else "")
+            for part in parts
+        ]
+        names, title = groups.names.tolist(), f"{len(groups.names)} pictures by {selection.strategy}"
+        paths = picture_paths([columns["path"][part[0]] for part in parts], self.folders)
+        page = render_sheet(Sheet(title, names, groups.priorities.tolist(), {"boxes": found}, paths, boxes))
+        write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
+        say(f"a page of {len(names)} pictures with their boxes is written to {self.path}.", quiet=quiet)
+
+
+MOST_BOXES = 8
+"""Boxes of a picture whose classes the page names."""
 
 
 def picture_folders(spec: str, given: str | None) -> list[Path]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from dubito.errors import InvalidData, MissingFile, OutputExists
+from dubito.integrations.exchange.boxes import BOX_WRITERS, read_pictures
 from dubito.integrations.exchange.items import (
     ID,
     INDEX,
@@ -334,7 +335,7 @@ TOOLS: Mapping[str, Tool] = {
     "csv": Tool(partial(write_table, "csv"), read_table),
     "parquet": Tool(partial(write_table, "parquet"), read_table),
 }
-WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is not None))
+WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is not None), *BOX_WRITERS)
 ProjectFormat = Literal["csv", "jsonl", "parquet", "label-studio", "json-min", "prodigy", "doccano"]
 """The formats of a project's labels, on the command line, the page and its API."""
 LOOKED_AT = ("label-studio", "prodigy", "doccano")
@@ -361,7 +362,8 @@ def export_picks(
     target : str
         The file, or for ``folders`` the folder.
     tool : str
-        ``label-studio``, ``prodigy``, ``doccano``, ``folders``, ``csv`` or ``parquet``.
+        ``label-studio``, ``prodigy``, ``doccano``, ``folders``, ``csv`` or ``parquet``; for pictures with boxes
+        ``images``, ``coco``, ``yolo``, ``cvat`` or ``label-studio-boxes``.
     classes : sequence of str
         The classes to choose from, for tools whose files contain them.
     show : str, optional
@@ -374,6 +376,10 @@ def export_picks(
         Whether to replace an existing file.
     """
     check_choice("to", tool, WRITERS)
+    if tool in BOX_WRITERS:
+        found = read_pictures(picks, prefix)
+        write_atomically(target, BOX_WRITERS[tool](found, classes), new=not force)
+        return len(found)
     items = read_items(picks, show, prefix, to_look_at=tool in LOOKED_AT)
     write = TOOLS[tool].write
     if write is None:

@@ -12,7 +12,7 @@ import numpy as np
 from dubito.core.coverage_reference import CoverageProblem, add_rows, shares
 from dubito.core.groups import Members, earned_coverage
 from dubito.core.problem import Solution
-from dubito.engines.cpu.coverage.gains import CLOSED, CompiledGains, Gains
+from dubito.engines.cpu.coverage.gains import CLOSED, EXACT, CompiledGains, Gains
 from dubito.engines.cpu.coverage.solver import FirstCover
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
 from dubito.engines.lazy.frontier import Reporter
@@ -129,7 +129,7 @@ class GroupGains:
 
     def _keep(self, group: int) -> None:
         """Find the exact pairs of a group, which add something now."""
-        found = [self._exact_pairs(position) for position in self.members.positions(group).tolist()]
+        found = self._exact_pairs(self.members.positions(group))
         rows = np.concatenate([rows for rows, _ in found])
         kernels = np.concatenate([kernels for _, kernels in found])
         np.maximum.at(self.scratch, rows, kernels)
@@ -142,23 +142,36 @@ class GroupGains:
         self.pairs[group] = rows, kernels
         self.n_kept += len(rows)
 
-    def _exact_pairs(self, position: int) -> tuple[IntArray, FloatArray]:
-        gains, candidate = self.gains, np.array([position])
-        if isinstance(gains, CompiledGains) and gains.level[position] == CLOSED:
+    def _exact_pairs(self, positions: IntArray) -> list[tuple[IntArray, FloatArray]]:
+        """The pool rows, ascending, and kernels of each of these candidates, where it adds something now."""
+        gains = self.gains
+        if not isinstance(gains, CompiledGains):
+            gains.update(positions, is_exact=True)
+        elif (gains.level[positions] == CLOSED).any():
+            return [self._found_pairs(gains, position) for position in positions.tolist()]
+        elif len(stale := positions[gains.level[positions] < EXACT]):
+            gains.update(stale, is_exact=True)
+        return [gains.pairs(position) for position in positions.tolist()]
+
+    def _found_pairs(self, gains: CompiledGains, position: int) -> tuple[IntArray, FloatArray]:
+        """The same of one candidate, whose pairs may have to be found first."""
+        if gains.level[position] == CLOSED:
             # Pairs are found for the candidates of largest bounds: those of the best groups, and this one first.
             gains.bound[:] = self.bound[self.members.of]
             gains.bound[position] = np.inf
-        gains.update(candidate, is_exact=True)
+        gains.update(np.array([position]), is_exact=True)
         return gains.pairs(position)
 
     def _add(self, group: int) -> None:
         positions, gain, cover = self.members.positions(group), 0.0, self.gains.cover
         parts = np.zeros(len(positions))
         if self.bound[group] > 0.0:
-            rows, kernels = self.pairs.pop(group) if group in self.pairs else self._found_again(group)
+            if group not in self.pairs:
+                self._keep(group)
+            rows, kernels = self.pairs.pop(group)
+            self.n_kept -= len(rows)
             terms = np.zeros((len(positions), len(rows)))
-            for part, position in zip(terms, positions.tolist(), strict=True):
-                own, values = self._exact_pairs(position)
+            for part, (own, values) in zip(terms, self._exact_pairs(positions), strict=True):
                 part[np.searchsorted(rows, own)] = (values - cover[own]) * self.problem.weights[own]
             gain = float(add_rows(np.maximum(kernels - cover[rows], 0.0) * self.problem.weights[rows]))
             parts = earned_coverage(terms)
@@ -171,15 +184,15 @@ class GroupGains:
         self.gains.drop(positions)
         self.gains.forget()
 
-    def _found_again(self, group: int) -> tuple[IntArray, FloatArray]:
-        self._keep(group)
-        return self.pairs.pop(group)
-
     def solution(self, reach: float, before: float, complete: bool) -> Solution:
         """The picks so far."""
         n_picks = min(len(each) for each in (self.picks, self.gained, self.priorities, self.earned))
         covered = shares(self.problem.weights, before, np.array(self.gained[:n_picks]))
         found = self.members.configuration(
-            self.picks[:n_picks], self.priorities[:n_picks], self.earned[:n_picks], covered=covered, reach=reach**0.5
+            self.picks[:n_picks],
+            self.priorities[:n_picks],
+            self.earned[:n_picks],
+            covered=covered,
+            reach=float(np.sqrt(reach)),
         )
         return Solution((found,), complete)

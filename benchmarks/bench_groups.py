@@ -1,0 +1,70 @@
+"""Coverage by groups against plain coverage of the same rows: CPU seconds and elapsed seconds, in turn.
+
+``python benchmarks/bench_groups.py [--rows 100000] [--groups 10000] [--features 512] [--picks 500] [--repeats 3]
+[--output FILE]``. Crops of an image lie near each other and near those of other images with the same objects.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import dubito
+
+CLASSES, RANK = 200, 32
+
+
+def crops(n: int, n_groups: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, groups and doubt: objects of some classes, in images that change how all of them look."""
+    rng = np.random.default_rng(0)
+    groups = np.sort(np.concatenate([np.arange(n_groups), rng.integers(n_groups, size=n - n_groups)]))
+    centers, directions = rng.standard_normal((CLASSES, d)), rng.standard_normal((RANK, d))
+    features = centers[rng.integers(CLASSES, size=n)] + 0.3 * rng.standard_normal((n_groups, d))[groups]
+    features += 0.5 * rng.standard_normal((n, RANK)) @ directions / np.sqrt(RANK) * np.sqrt(d) / 8
+    features += 0.3 * rng.standard_normal((n, d))
+    return features.astype(np.float32), groups, rng.random(n)
+
+
+def timed(run: Callable[[], dubito.Selection]) -> tuple[dubito.Selection, float, float]:
+    cpu, wall = time.process_time(), time.perf_counter()
+    found = run()
+    return found, time.process_time() - cpu, time.perf_counter() - wall
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, number in (("rows", 100_000), ("groups", 10_000), ("features", 512), ("picks", 500), ("repeats", 3)):
+        parser.add_argument(f"--{name}", type=int, default=number)
+    parser.add_argument("--output")
+    asked = parser.parse_args()
+    features, groups, doubt = crops(asked.rows, asked.groups, asked.features)
+    small = slice(0, 400)
+    few = {"groups": groups[small], "doubt": doubt[small], "strategy": "doubt-coverage"}
+    picks = [dubito.select(features[small], 20, engine=engine, **few) for engine in ("cpu", "reference")]
+    assert picks[0].indices.tolist() == picks[1].indices.tolist()
+    assert picks[0].priorities.tolist() == picks[1].priorities.tolist()
+    seconds: dict[str, list[float]] = {"rows": [], "groups": [], "rows elapsed": [], "groups elapsed": []}
+    for _ in range(asked.repeats):
+        for name, given in (("rows", None), ("groups", groups)):
+            found, cpu, wall = timed(
+                lambda given=given: dubito.select(
+                    features, asked.picks, doubt=doubt, groups=given, strategy="doubt-coverage", engine="cpu"
+                )
+            )
+            seconds[name].append(round(cpu, 2))
+            seconds[f"{name} elapsed"].append(round(wall, 2))
+            print(f"{name}: {cpu:.1f} s CPU, {wall:.1f} s elapsed, {len(found)} rows, covered {found.covered[-1]:.1%}")
+    ratio = round(float(np.median(np.divide(seconds["groups"], seconds["rows"]))), 3)
+    record = {**vars(asked), "cores": os.cpu_count(), "seconds": seconds, "ratio of CPU seconds": ratio}
+    record.pop("output")
+    print(json.dumps(record))
+    if asked.output:
+        with open(asked.output, "w") as file:
+            file.write(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

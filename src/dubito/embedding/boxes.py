@@ -1,0 +1,395 @@
+"""Boxes of pictures, as a detector predicts them: each becomes an item, with its picture as its group.
+
+COCO JSON holds predictions (a list) or annotations (an object with ``images``); masks count by their boxes. A folder of
+YOLO text files has one for each picture that has boxes. A CSV has columns for the picture, the box, and optionally its
+class and score. Boxes that cannot be used are listed and left out.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from dubito.doubt import margin_doubt
+from dubito.embedding.crops import Crop, with_margin
+from dubito.embedding.decoder import upright_size
+from dubito.embedding.embedder import Takes
+from dubito.embedding.folder import PictureFolder
+from dubito.embedding.source import Content, LeftOut, ShardItems
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.io.opening import open_source
+from dubito.io.source import reading, suffix_of
+from dubito.registry import require
+
+MARGIN = 0.1
+"""A crop is larger than its box by this share of the box on each side."""
+MOST_BOXES = 10_000
+"""Per picture."""
+EMPTY_DOUBT = 0.5
+"""The doubt of a picture without boxes, about which the detector says nothing."""
+CORNERS = ("left", "top", "right", "bottom")
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "picture": ("image", "image_id", "path", "file", "file_name", "filename", "picture"),
+    "left": ("x", "x1", "xmin", "x_min", "left"),
+    "top": ("y", "y1", "ymin", "y_min", "top"),
+    "right": ("x2", "xmax", "x_max", "right"),
+    "bottom": ("y2", "ymax", "y_max", "bottom"),
+    "width": ("w", "width", "bbox_width"),
+    "height": ("h", "height", "bbox_height"),
+    "predicted": ("class", "label", "category", "category_id", "predicted", "name"),
+    "score": ("score", "confidence", "conf"),
+}
+"""Names of the columns of a CSV."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box as a file has it."""
+
+    name: str
+    """What messages call it, such as ``annotation 7``."""
+    picture: str
+    """A path, a name with or without suffix, or a number."""
+    corners: tuple[float, float, float, float]
+    """Left, top, right and bottom; in pixels, or as shares of the picture."""
+    is_share: bool = False
+    predicted: str | None = None
+    score: float | None = None
+    doubt: float | None = None
+    """From class scores; None if only the score of the box is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of the pool."""
+
+    id: str
+    picture: str
+    corners: tuple[float, float, float, float]
+    predicted: str | None
+    score: float | None
+    doubt: float | None
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class BoxSource:
+    """Crops, picture by picture in their natural order, boxes in the order of their file."""
+
+    path: str
+    items: tuple[Item, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    fingerprint: str
+    margin: float
+    sizes: Mapping[str, tuple[int, int]]
+    """Width and height of each picture that could be measured."""
+    takes: Takes = "pictures"
+    shown: str = "path"
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {"boxes": "yes", "margin": f"{self.margin:g}"}
+
+    def shards(self, n_rows: int) -> Iterator[ShardItems]:
+        for start in range(0, len(self.items), n_rows):
+            items = self.items[start : start + n_rows]
+            yield ShardItems([self._content(each) for each in items], self._table(items))
+
+    def contents(self) -> Iterator[Content]:
+        return map(self._content, self.items)
+
+    def _content(self, item: Item) -> Content:
+        path = os.path.join(self.path, item.picture)
+        if item.is_whole:
+            return path
+        return Crop(path, with_margin(item.corners, self.margin, *self.sizes[item.picture]))
+
+    def _table(self, items: Sequence[Item]) -> Any:
+        pyarrow = require("pyarrow", extra="files")
+        boxes = np.array([each.corners for each in items])
+        columns = {
+            "id": pyarrow.array([each.id for each in items], pyarrow.string()),
+            "path": pyarrow.array([each.picture for each in items], pyarrow.string()),
+            "left": pyarrow.array(boxes[:, 0]),
+            "top": pyarrow.array(boxes[:, 1]),
+            "width": pyarrow.array(boxes[:, 2] - boxes[:, 0]),
+            "height": pyarrow.array(boxes[:, 3] - boxes[:, 1]),
+            "picture_width": pyarrow.array([self.sizes[each.picture][0] for each in items]),
+            "picture_height": pyarrow.array([self.sizes[each.picture][1] for each in items]),
+            "predicted": pyarrow.array([each.predicted for each in items], pyarrow.string()),
+            "confidence": pyarrow.array([each.score for each in items], pyarrow.float64()),
+        }
+        if all(each.doubt is not None for each in self.items):
+            columns["doubt"] = pyarrow.array([each.doubt for each in items], pyarrow.float64())
+        return pyarrow.table(columns)
+
+
+def open_boxes(folder: PictureFolder, path: str, margin: float) -> BoxSource:
+    """The boxes of a folder's pictures.
+
+    Raises InvalidData if a picture has more than `MOST_BOXES`, or none of the boxes is in a picture of the folder.
+    """
+    boxes = read_boxes(path)
+    find = picture_finder(folder.names)
+    by_picture: dict[str, list[Box]] = {}
+    left_out = list(folder.left_out)
+    for box in boxes:
+        name = find(box.picture)
+        if name is None:
+            left_out.append(LeftOut(box.name, f"is in the picture {box.picture!r}, which {folder.path} does not hold"))
+        else:
+            by_picture.setdefault(name, []).append(box)
+    if boxes and not by_picture:
+        problem = f"none of the {len(boxes)} boxes of {path} is in a picture of {folder.path}: {left_out[-1]}"
+        raise InvalidData(problem, hint="name pictures by their path in the folder, or by their name.")
+    name, most = max(((name, len(found)) for name, found in by_picture.items()), key=lambda x: x[1], default=("", 0))
+    if most > MOST_BOXES:
+        problem = f"{path} holds {most:,} boxes in the picture {name}, more than the {MOST_BOXES:,} that are read"
+        raise InvalidData(problem, hint="keep its boxes with the largest scores.")
+    items, sizes = list[Item](), dict[str, tuple[int, int]]()
+    n_clipped = 0
+    for name in folder.names:
+        size = upright_size(os.path.join(folder.path, name))
+        sizes[name] = size or (1, 1)
+        kept = list[Item]()
+        for number, box in enumerate(by_picture.get(name, [])):
+            # A picture that cannot be read is left out once, when it is decoded.
+            corners, problem = ((0.0, 0.0, 1.0, 1.0), "") if size is None else clip(box, *size)
+            if problem:
+                left_out.append(LeftOut(f"{name}#{number}", f"({box.name}) {problem}"))
+            elif size is not None:
+                n_clipped += corners != scaled(box, *size)
+                doubt = box.doubt if box.doubt is not None or box.score is None else 1.0 - box.score
+                kept.append(Item(f"{name}#{number}", name, corners, box.predicted, box.score, doubt))
+        whole = 0.0, 0.0, float(sizes[name][0]), float(sizes[name][1])
+        items += kept or [Item(name, name, whole, None, None, EMPTY_DOUBT, is_whole=True)]
+    notes = [_summary(path, items)]
+    notes += [f"{n_clipped:,} boxes reach beyond their pictures and were clipped."] if n_clipped else []
+    if any(each.doubt is None for each in items):
+        notes.append("some boxes have no score, so the pool has no doubt.")
+    digest = hashlib.blake2b(f"{folder.fingerprint} {boxes!r}".encode("utf-8", "surrogateescape"), digest_size=16)
+    return BoxSource(folder.path, tuple(items), tuple(left_out), tuple(notes), digest.hexdigest(), margin, sizes)
+
+
+def _summary(path: str, items: Sequence[Item]) -> str:
+    n_whole, n_pictures = sum(each.is_whole for each in items), len({each.picture for each in items})
+    return (
+        f"{path}: {len(items) - n_whole:,} boxes in {n_pictures - n_whole:,} pictures; {n_whole:,} more have no "
+        "boxes, and are one row each. Pick whole pictures with --group-column path."
+    )
+
+
+def scaled(box: Box, width: int, height: int) -> tuple[float, float, float, float]:
+    """The corners in pixels."""
+    left, top, right, bottom = box.corners
+    across, down = (width, height) if box.is_share else (1, 1)
+    return left * across, top * down, right * across, bottom * down
+
+
+def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, float], str]:
+    """The part of a box in its picture, or what is wrong with it.
+
+    Examples
+    --------
+    >>> clip(Box("a", "a", (-5.0, 0.0, 10.0, 10.0)), 20, 20)
+    ((0.0, 0.0, 10.0, 10.0), '')
+    >>> clip(Box("a", "a", (5, 0, 5, 10)), 20, 20)[1]
+    'is empty: 0 x 10 pixels'
+    """
+    left, top, right, bottom = corners = scaled(box, width, height)
+    shown = f"{right - left:g} x {bottom - top:g} pixels"
+    if not all(map(math.isfinite, corners)):
+        return corners, "has a corner that is no finite number"
+    if box.score is not None and not 0.0 <= box.score <= 1.0:
+        return corners, f"has the score {box.score:g}, which is not from 0 to 1"
+    if right < left or bottom < top:
+        return corners, f"has a negative size: {shown}"
+    if right == left or bottom == top:
+        return corners, f"is empty: {shown}"
+    if right <= 0 or bottom <= 0 or left >= width or top >= height:
+        return corners, f"lies outside its picture of {width} x {height} pixels"
+    return (max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))), ""
+
+
+def picture_finder(names: Sequence[str]) -> Callable[[str], str | None]:
+    """A function from a path, name, stem or number to the picture that is meant; None if there is none, or several."""
+    by_key: dict[str, str | None] = {}
+
+    def add(key: str, name: str) -> None:
+        by_key[key] = name if by_key.get(key, name) == name else None
+
+    for name in names:
+        path = PurePosixPath(name)
+        stem = path.stem
+        for key in {name, str(path.with_suffix("")), path.name, stem, *([str(int(stem))] if stem.isdecimal() else [])}:
+            add(key, name)
+    exact = set(names)
+
+    def find(picture: str) -> str | None:
+        path = PurePosixPath(picture.replace("\\", "/"))
+        keys = [str(path), str(path.with_suffix("")) if path.suffix else "", path.name, path.stem]
+        return str(path) if str(path) in exact else next((by_key[key] for key in keys if by_key.get(key)), None)
+
+    return find
+
+
+def read_boxes(path: str) -> list[Box]:
+    """The boxes of a COCO file, a folder of YOLO text files or a CSV."""
+    if os.path.isdir(path):
+        return list(_read_yolo(path))
+    suffix = suffix_of(path)
+    if suffix == ".json":
+        return list(_read_coco(path))
+    if suffix in (".csv", ".tsv", ".parquet", ".jsonl"):
+        return list(_read_table(path))
+    hint = "pass COCO JSON (.json), a folder of YOLO text files, or a table (.csv)."
+    raise InvalidArgument(f"{path} has the suffix {suffix!r}", argument="boxes", hint=hint)
+
+
+def _read_coco(path: str) -> Iterator[Box]:
+    with reading(path), open(path, "rb") as file:
+        content = json.load(file)
+    is_whole = isinstance(content, Mapping) and isinstance(content.get("images"), list)
+    records = content.get("annotations", []) if is_whole else content
+    if not isinstance(records, list) or not all(isinstance(each, Mapping) for each in records):
+        hint = "pass an object with images and annotations, or a list of predictions."
+        raise InvalidData(f"{path} is no COCO file", hint=hint)
+    names = dict[object, str]()
+    for image in content["images"] if is_whole else ():
+        if image.get("id") in names:
+            problem = f"{path} has two images with the id {image['id']} ({names[image['id']]} and {image['file_name']})"
+            raise InvalidData(problem, hint="give each image an id of its own.")
+        names[image.get("id")] = str(image.get("file_name"))
+    categories = {each.get("id"): str(each.get("name")) for each in (content.get("categories", []) if is_whole else [])}
+    used = Counter(each["id"] for each in records if "id" in each)
+    repeated = next((key for key, count in used.items() if count > 1), None)
+    if repeated is not None:
+        problem = f"{path} has {used[repeated]} boxes with the id {repeated}"
+        raise InvalidData(problem, hint="give each box an id of its own, or none.")
+    for number, each in enumerate(records):
+        name = f"annotation {each['id']}" if "id" in each else f"box {number} of {os.path.basename(path)}"
+        image_id = each.get("image_id", each.get("file_name", ""))
+        category = each.get("category_id", each.get("category"))
+        scores = each.get("scores")
+        yield Box(
+            name,
+            names.get(image_id, str(image_id)) if not is_whole else names.get(image_id, f"id {image_id}"),
+            _coco_corners(each),
+            predicted=None if category is None else categories.get(category, str(category)),
+            score=_number(each["score"]) if each.get("score") is not None else None,
+            doubt=None if not isinstance(scores, list) or len(scores) < 2 else _class_doubt(scores),
+        )
+
+
+def _coco_corners(record: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    """From ``bbox`` (left, top, width, height), or from a mask: polygons, or counts of pixels."""
+    box, mask = record.get("bbox"), record.get("segmentation")
+    if isinstance(box, list) and len(box) == 4:
+        left, top, width, height = map(_number, box)
+        return left, top, left + width, top + height
+    if isinstance(mask, list) and mask and all(isinstance(each, list) and len(each) >= 6 for each in mask):
+        points = np.concatenate(
+            [np.array(each[: len(each) // 2 * 2], dtype=np.float64).reshape(-1, 2) for each in mask]
+        )
+        return (
+            float(points[:, 0].min()),
+            float(points[:, 1].min()),
+            float(points[:, 0].max()),
+            float(points[:, 1].max()),
+        )
+    if isinstance(mask, Mapping) and isinstance(mask.get("counts"), list) and sum(mask["counts"][1::2]):
+        # Runs of pixels outside and inside, in turn, column by column.
+        ends = np.cumsum(mask["counts"])
+        inside = np.flatnonzero(np.repeat(np.arange(len(ends)) % 2, mask["counts"]))
+        columns, rows = inside // mask["size"][0], inside % mask["size"][0]
+        return float(columns.min()), float(rows.min()), float(columns.max() + 1), float(rows.max() + 1)
+    return math.nan, math.nan, math.nan, math.nan
+
+
+def _class_doubt(scores: Sequence[object]) -> float:
+    numbers = np.array([_number(each) for each in scores])
+    total = numbers.sum()
+    return float(margin_doubt((numbers / total)[None])[0]) if np.isfinite(total) and total > 0.0 else 1.0
+
+
+def _read_yolo(folder: str) -> Iterator[Box]:
+    """Lines of class, center and size as shares of the picture and maybe a score; or of class and a polygon."""
+    with reading(folder):
+        files = sorted(name for name in os.listdir(folder) if name.endswith(".txt") and name != "classes.txt")
+        names = dict[str, str]()
+        if os.path.exists(os.path.join(folder, "classes.txt")):
+            with open(os.path.join(folder, "classes.txt"), encoding="utf-8") as file:
+                names = {str(number): line.strip() for number, line in enumerate(file)}
+    if not files:
+        raise InvalidData(f"{folder} holds no text files", hint="pass the folder of YOLO's labels.")
+    for each in files:
+        with reading(folder), open(os.path.join(folder, each), encoding="utf-8") as file:
+            lines = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
+        for number, parts in lines:
+            values = [_number(part) for part in parts[1:]]
+            if len(values) < 4:
+                problem = f"{os.path.join(folder, each)} has {len(parts)} values in line {number}"
+                raise InvalidData(problem, hint="a line has the class, the center, the size and maybe a score.")
+            score, corners = _yolo_box(values)
+            predicted = names.get(parts[0], parts[0])
+            yield Box(f"line {number} of {each}", each[:-4], corners, True, predicted, score)
+
+
+def _yolo_box(values: Sequence[float]) -> tuple[float | None, tuple[float, float, float, float]]:
+    if len(values) <= 5:
+        x, y, width, height = values[:4]
+        score = values[4] if len(values) == 5 else None
+        return score, (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+    points, score = values[: len(values) // 2 * 2], values[-1] if len(values) % 2 else None
+    return score, (min(points[::2]), min(points[1::2]), max(points[::2]), max(points[1::2]))
+
+
+def _read_table(path: str) -> Iterator[Box]:
+    source = open_source(path)
+    by_lower = {name.lower(): name for name in source.names}
+    found = {
+        role: next((by_lower[name] for name in usual if name in by_lower), None) for role, usual in COLUMNS.items()
+    }
+    has_size = found["width"] is not None and found["height"] is not None
+    needed = ["picture", "left", "top", *([] if has_size else ["right", "bottom"])]
+    for role in needed:
+        if found[role] is None:
+            problem = f"{path} has no column for {role} (one of {', '.join(COLUMNS[role])})"
+            raise InvalidData(problem, hint=f"it holds {source.listing()}.")
+    values = {role: source.entry(name).values().tolist() for role, name in found.items() if name is not None}
+    for number, picture in enumerate(values["picture"]):
+        left, top = _number(values["left"][number]), _number(values["top"][number])
+        if has_size:
+            right, bottom = left + _number(values["width"][number]), top + _number(values["height"][number])
+        else:
+            right, bottom = _number(values["right"][number]), _number(values["bottom"][number])
+        predicted = str(values["predicted"][number]) if "predicted" in values else None
+        score = _number(values["score"][number]) if "score" in values else None
+        yield Box(
+            f"row {number} of {os.path.basename(path)}",
+            str(picture),
+            (left, top, right, bottom),
+            False,
+            predicted,
+            score,
+        )
+
+
+def _number(value: object) -> float:
+    """The number, or NaN, which is reported with the box."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return math.nan

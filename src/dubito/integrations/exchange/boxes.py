@@ -1,0 +1,169 @@
+"""Picked pictures with their boxes, for tools that people draw boxes with: one writer for each, in `BOX_WRITERS`."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from dubito.errors import MissingFile
+from dubito.io import open_source
+
+NEEDED = ("path", "left", "top", "width", "height", "picture_width", "picture_height")
+UNKNOWN = "object"
+"""The class of a box without one."""
+
+
+class PickedBox(NamedTuple):
+    """A predicted box in pixels."""
+
+    id: str
+    left: float
+    top: float
+    width: float
+    height: float
+    predicted: str
+    score: float | None
+    part: float | None
+    """Its part in the priority of its picture."""
+
+
+class PickedPicture(NamedTuple):
+    """A picture, with the boxes that earned its pick first."""
+
+    path: str
+    width: int
+    height: int
+    priority: float | None
+    boxes: list[PickedBox]
+
+
+def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
+    """The pictures of picks of a pool that ``dubito embed --boxes`` made, in order."""
+    entries = open_source(path).entries
+    missing = [name for name in NEEDED if name not in entries]
+    if missing:
+        hint = "export picks of a pool that dubito embed --boxes made, selected with --group-column path."
+        raise MissingFile(f"{path} has no column {missing[0]}", hint=hint)
+    wanted = (*NEEDED, "id", "predicted", "confidence", "priority", "group_priority")
+    columns = {name: entries[name].values().tolist() for name in wanted if name in entries}
+    pictures: dict[str, PickedPicture] = {}
+    for row, name in enumerate(columns["path"]):
+        values = {column: cells[row] for column, cells in columns.items()}
+        size = round(float(values["picture_width"])), round(float(values["picture_height"]))
+        priority = _number(values.get("group_priority", values.get("priority")))
+        picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", *size, priority, []))
+        own = str(values.get("id", row))
+        if own != name:  # A row of the whole picture has its name.
+            left, top, width, height = (float(values[column]) for column in ("left", "top", "width", "height"))
+            predicted = values.get("predicted")
+            shown = UNKNOWN if predicted is None or predicted != predicted or predicted == "" else str(predicted)
+            scores = _number(values.get("confidence")), _number(values.get("priority"))
+            picture.boxes.append(PickedBox(own, left, top, width, height, shown, *scores))
+    return list(pictures.values())
+
+
+def _number(value: object) -> float | None:
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def write_images(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
+    """A line of JSON for each picture, with the boxes that earned its pick first."""
+    lines = (
+        {"rank": rank, **picture._asdict(), "boxes": [box._asdict() for box in picture.boxes]}
+        for rank, picture in enumerate(pictures, 1)
+    )
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+
+
+def write_coco(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
+    """The pictures as COCO, with the predicted boxes as annotations."""
+    names = _classes(pictures, classes)
+    images = [
+        {"id": number, "file_name": picture.path, "width": picture.width, "height": picture.height}
+        for number, picture in enumerate(pictures, 1)
+    ]
+    annotations: list[dict[str, object]] = []
+    for number, picture in enumerate(pictures, 1):
+        for box in picture.boxes:
+            found: dict[str, object] = {"id": len(annotations) + 1, "image_id": number}
+            found |= {"category_id": names.index(box.predicted) + 1, "bbox": [box.left, box.top, box.width, box.height]}
+            found |= {"area": box.width * box.height, "iscrowd": 0}
+            annotations.append(found if box.score is None else {**found, "score": box.score})
+    categories = [{"id": number, "name": name} for number, name in enumerate(names, 1)]
+    return (json.dumps({"images": images, "annotations": annotations, "categories": categories}) + "\n").encode()
+
+
+def write_yolo(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
+    """A list of pictures, as ``train:`` of a YOLO data set takes it."""
+    return "".join(f"{picture.path}\n" for picture in pictures).encode()
+
+
+def write_cvat(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
+    """Annotations to upload to a task of these pictures, as "CVAT for images 1.1"."""
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "<version>1.1</version>"]
+    for number, picture in enumerate(pictures):
+        size = f'width="{picture.width}" height="{picture.height}"'
+        lines.append(f'<image id="{number}" name={quoteattr(picture.path)} {size}>')
+        for box in picture.boxes:
+            ends = f'xtl="{box.left:.2f}" ytl="{box.top:.2f}" xbr="{box.left + box.width:.2f}" '
+            ends += f'ybr="{box.top + box.height:.2f}"'
+            lines.append(f'<box label={quoteattr(box.predicted)} source="auto" occluded="0" {ends} z_order="0"></box>')
+        lines.append("</image>")
+    return ("\n".join([*lines, "</annotations>"]) + "\n").encode()
+
+
+def write_label_studio_boxes(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
+    """Tasks to import, with the predicted boxes as predictions; positions are percentages there."""
+    tasks = []
+    for rank, picture in enumerate(pictures, 1):
+        results = [
+            {
+                "id": f"box{number}",
+                "from_name": "label",
+                "to_name": "image",
+                "type": "rectanglelabels",
+                "original_width": picture.width,
+                "original_height": picture.height,
+                "image_rotation": 0,
+                "value": {
+                    "x": 100.0 * box.left / picture.width,
+                    "y": 100.0 * box.top / picture.height,
+                    "width": 100.0 * box.width / picture.width,
+                    "height": 100.0 * box.height / picture.height,
+                    "rotation": 0,
+                    "rectanglelabels": [box.predicted],
+                },
+                **({} if box.score is None else {"score": box.score}),
+            }
+            for number, box in enumerate(picture.boxes)
+        ]
+        data = {"image": picture.path, "dubito_rank": rank, "dubito_priority": picture.priority}
+        tasks.append({"data": data, "predictions": [{"model_version": "detector", "result": results}]})
+    return (json.dumps(tasks, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def box_config(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> str:
+    """The labeling config of a Label Studio project for such tasks."""
+    labels = "".join(f"<Label value={quoteattr(name)}/>" for name in _classes(pictures, classes))
+    shown = '<Image name="image" value="$image"/>'
+    return f'<View>{shown}<RectangleLabels name="label" toName="image">{labels}</RectangleLabels></View>'
+
+
+def _classes(pictures: Sequence[PickedPicture], classes: Sequence[str]) -> list[str]:
+    """The classes that are given, and all others that were predicted."""
+    return [*classes, *sorted({box.predicted for picture in pictures for box in picture.boxes} - set(classes))]
+
+
+BoxWriter = Callable[[Sequence[PickedPicture], Sequence[str]], bytes]
+BOX_WRITERS: Mapping[str, BoxWriter] = {
+    "images": write_images,
+    "coco": write_coco,
+    "yolo": write_yolo,
+    "cvat": write_cvat,
+    "label-studio-boxes": write_label_studio_boxes,
+}

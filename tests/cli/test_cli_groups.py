@@ -1,0 +1,202 @@
+"""Whole pictures by their boxes: ``embed --boxes``, ``select --group-column`` and ``export``."""
+
+import csv
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dubito
+from dubito.embedding.boxes import MOST_BOXES, open_boxes, read_boxes
+from dubito.embedding.crops import Crop
+from dubito.embedding.decoder import decode
+from dubito.embedding.embedder import Framing
+from dubito.embedding.folder import open_folder
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.integrations.exchange.formats import export_picks
+
+from .conftest import Program
+
+WIDTH, HEIGHT = 80, 60
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Six pictures; a red square of 10 pixels at (20, 10), and the number of the picture as gray around it."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(6):
+        pixels = np.full((HEIGHT, WIDTH, 3), 30 * number, dtype=np.uint8)
+        pixels[10:20, 20:30] = (255, 0, 0)
+        Image.fromarray(pixels).save(folder / f"{number:04d}.png")
+    return folder
+
+
+def predictions(*more: dict[str, object]) -> list[dict[str, object]]:
+    rng = np.random.default_rng(0)
+    return [
+        {"image_id": n % 5, "category_id": n % 3, "bbox": [4 * n, 2 * n, 12, 9], "score": float(rng.random())}
+        for n in range(12)
+    ] + list(more)
+
+
+def opened(photos: Path, path: Path) -> tuple[list[tuple[str, tuple[float, ...]]], list[str]]:
+    source = open_boxes(open_folder(str(photos), [f"{n:04d}.png" for n in range(6)], labels=False), str(path), 0.0)
+    return [(each.id, each.corners) for each in source.items], [str(each) for each in source.left_out]
+
+
+def test_boxes_become_picks_of_whole_pictures_for_every_tool(run: Program, photos: Path) -> None:
+    Path("boxes.json").write_text(json.dumps(predictions()), encoding="utf-8")
+    ran = run("embed", "photos", "--boxes", "boxes.json")
+    assert ran.code == 0, ran.err
+    assert "12 boxes in 5 pictures" in ran.err
+    assert "--group-column path" in ran.err
+    picked = run(
+        "select", "pool.parquet", "-b", "3", "--group-column", "path", "-o", "picks.csv", "--sheet", "sheet.html"
+    )
+    assert picked.code == 0, picked.err
+    assert "3 of 6 groups" in picked.err
+    rows = list(csv.DictReader(Path("picks.csv").read_text(encoding="utf-8").splitlines()))
+    names = list(dict.fromkeys(row["path"] for row in rows))
+    assert [row["rank"] for row in rows] == [str(names.index(row["path"]) + 1) for row in rows]
+    assert all(row["group"] == row["path"] for row in rows)
+    assert Path("sheet.html").read_text(encoding="utf-8").count("<li>") == 3
+    for tool in ("images", "coco", "yolo", "cvat", "label-studio-boxes"):
+        assert run("export", "picks.csv", "--to", tool, "-o", f"out.{tool}").code == 0
+    lines = [json.loads(line) for line in Path("out.images").read_text(encoding="utf-8").splitlines()]
+    assert [line["path"] for line in lines] == names
+    assert lines[0]["boxes"][0]["part"] == max(box["part"] for box in lines[0]["boxes"])
+    assert Path("out.yolo").read_text(encoding="utf-8").split() == names
+    coco = json.loads(Path("out.coco").read_text(encoding="utf-8"))
+    assert [image["file_name"] for image in coco["images"]] == names
+    own = [each for each in predictions() if f"{each['image_id']:04d}.png" in names]
+    assert sorted(each["bbox"] for each in coco["annotations"]) == sorted(list(each["bbox"]) for each in own)  # type: ignore[call-overload]
+    images = ElementTree.parse("out.cvat").getroot().findall("image")
+    assert [image.get("name") for image in images] == names
+    assert sum(len(image.findall("box")) for image in images) == len(own)
+    tasks = json.loads(Path("out.label-studio-boxes").read_text(encoding="utf-8"))
+    value = tasks[0]["predictions"][0]["result"][0]["value"]
+    box = lines[0]["boxes"][0]
+    assert value["x"] == pytest.approx(100 * box["left"] / WIDTH)
+    assert value["height"] == pytest.approx(100 * box["height"] / HEIGHT)
+    again = run("select", "pool.parquet", "-b", "2", "--group-column", "path", "--labeled", "picks.csv", "-o", "2.csv")
+    assert again.code == 0, again.err
+    assert "3 groups, 3 of them in the pool, count as labeled" in again.err
+    assert not set(names) & {row["path"] for row in csv.DictReader(Path("2.csv").read_text("utf-8").splitlines())}
+    # Other boxes in the same images, as a detector predicts them after training.
+    found: list[dict[str, object]] = [{"image_id": n % 6, "bbox": [3 * n, n, 20, 20], "score": 0.5} for n in range(18)]
+    Path("new.json").write_text(json.dumps(found), encoding="utf-8")
+    assert run("embed", "photos", "--boxes", "new.json", "-o", "new.parquet").code == 0
+    ran = run("select", "new.parquet", "-b", "3", "--group-column", "path", "--labeled", "picks.csv", "-o", "3.csv")
+    assert ran.code == 0, ran.err
+    rest = {row["path"] for row in csv.DictReader(Path("3.csv").read_text("utf-8").splitlines())}
+    assert rest == {f"{n:04d}.png" for n in range(6)} - set(names)
+
+
+def test_a_crop_is_the_box_with_its_margin(photos: Path) -> None:
+    red = decode(Crop(str(photos / "0002.png"), (20, 10, 30, 20)), Framing(4, 4))
+    assert (red == (255, 0, 0)).all()
+    table = photos.parent / "b.csv"
+    table.write_text("image,x1,y1,x2,y2\n0002.png,20,10,30,20\n", encoding="utf-8")
+    pool = dubito.embed(photos, boxes=table, margin=0.5)
+    assert pool.ids.tolist()[2] == "0002.png#0"
+    assert pool.columns["width"][2] == 10.0
+    assert pool.columns["path"].tolist().count("0002.png") == 1
+    assert "doubt" not in pool.columns
+
+
+def test_boxes_that_cannot_be_used_are_listed(photos: Path) -> None:
+    bad = [
+        ([5, 5, 0, 4], "is empty: 0 x 4 pixels"),
+        ([5, 5, -3, 4], "has a negative size: -3 x 4 pixels"),
+        ([90, 5, 3, 4], "lies outside its picture of 80 x 60 pixels"),
+        ([float("nan"), 5, 3, 4], "no finite number"),
+    ]
+    path = photos.parent / "boxes.json"
+    more: list[dict[str, object]] = [{"image_id": 3, "bbox": box, "score": 0.5} for box, _ in bad]
+    more += [{"image_id": 99, "bbox": [1, 1, 2, 2]}, {"image_id": 3, "bbox": [70, -5, 20, 10], "score": 0.5}]
+    more += [{"image_id": 3, "bbox": [1, 1, 2, 2], "score": 7.0}]
+    path.write_text(json.dumps(predictions(*more)), encoding="utf-8")
+    items, left_out = opened(photos, path)
+    assert len(items) == 12 + 1 + 1
+    assert len(left_out) == 6
+    for text in [text for _, text in bad] + ["which", "not from 0 to 1"]:
+        assert any(text in each for each in left_out), text
+    assert (70.0, 0.0, 80.0, 5.0) in [corners for _, corners in items]
+
+
+def test_files_that_mislead_are_refused(photos: Path) -> None:
+    path = photos.parent / "boxes.json"
+    images = [{"id": 1, "file_name": "0001.png"}, {"id": 1, "file_name": "0002.png"}]
+    box = {"image_id": 1, "bbox": [1, 1, 2, 2]}
+    for content, problem in [
+        ({"images": images, "annotations": []}, "two images with the id 1"),
+        ([{**box, "id": 4}, {**box, "id": 4}], "2 boxes with the id 4"),
+        ({"boxes": []}, "is no COCO file"),
+        ([{**box, "image_id": "nowhere.png"}], "none of the 1 boxes"),
+        ([box] * (MOST_BOXES + 1), r"10,001 boxes in the picture 0001\.png"),
+    ]:
+        path.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(InvalidData, match=problem):
+            opened(photos, path)
+    table = photos.parent / "b.csv"
+    table.write_text("image,x,y\na,1,2\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match="no column for right"):
+        read_boxes(str(table))
+    with pytest.raises(InvalidArgument, match=r"suffix '\.txt'"):
+        read_boxes("boxes.txt")
+
+
+def test_formats_of_the_same_box_agree(photos: Path) -> None:
+    folder = photos.parent
+    images = [{"id": 7, "file_name": "0001.png"}]
+    coco: dict[str, dict[str, object]] = {
+        "box": {"bbox": [20, 10, 10, 10]},
+        "polygon": {"segmentation": [[20, 10, 30, 10, 30, 20, 20, 20]]},
+        "mask": {"segmentation": {"size": [60, 80], "counts": [20 * 60 + 10, *([10, 50] * 9), 10, 60 * 80]}},
+    }
+    for name, shape in coco.items():
+        content: dict[str, object] = {"images": images, "annotations": [{"image_id": 7, "category_id": 2, **shape}]}
+        content["categories"] = [{"id": 2, "name": "cat"}]
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    (folder / "labels").mkdir()
+    (folder / "labels" / "classes.txt").write_text("dog\ncat\n", encoding="utf-8")
+    (folder / "labels" / "0001.txt").write_text(f"1 {25 / 80} {15 / 60} {10 / 80} {10 / 60} 0.5\n", encoding="utf-8")
+    (folder / "b.csv").write_text("image,x,y,w,h,class,score\n1,20,10,10,10,cat,0.5\n", encoding="utf-8")
+    for name in ("box.json", "polygon.json", "mask.json", "labels", "b.csv"):
+        items, left_out = opened(photos, folder / name)
+        assert not left_out, name
+        (corners,) = [corners for each, corners in items if each == "0001.png#0"]
+        assert corners == pytest.approx((20.0, 10.0, 30.0, 20.0)), name
+        assert read_boxes(str(folder / name))[0].predicted == "cat", name
+
+
+def test_class_scores_give_the_doubt_of_a_box(photos: Path) -> None:
+    path = photos.parent / "boxes.json"
+    path.write_text(json.dumps([{"image_id": 1, "bbox": [1, 1, 9, 9], "score": 0.9, "scores": [0.5, 0.3, 0.2]}]))
+    assert read_boxes(str(path))[0].doubt == pytest.approx(0.8)
+
+
+def test_export_of_boxes_needs_boxes(tmp_path: Path) -> None:
+    (tmp_path / "picks.csv").write_text("rank,index,id,priority\n1,0,a,1\n", encoding="utf-8")
+    with pytest.raises(dubito.DubitoError, match="has no column path"):
+        export_picks(str(tmp_path / "picks.csv"), str(tmp_path / "out"), "coco")
+
+
+def test_group_column_of_a_table(run: Program) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"r{n},doc{n % 7},{rng.random()},{rng.random()}" for n in range(40)]
+    Path("p.csv").write_text("\n".join(["id,doc,x1,x2", *rows]), encoding="utf-8")
+    ran = run("select", "p.csv", "-b", "2", "--group-column", "doc", "-o", "picks.csv")
+    assert ran.code == 0, ran.err
+    ran = run("select", "p.csv", "-b", "2", "--group-column", "doc", "-o", "picks.csv", "--append")
+    assert ran.code == 0, ran.err
+    picked = list(csv.DictReader(Path("picks.csv").read_text(encoding="utf-8").splitlines()))
+    assert len({row["group"] for row in picked}) == 4
+    ran = run("select", "p.csv", "-b", "8", "--group-column", "doc")
+    assert "--budget 8 exceeds the 7 groups in the pool" in ran.err
+    ran = run("select", "p.csv", "-b", "2", "--group-column", "doc", "--engine", "cluster")
+    assert ran.code != 0
