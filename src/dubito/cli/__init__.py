@@ -30,7 +30,9 @@ BUILT_IN: dict[str, Command] = {
     "label-studio": Command(
         f"{HOME}.label_studio:label_studio", "Send picks to a Label Studio server and get labels back, in rounds."
     ),
-    "update": Command(f"{HOME}.update:update", "Use your own model's probabilities in a project."),
+    "update": Command(
+        f"{HOME}.update:update", "Add new items to a project, change its classes, or use your own model."
+    ),
     "status": Command(
         f"{HOME}.status:status", "Show what is labeled, how accurate a model is, and whether to label more."
     ),

@@ -32,6 +32,7 @@ class PictureFolder:
     left_out: tuple[LeftOut, ...]
     takes: Takes = "pictures"
     shown: str = "path"
+    has_ids: bool = True
 
     @property
     def n_items(self) -> int:
