@@ -24,6 +24,7 @@ HOME = "dubito.cli.commands"
 BUILT_IN: dict[str, Command] = {
     "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool."),
     "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next."),
+    "dedupe": Command(f"{HOME}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one."),
     "export": Command(f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table."),
     "import": Command(f"{HOME}.import_:import_", "Read labels from a labeling tool."),
     "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks."),

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 
 from dubito.core.distances import exact_sq_distances, read_rows
+from dubito.errors import MissingFile
 from dubito.labeling.contents import Contents, features_of
 from dubito.labeling.state import State
 from dubito.matrix import FloatArray, Matrix, blocks, len_of, rows_per_read
@@ -29,9 +30,12 @@ class Similarity:
     def to_item(self, item: int) -> FloatArray:
         """(n,) squared Euclidean distances to an item; the item itself comes first, at -1."""
         with self._lock:
-            features = self._read()
+            features, contents = self._read(), self._state.contents
+            if item in contents.gone:
+                raise MissingFile(f"item {item} is not in the source any more", hint="put it back, or choose another.")
             if item not in self._found:
                 distances = sq_distances(features, read_rows(features, np.array([item]))[0])
+                distances[list(contents.gone)] = np.inf
                 distances[item] = -1.0
                 self._keep(item, distances)
             return self._found[item]
@@ -40,7 +44,8 @@ class Similarity:
         """The features, on the scale of a selection; read again after the pool has changed."""
         contents = self._state.contents
         if self._features is None or self._features[0] is not contents:
-            features, is_table = features_of(self._state.project, contents.rows)
+            rows = None if contents.rows is None else np.maximum(contents.rows, 0)  # Items that are gone have no row.
+            features, is_table = features_of(self._state.project, rows)
             scaled = on_scale(features, measure_scale(features)) if is_table else features
             self._features = contents, scaled
             self._found.clear()
