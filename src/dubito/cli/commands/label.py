@@ -219,13 +219,14 @@ def open_source(
     quiet: bool,
 ) -> "tuple[Project, Contents]":
     """Open or create the project, with the given settings."""
-    from dubito.labeling import creation
-
     tell = partial(say, quiet=quiet)
     if source is None and not demo:
         raise InvalidArgument("SOURCE is missing", hint="name a folder or a table, or try dubito label --demo.")
+    if demo or (source is not None and os.path.exists(source)):  # Imports and embedding can take ten seconds.
+        tell("opening the handwritten digits..." if demo else f"opening {source}...")
+    from dubito.labeling import creation
+
     names = split_names(classes)
-    tell("reading the handwritten digits..." if demo else f"reading {source}...")
     with Bar("embedding", quiet=quiet) as bar:
         project, contents = creation.open_project(
             creation.demo_source(source) if demo or source is None else source,
