@@ -167,7 +167,7 @@ def _job_of(project: Project, pool: ProjectPool, job: dict[str, Any]) -> Job:
         audit=job["audit"],
         strategy=job["strategy"],
         audited=pool.rows_of(job["audited"]),
-        order=np.searchsorted(labeled, pool.rows_of(job[\"items\"])),
+        order=np.searchsorted(labeled, pool.rows_of(job["items"])),
         last_batch=None if job["last_batch"] is None else Share(*job["last_batch"]),
         probabilities=probabilities,
         classes=classes,
