@@ -186,6 +186,8 @@ def select(
         others |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardize": standardize}
         others |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
         others |= {"groups": groups}
+        others |= {"classes": classes, "no_label": no_label}
+        others |= {"model": None if isinstance(model, str) and model == "linear" else model}
         number = check_integer("seed", seed, least=0)
         return select_from(pool, budget, labeled, chosen, metric, engine, number, progress, others)
     points = check_points(pool, labeled, metric, ids, standardize, groups)

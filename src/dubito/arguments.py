@@ -134,6 +134,7 @@ def build_request(
             hint="pass a function of (done, total, radius, seconds).",
         )
     limit, start = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
+    _check_model(model, labels)
     n_pool, names, seen, notes = len_of(points.pool), points.names, points.labeled, points.notes
     given_classes, own_probabilities = classes, None  # Those of a model fitted here.
     if labels is not None and temperature is None:
@@ -201,6 +202,21 @@ def build_request(
         temperature=None if temperature is None else divisor,
         notes=notes if remark is None else (*notes, remark),
     )
+
+
+def _check_model(model: object, labels: object) -> None:
+    """Raise if a model is unknown, or if there are no labels to fit it on."""
+    if isinstance(model, str) and model == "linear":
+        return
+    from dubito.models.estimators import find_model
+    from dubito.models.fit import is_off
+
+    if is_off(model):
+        return
+    find_model(model)
+    if labels is None:
+        hint = f"pass {keyword('labels')}, too, or the predictions of a fitted model as {keyword('probabilities')}."
+        raise InvalidArgument("means nothing without labels", argument="model", value=model, hint=hint)
 
 
 class Learned(NamedTuple):

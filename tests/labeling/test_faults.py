@@ -381,8 +381,8 @@ def test_labels_stay_with_their_texts_when_the_pool_is_written_again_with_rows_i
     embed_again(folder, ["a new text at the top", *texts[::-1]])
     notes: list[str] = []
     project, contents = open_project(str(folder / "pool.parquet"), report=notes.append)
-    assert any(note.startswith("1 rows of") for note in notes)
-    assert [contents.text(item) for item in range(len(contents))] == texts
+    assert any(note.startswith("since the project was last updated: 1 new") for note in notes)
+    assert [contents.text(item) for item in range(len(contents))] == [*texts, "a new text at the top"]
     service = LabelingService(project, contents)
     service.start()
     wait_until(lambda: service.state.round == 1)
@@ -392,16 +392,21 @@ def test_labels_stay_with_their_texts_when_the_pool_is_written_again_with_rows_i
 
 
 @pytest.mark.parametrize("change", ["missing", "changed"])
-def test_a_pool_without_an_item_of_the_project_is_refused_before_anything_is_shown(
+def test_an_item_that_a_pool_has_lost_keeps_its_label_and_comes_back(
     labeled_texts: tuple[Path, list[str], dict[str, str]], change: str
 ) -> None:
     folder, texts, labels = labeled_texts
     embed_again(folder, texts[:-1] if change == "missing" else [*texts[:-1], "something else"])
-    with pytest.raises(InvalidData, match=r"was replaced: 1 of the 40 items .* put the file back"):
-        open_project(str(folder / "pool.parquet"))
-    with pytest.raises(InvalidData, match="was replaced"):
-        texts_of(str(folder / "pool.dubito"))
+    notes: list[str] = []
+    _, contents = open_project(str(folder / "pool.parquet"), report=notes.append)
+    assert "1 removed" in notes[0]
+    assert contents.gone == {39}
+    assert len(contents) == (40 if change == "missing" else 41)
+    assert {text: label for text, label in texts_of(str(folder / "pool.dubito")).items() if text} == {
+        text: label for text, label in labels.items() if text != texts[-1]
+    }
     embed_again(folder, texts)
+    open_project(str(folder / "pool.parquet"))
     assert texts_of(str(folder / "pool.dubito")) == labels
 
 
@@ -464,7 +469,9 @@ def test_rows_without_ids_are_known_by_their_features(tmp_path: Path) -> None:
     assert label_columns(state)["index"] == [6, 9]
     assert label_columns(state)["label"] == [truth(4), truth(7)]
     np.save(tmp_path / "rows.npy", features[5:])
-    with pytest.raises(InvalidData, match="5 of the 30 items"):
+    assert read_state(service.state.project.folder).contents.gone == set(range(5))
+    np.save(tmp_path / "rows.npy", features[16:])
+    with pytest.raises(InvalidData, match="16 of the 30 items"):
         read_state(service.state.project.folder)
 
 

@@ -100,7 +100,7 @@ def test_the_worker_answers_jobs_by_files_of_the_project(tmp_path: Path) -> None
     project, contents = make_project(tmp_path)
     np.savez(tmp_path / "mine.npz", probabilities=np.full((60, 2), 0.5), classes=np.array(CLASSES))
     save_probabilities(project, contents, str(tmp_path / "mine.npz"))
-    runner = worker._make_runner(project)
+    runner = worker.ProjectPool(project)
     asked = {"task": "round", "round": 3, "items": [5, 2, 9, 4], "labels": [truth(row) for row in (5, 2, 9, 4)]}
     asked |= {"closed": [], "only": None, "budget": 5, "audit": 0.0, "strategy": "auto", "audited": [], "own": True}
     asked["class_changes"] = []

@@ -24,13 +24,16 @@ HOME = "dubito.cli.commands"
 BUILT_IN: dict[str, Command] = {
     "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool."),
     "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next."),
+    "dedupe": Command(f"{HOME}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one."),
     "export": Command(f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table."),
     "import": Command(f"{HOME}.import_:import_", "Read labels from a labeling tool."),
     "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks."),
     "label-studio": Command(
         f"{HOME}.label_studio:label_studio", "Send picks to a Label Studio server and get labels back, in rounds."
     ),
-    "update": Command(f"{HOME}.update:update", "Use your own model's probabilities in a project."),
+    "update": Command(
+        f"{HOME}.update:update", "Add new items to a project, change its classes, or use your own model."
+    ),
     "status": Command(
         f"{HOME}.status:status", "Show what is labeled, how accurate a model is, and whether to label more."
     ),

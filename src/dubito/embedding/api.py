@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from dubito.embedding.boxes import MARGIN
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import advice, make_embedder
+from dubito.embedding.growing import KnownEmbeddings, changes_between, embed_new
 from dubito.embedding.opening import open_items
 from dubito.embedding.running import embed_shards
 from dubito.embedding.source import Embedded, ItemSource, LeftOut
@@ -25,13 +26,16 @@ from dubito.embedding.storing import (
     describe_difference,
     hint_on_difference,
     is_folder,
+    is_same_but_source,
+    learned_path,
     parts_of,
 )
 from dubito.errors import FORCE, DubitoError, InvalidData, OutputExists
 from dubito.experiments.journal import Journal
-from dubito.io.durable import file_lock
+from dubito.io.durable import file_lock, load_sealed
 from dubito.io.formats.parquet import Embeddings
 from dubito.io.source import reading
+from dubito.matrix import AnyArray
 from dubito.registry import require
 from dubito.request.arrays import check_integer, check_real
 from dubito.threads import count_cores
@@ -47,11 +51,13 @@ class ExistingPool(NamedTuple):
     """The settings that it was made with."""
 
 
-def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> ExistingPool | None:
-    """The existing pool if it was made from the same source with the same settings; None if it must be made.
+def find_pool(
+    out: str, settings: Mapping[str, object], *, force: bool, others: Collection[str] = ()
+) -> ExistingPool | None:
+    """The existing pool if it was made with the same settings, perhaps from an earlier state of the source; or None.
 
-    Raises `OutputExists` for other settings or for a file that is not a pool, unless ``force``. Removes the folder of
-    parts that an interrupted run may have left after the pool was complete.
+    Raises `OutputExists` for other settings (except ``others``) or for a file that is not a pool, unless ``force``.
+    Removes the folder of parts that an interrupted run may have left after the pool was complete.
     """
     if not os.path.exists(out):
         return None
@@ -62,6 +68,8 @@ def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> E
     if found is not None and found.settings == settings and not force:
         with suppress(FileNotFoundError):
             shutil.rmtree(parts_of(out))
+        return found
+    if found is not None and not force and is_same_but_source(found.settings, settings, others):
         return found
     if not force and found is None:
         raise OutputExists(f"{out} exists", hint=f"pass {FORCE} to replace it, or another output.")
@@ -103,6 +111,8 @@ def _folder(out: str) -> ExistingPool | None:
 
 SHARD = 1024
 """Number of items in a shard."""
+VERSION = "version of the embedder"
+"""The name of a setting."""
 
 EmbedProgress = Callable[[int, int, None, float], None]
 """Called with the items done, their total, None and seconds, like the progress callback of `dubito.select`."""
@@ -124,7 +134,7 @@ class Task:
         """The settings that decide the bytes of the pool; a run can only be resumed with the same ones."""
         described = {
             "embedder": self.maker.name,
-            "version of the embedder": self.maker.version,
+            VERSION: self.maker.version,
             "options": self.options,
         }
         sizes = {
@@ -162,7 +172,9 @@ def embed(
     r"""Turn a folder of pictures, or a table of texts or pictures, into a pool that `select` can pick from.
 
     Damaged, empty and huge items are left out and listed. With ``out``, the pool is written shard by shard: an
-    interrupted call can be repeated and continues where it was, with the same file as result. Nothing is unpickled.
+    interrupted call can be repeated and continues where it was, with the same file as result. If the source has changed
+    since the pool was written, only new and changed contents are embedded, with what the embedder learned before, and
+    ``changes`` of the result lists what is different. Nothing is unpickled.
 
     Parameters
     ----------
@@ -198,7 +210,7 @@ def embed(
     processes : int, optional
         Processes that decode pictures ahead of the model. Default: one per core.
     force : bool
-        Replace an existing pool, or an unfinished one, with other settings.
+        Replace an existing pool, or an unfinished one: embed and learn everything again.
     progress : callable, optional
         Called with the items done, their total, None and seconds.
 
@@ -268,19 +280,34 @@ def _in_memory(task: Task, report: _Reporter) -> Embedded:
 
 
 def _in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
+    learns = isinstance(task.maker, LearningEmbedder)
     with file_lock(out, needed=False):
-        whole = complete_pool(out, task.settings, force=force)
-        if whole is not None:
-            return _was_whole(task, whole, out)
-        store = Store(out, task.settings, force=force)
-        ready = _ready(task, store)
+        # What an embedder learned decides the numbers, and not the version that would learn now.
+        before = find_pool(out, task.settings, force=force, others=(VERSION,) if learns else ())
+        if before is not None and before.settings == task.settings:
+            return _was_whole(task, before, out)
+        store = Store(out, task.settings, force=force, keep=not learns or before is not None)
+        ready = _ready(task, store, out, before)
         made = _made(task, ready, out)
-        before = _fill(task, store, ready, made, report)
+        files = [] if before is None else _files_of(out)
+        n_known = _fill(task, store, ready, made, KnownEmbeddings([*files, *store.known()]), report)
         left_out = [*task.source.left_out, *store.left_out]
         n_rows = store.n_rows
         _refuse_nothing(task, n_rows, left_out)
+        changes = None
+        if before is not None:
+            ids = [each.id for each in left_out]
+            changes = changes_between(files, store.shards(), ids, task.source.has_ids)
         store.finish(made, left_out)
-    return _embedded(task, ready, n_rows, left_out, report, path=out, n_before=before)
+    return _embedded(task, ready, n_rows, left_out, report, path=out, n_before=n_known, changes=changes)
+
+
+def _files_of(out: str) -> list[str]:
+    """The files of an existing pool."""
+    if not os.path.isdir(out):
+        return [out]
+    names = sorted(name for name in os.listdir(out) if name.startswith("part-") and name.endswith(".parquet"))
+    return [os.path.join(out, name) for name in names]
 
 
 def _was_whole(task: Task, whole: ExistingPool, out: str) -> Embedded:
@@ -289,11 +316,13 @@ def _was_whole(task: Task, whole: ExistingPool, out: str) -> Embedded:
     return Embedded(made.embedder, made.version, made.width, whole.n_rows, *facts, n_before=task.source.n_items)
 
 
-def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, report: _Reporter) -> int:
-    """Make the missing shards. Returns the number of items in the shards that existed."""
+def _fill(
+    task: Task, store: Store, ready: Embedder, made: Embeddings, known: KnownEmbeddings, report: _Reporter
+) -> int:
+    """Make the missing shards. Returns the number of items that were embedded before."""
     numbered = [(number, store.is_done(number)) for number in sorted(store.done)]
     kept = {number for number, is_whole in numbered if is_whole}
-    report(before := store.n_done)
+    report(n_before := store.n_done)
     missing: list[int] = []
 
     def shards() -> Any:
@@ -302,10 +331,14 @@ def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, report: _
                 missing.append(number)
                 yield shard_items
 
-    for place, done in enumerate(_done(task, ready, shards())):
+    def embed_all(items: Any) -> Any:
+        return _done(task, ready, items)
+
+    for place, (done, n_known) in enumerate(embed_new(shards(), task.source.takes, known, embed_all)):
         store.add(missing[place], done, made)
+        n_before += n_known
         report(done.n_items)
-    return before
+    return n_before
 
 
 def _done(task: Task, ready: Embedder, shards: Any) -> Any:
@@ -313,16 +346,39 @@ def _done(task: Task, ready: Embedder, shards: Any) -> Any:
     return embed_shards(shards, ready, batch=batch, n_processes=task.n_processes, half=task.half)
 
 
-def _ready(task: Task, store: Store) -> Embedder:
-    """The embedder, with what it learned in this run or in an interrupted one."""
+def _ready(task: Task, store: Store, out: str, before: ExistingPool | None) -> Embedder:
+    """The embedder, with what it learned for the existing pool, in an interrupted run, or now."""
     maker = task.maker
     if not isinstance(maker, LearningEmbedder):
         return maker
     learned = store.load_learned()
     if learned is None:
-        learned = maker.learn(task.source.contents)
+        learned = maker.learn(task.source.contents) if before is None else _learned_before(maker, out, before)
         store.save_learned(learned)
     return maker.ready(learned)
+
+
+def _learned_before(maker: LearningEmbedder, out: str, before: ExistingPool) -> dict[str, AnyArray]:
+    """What the embedder of an existing pool learned; raises `InvalidData` if that is lost."""
+    path = learned_path(out)
+    learned = load_sealed(path, needed=True) if os.path.exists(path) else None
+    if learned is None:  # An older dubito did not keep it, but the same items teach the same.
+        learned = maker.learn(lambda: _contents_of(out, before.made))
+    if maker.ready(learned).version != before.made.version:
+        problem = f"{path}, which {before.made.embedder} needs to embed more items as it did before, is missing"
+        raise InvalidData(
+            f"{problem} or of another pool", hint=f"put it back, or pass {FORCE} to embed all items again."
+        )
+    return learned
+
+
+def _contents_of(out: str, made: Embeddings) -> Any:
+    """The contents of the items of a pool: texts, or bytes or paths of pictures."""
+    parquet = require("pyarrow.parquet", extra="files")
+    for file in _files_of(out):
+        with reading(file):
+            values = parquet.read_table(file, columns=[made.shown], partitioning=None).column(made.shown).to_pylist()
+        yield from (os.path.join(made.root(out), each) if made.shown == "path" else each for each in values)
 
 
 def _made(task: Task, ready: Embedder, out: str) -> Embeddings:

@@ -16,6 +16,8 @@ from dubito.registry import require
 from dubito.request.columns import UNLABELED
 from dubito.request.ids import text_key
 
+UNREAD = (".heic", ".heif", ".avif", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2", ".psd")
+"""Suffixes of formats of pictures that are not read."""
 MOST_NAMED = 5
 """Classes that a note names."""
 
@@ -32,6 +34,7 @@ class PictureFolder:
     left_out: tuple[LeftOut, ...]
     takes: Takes = "pictures"
     shown: str = "path"
+    has_ids: bool = True
 
     @property
     def n_items(self) -> int:
@@ -88,14 +91,14 @@ class PictureFolder:
         return pyarrow.table(columns)
 
 
-def find_pictures(path: str) -> list[str]:
+def find_pictures(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     """The pictures of a folder by their suffixes, those of inner folders too; hidden ones are left alone."""
     found: list[str] = []
     with reading(path):
         for place, folders, names in os.walk(path):
             folders[:] = [name for name in folders if not name.startswith((".", "__"))]
             inner = os.path.relpath(place, path)
-            pictures = (name for name in names if not name.startswith(".") and name.lower().endswith(SUFFIXES))
+            pictures = (name for name in names if not name.startswith(".") and name.lower().endswith(suffixes))
             found += [name if inner == "." else f"{inner.replace(os.sep, '/')}/{name}" for name in pictures]
     return sorted(found, key=lambda name: (natural_order(name), name))
 
@@ -103,10 +106,10 @@ def find_pictures(path: str) -> list[str]:
 def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
     """A folder in which these pictures were found."""
     kept: list[str] = []
-    left_out: list[LeftOut] = []
+    left_out = [LeftOut(_shown(name), unread_format(name)) for name in find_pictures(path, UNREAD)]
     seen: dict[str, str] = {}
     for name in names:
-        shown = name.encode("utf-8", "backslashreplace").decode()
+        shown = _shown(name)
         if shown != name and not _is_text(name):
             left_out.append(LeftOut(shown, "has a name that is no text in UTF-8; rename it"))
         elif seen.setdefault(text_key(name), name) != name:
@@ -118,6 +121,16 @@ def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
     if not kept:
         raise InvalidData(f"no picture in {path} has a name that is text in UTF-8", hint="rename them.")
     return PictureFolder(path, tuple(kept), class_folders(kept) if labels else (), tuple(left_out))
+
+
+def unread_format(name: str) -> str:
+    """What is wrong with a picture in one of the formats `UNREAD`."""
+    suffix = os.path.splitext(name)[1][1:].upper()
+    return f"is in the format {suffix}, which is not read; convert it to JPEG or PNG"
+
+
+def _shown(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_text(name: str) -> bool:

@@ -3,7 +3,7 @@
 import os
 
 from dubito.embedding.boxes import MARGIN, open_boxes
-from dubito.embedding.folder import PictureFolder, find_pictures, open_folder
+from dubito.embedding.folder import UNREAD, PictureFolder, find_pictures, open_folder, unread_format
 from dubito.embedding.source import ItemSource
 from dubito.embedding.table import PoolTable, choose_columns, is_saved, read_arrow, read_cells, read_saved
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, named
@@ -77,6 +77,11 @@ def _open_folder(path: str, given: str, labels: bool) -> PictureFolder:
     if not names:
         tables = sorted(name for name in os.listdir(path) if suffix_of(name) in (*ARROW, *CELLS))
         hint = f"pass a table in it, such as {os.path.join(path, tables[0])}." if tables else "pass another folder."
+        unread = find_pictures(path, UNREAD)
+        if unread:
+            raise InvalidData(
+                f"none of the {len(unread)} pictures in {path} can be read: {unread[0]} {unread_format(unread[0])}"
+            )
         raise MissingFile(f"the folder {path} holds no pictures ({', '.join(SUFFIXES)})", hint=hint)
     if given:
         raise InvalidArgument(f"{named(given)} is for tables, and {path} is a folder of pictures", hint="leave it out.")

@@ -196,7 +196,7 @@ def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tupl
         for shard_items in shards:
             # What is no picture at all is asked for as an empty one.
             contents = [b"" if each is None else each for each in shard_items.contents]
-            parts = [contents[start : start + CHUNK] for start in range(0, len(contents), CHUNK)]
+            parts = [contents[start : start + CHUNK] for start in range(0, len(contents), CHUNK)] or [[]]
             begun.append((shard_items, len(parts)))
             yield from parts
 

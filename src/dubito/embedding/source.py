@@ -8,12 +8,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dubito.embedding.embedder import Takes
-from dubito.io.formats.parquet import COLUMN
+from dubito.io.formats.parquet import COLUMN, HASH
 from dubito.io.roles import read_pool
 from dubito.io.source import whole
 from dubito.matrix import AnyArray
 
 # The result of `dubito.embed`: a pool in a file or in memory.
+
+
+MAX_NAMED = 3
+"""Maximum number of ids named in a message."""
 
 
 class LeftOut(NamedTuple):
@@ -24,6 +28,23 @@ class LeftOut(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.id} {self.problem}"
+
+
+class Changes(NamedTuple):
+    """What is different from the pool that was there before, as ids."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Items whose contents changed."""
+    removed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = ((self.added, "new"), (self.changed, "changed"), (self.removed, "removed"))
+        return ", ".join(f"{len(ids):,} {what} ({_first(ids)})" for ids, what in parts if ids) or "no changes"
+
+
+def _first(ids: tuple[str, ...]) -> str:
+    return ", ".join(ids[:MAX_NAMED]) + (", ..." if len(ids) > MAX_NAMED else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +67,8 @@ class Embedded:
     seconds: float = 0.0
     n_before: int = 0
     """Number of items that an earlier run had embedded."""
+    changes: Changes | None = None
+    """What changed in the source, if the pool was updated."""
     table: Any = None
     """The pool as an Arrow table, if it is not in a file."""
 
@@ -81,8 +104,8 @@ class Embedded:
         """The other columns by name: the one to show (``path``, ``text`` or ``image``) and all others of the source."""
         if self.path is not None:
             source = read_pool(self.path).source
-            return {name: entry.values() for name, entry in source.entries.items() if name not in ("id", COLUMN)}
-        return {name: _objects(self.table, name) for name in self.table.column_names if name not in ("id", COLUMN)}
+            return {name: entry.values() for name, entry in source.entries.items() if name not in OWN}
+        return {name: _objects(self.table, name) for name in self.table.column_names if name not in OWN}
 
 
 def _objects(table: Any, name: str) -> AnyArray:
@@ -91,6 +114,8 @@ def _objects(table: Any, name: str) -> AnyArray:
     return values
 
 
+OWN = ("id", COLUMN, HASH)
+"""Columns of a pool that are not of its source."""
 LOT_BYTES = 64_000_000
 """Maximum size of the pictures or texts of a lot, so that it fits in memory."""
 
@@ -129,6 +154,10 @@ class ItemSource(Protocol):
     @property
     def fingerprint(self) -> str:
         """A digest that changes with the source."""
+
+    @property
+    def has_ids(self) -> bool:
+        """False if the ids are row numbers, which change where rows are inserted or removed."""
 
     @property
     def columns(self) -> dict[str, str]:

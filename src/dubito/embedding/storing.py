@@ -10,7 +10,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,13 @@ from dubito.io.source import reading
 from dubito.matrix import AnyArray
 from dubito.registry import require
 
-JOURNAL, LEARNED = "_journal.jsonl", "_embedder.npz"
+JOURNAL, LEARNED, KNOWN = "_journal.jsonl", "_embedder.npz", "_known"
 """Files in the folder that are not shards; readers of shards ignore names that begin with an underscore."""
 LEFT_OUT, SETTINGS = b"dubito_left_out", b"dubito_settings"
 """Metadata keys of a pool file: the items that are not in it, and the settings it was made with."""
 SUFFIX = ".parquet"
+OF_SOURCE = ("source", "labels")
+"""Settings that follow the source: if only these differ, the embeddings of an earlier run are kept."""
 
 
 def parts_of(out: str) -> Path:
@@ -48,11 +50,26 @@ def is_folder(out: str) -> bool:
     return not out.lower().endswith(SUFFIX)
 
 
-class Store:
-    """The shards of a pool that is being written."""
+def learned_path(out: str) -> str:
+    """Where a pool keeps what its embedder learned, so that later items get comparable embeddings."""
+    return os.path.join(out, LEARNED) if is_folder(out) else f"{out}.embedder.npz"
 
-    def __init__(self, out: str, settings: Mapping[str, object], *, force: bool) -> None:
-        self.out = out
+
+def is_same_but_source(settings: object, now: Mapping[str, object], others: Collection[str] = ()) -> bool:
+    """Whether settings differ only because the source changed; `others` may differ as well."""
+    before = settings if isinstance(settings, dict) else {}
+    ignored = {*OF_SOURCE, *others}
+    return bool(before) and all(before.get(name) == now.get(name) for name in {*before, *now} - ignored)
+
+
+class Store:
+    """The shards of a pool that is being written.
+
+    With ``keep``, the shards of a run that was interrupted before the source changed are kept as known embeddings.
+    """
+
+    def __init__(self, out: str, settings: Mapping[str, object], *, force: bool, keep: bool = False) -> None:
+        self.out, self._keep = out, keep
         self.folder = parts_of(out)
         self.settings = dict(settings)
         self.done: dict[int, Record] = {}
@@ -63,17 +80,39 @@ class Store:
         """Resume an earlier run with the same settings. For other settings, raise, or start over if ``force``."""
         records = self._records()
         if records and records[0].get("settings") != self.settings:
-            if not force:
+            is_grown = not force and is_same_but_source(records[0].get("settings"), self.settings)
+            if not force and not is_grown:
                 raise self._settings_differ(records[0])
-            shutil.rmtree(self.folder)
+            if is_grown and self._keep:
+                self._set_aside()
+            else:
+                shutil.rmtree(self.folder)
             records = []
         if not records:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(self.folder)
+            if not self.known():
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(self.folder)
             with explain_write_errors(str(self.folder)):
-                self.folder.mkdir()
+                self.folder.mkdir(exist_ok=True)
             self.journal.append({"kind": "embedding", "schema": 1, "checks": True, "settings": self.settings})
         self.done = {int(str(each["shard"])): each for each in records if each["kind"] == "shard"}
+
+    def _set_aside(self) -> None:
+        """Keep the shards as known embeddings, and what the embedder learned; the journal begins again."""
+        place = self.folder / KNOWN
+        place.mkdir(exist_ok=True)
+        number = len(list(place.iterdir()))
+        for each in sorted(self.folder.glob(f"part-*{SUFFIX}")):
+            os.replace(each, place / f"{number}-{each.name}")
+        os.unlink(self.journal.path)
+
+    def known(self) -> list[str]:
+        """Complete shards of earlier states of the source."""
+        return sorted(str(each) for each in (self.folder / KNOWN).glob(f"*{SUFFIX}"))
+
+    def shards(self) -> list[str]:
+        """The finished shards, in order."""
+        return [str(self._shard(number)) for number in sorted(self.done)]
 
     def _records(self) -> list[Record]:
         if not self.folder.exists():
@@ -153,8 +192,10 @@ class Store:
             shutil.rmtree(self.folder)
 
     def _finish_folder(self) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.folder / KNOWN)
         for each in self.folder.iterdir():
-            if each.name.endswith(".tmp") or each.name == LEARNED:
+            if each.name.endswith(".tmp"):
                 each.unlink()
         self.journal.close()
         target = Path(self.out)
@@ -184,9 +225,15 @@ class Store:
                 writer.close()
             file.flush()
             os.fsync(file.fileno())
+        learned, place = self.folder / LEARNED, learned_path(self.out)
+        if learned.exists():  # Before the pool, which must never be there without it.
+            write_atomically(place, learned.read_bytes())
         with explain_write_errors(self.out):
             os.replace(temporary, self.out)
             sync_folder(Path(self.out).absolute().parent)
+        if not learned.exists():
+            with suppress(FileNotFoundError):
+                os.unlink(place)
 
     def _tables(self, parquet: Any) -> Iterator[Any]:
         for number in sorted(self.done):
@@ -216,9 +263,8 @@ def _digest(data: bytes) -> str:
 def describe_difference(where: str, settings: object, now: Mapping[str, object]) -> str:
     """The error message for the first setting that changed."""
     before = settings if isinstance(settings, dict) else {}
-    name = next((key for key in {**before, **now} if before.get(key) != now.get(key)), "source")
-    if name == "source":
-        return f"{where} was made from an earlier state of the source: files were added, removed or changed since"
+    names = [name for name in {**before, **now} if name not in OF_SOURCE]
+    name = next((name for name in names if before.get(name) != now.get(name)), "embedder")
     return f"{where} was made with {name} {before.get(name)}, and now it is {now.get(name)}"
 
 

@@ -349,6 +349,10 @@ class PoolTable:
         return self.rows.n_rows
 
     @property
+    def has_ids(self) -> bool:
+        return self.chosen.id is not None
+
+    @property
     def columns(self) -> dict[str, str]:
         return {"column": self.chosen.content, "id_column": self.chosen.id or "the number of the row"}
 

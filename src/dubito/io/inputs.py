@@ -89,9 +89,17 @@ class Inputs:
         return values
 
 
-def read_inputs(pool: str, labeled: Sequence[str] | None, specs: Mapping[str, str | None], columns: Columns) -> Inputs:
+def read_inputs(
+    pool: str,
+    labeled: Sequence[str] | None,
+    specs: Mapping[str, str | None],
+    columns: Columns,
+    *,
+    may_be_all: bool = False,
+) -> Inputs:
     """Read the pool, the labeled rows, and arrays with a row for each row of the pool, by argument.
 
+    If every row has a label, nothing is left to pick: this is an error unless ``may_be_all``.
     Arrays that are not named are looked up in the pool file; labeled rows found there are added to those named.
     `gathering_notes` collects the notes.
     """
@@ -113,15 +121,15 @@ def read_inputs(pool: str, labeled: Sequence[str] | None, specs: Mapping[str, st
     elif source.is_table:
         note(*describe_vectors(pool_file, pool, columns))
     files |= {"pool": pool, "labeled": ", ".join(labeled or [pool])}
-    return Inputs(pool_file, columns, _read_all_labeled(pool_file, labeled or [], columns), rows, files)
+    return Inputs(pool_file, columns, _read_all_labeled(pool_file, labeled or [], columns, may_be_all), rows, files)
 
 
-def _read_all_labeled(pool: PoolFile, specs: Sequence[str], columns: Columns) -> LabeledInputs:
+def _read_all_labeled(pool: PoolFile, specs: Sequence[str], columns: Columns, may_be_all: bool) -> LabeledInputs:
     """The labeled rows of the pool file and of every file named."""
     if pool.source.is_table and not specs and columns.label is not None:
         pool.source.entry(columns.label)  # Raises if there is no such column.
     rows = own_rows(pool)
-    found = rows.joined(own_labels(pool, rows, columns))
+    found = rows.joined(own_labels(pool, rows, columns, may_be_all=may_be_all))
     for spec in specs:
         with name_files_in_errors({"labeled": spec}):
             found = found.joined(read_labeled(spec, pool, columns))

@@ -212,8 +212,10 @@ def own_mask(pool: PoolFile, role: str, name: str) -> LabeledInputs:
     return LabeledInputs(rows)
 
 
-def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns) -> LabeledInputs:
-    """Rows of the pool file with a label; if all rows have one, ``rows_named`` decides."""
+def own_labels(
+    pool: PoolFile, rows_named: LabeledInputs, columns: Columns, *, may_be_all: bool = False
+) -> LabeledInputs:
+    """Rows of the pool file with a label; if all rows have one, ``rows_named`` decides, or ``may_be_all`` allows it."""
     found, source, n = pool.labels(columns), pool.source, len_of(pool.features)
     if found is None:
         return NO_ROWS
@@ -222,7 +224,7 @@ def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns) -> L
     if len(rows) == n and rows_named is not NO_ROWS:
         note(f"{source.path}: every row has one of {name}; those named as labeled count as such.")
         return NO_ROWS
-    if len(rows) == n:
+    if len(rows) == n and not may_be_all:
         problem = f"every row of {source.path} is labeled ({name}), so that nothing is left to pick"
         raise InvalidArgument(problem, hint=f"pass --ignore-columns {name} to pick among them all the same.")
     if len(rows):

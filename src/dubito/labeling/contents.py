@@ -3,17 +3,18 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from dubito.embedding.source import Changes
 from dubito.errors import MissingFile
-from dubito.io.formats.parquet import COLUMN
+from dubito.io.formats.parquet import COLUMN, HASH
 from dubito.io.lookup import Columns, find_names
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.io.source import Source
-from dubito.labeling.items import Identities, digest_of, has_items, match_items
+from dubito.labeling.items import Identities, digest_of, has_items, match_items, save_items
 from dubito.labeling.project import Project
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
 from dubito.request.columns import IDS, label_name, usual
@@ -43,11 +44,11 @@ class Contents:
     has_ids: bool = True
     """False if the ids are row numbers."""
     rows: IntArray | None = None
-    """(n,) pool row of each item; None if item i is row i."""
-    n_left_out: int = 0
-    """Number of pool rows added after the project was created."""
-    n_other_ids: int = 0
-    """Number of items that the pool now has under another id than when the project was created."""
+    """(n,) pool row of each item, -1 if it is gone; None if item i is row i."""
+    gone: frozenset[int] = frozenset()
+    """Items that are not in the pool any more; they are not shown, and their labels are kept."""
+    hashes: Sequence[str | None] | None = None
+    """Hashes of the picture files, if the pool has them."""
 
     def row_of(self, item: int) -> int:
         return item if self.rows is None else int(self.rows[item])
@@ -56,36 +57,89 @@ class Contents:
         return len(self.ids)
 
     def text(self, item: int) -> str | None:
-        return str(self.shown[item]) if self.what == "texts" and self.shown is not None else None
+        if self.what != "texts" or self.shown is None:
+            return None
+        return "" if item in self.gone else str(self.shown[item])
 
     def cells(self, item: int) -> dict[str, str]:
         return {name: values[item] for name, values in self.columns.items()}
 
 
 def read_contents(project: Project) -> Contents:
-    """Read the contents of a project's items; raises `InvalidData` if the pool was replaced and lacks some of them."""
+    """Read the contents of a project's items; rows of the pool that are no items yet are left out."""
     contents = _read_pool_contents(project)
     if not has_items(project):
         return contents
     match = match_items(project, identities_of(project, contents))
+    return contents if match.rows is None else _arrange(contents, match.rows, match.known.ids)
+
+
+def update_items(project: Project) -> tuple[Contents, Changes, int]:
+    """Add the new rows of the pool to the items of a project, which must be locked.
+
+    Returns the contents, what changed, and the number of items whose contents have another id than before.
+    """
+    contents = _read_pool_contents(project)
+    found = identities_of(project, contents)
+    if not has_items(project):
+        save_items(project, found)
+        return contents, Changes(), 0
+    match = match_items(project, found)
     if match.rows is None:
-        return contents
-    order = match.rows.tolist()
+        return contents, Changes(), 0
+    rows = np.concatenate([match.rows, np.array(match.new, dtype=np.int64)])
+    gone = rows < 0
+    is_kept = ~gone[: len(match.rows)]
+    ids = [*match.known.ids, *(found.ids[row] for row in match.new)]
+    digests = np.concatenate([match.known.digests, found.digests[match.new]])
+    if match.known.kind == found.kind or not gone.any():
+        digests[~gone] = found.digests[rows[~gone]]
+        now = Identities(
+            [name if row < 0 else found.ids[row] for name, row in zip(ids, rows.tolist(), strict=True)],
+            digests,
+            found.kind,
+            found.has_ids,
+        )
+    else:  # Of items that are gone, only the ids can be compared from now on.
+        now = Identities(ids, np.zeros(len(ids), dtype=np.uint64), "ids", found.has_ids)
+    removed = np.flatnonzero(gone[: len(match.rows)] & ~match.was_gone).tolist()
+    back = np.flatnonzero(is_kept & match.was_gone).tolist()
+    is_same = match.known.ids == list(now.ids) and np.array_equal(match.known.digests, now.digests)
+    if not (is_same and now.kind == match.known.kind and np.array_equal(gone, match.was_gone)):
+        save_items(project, now, gone)
+    changes = Changes(
+        tuple(now.ids[item] for item in (*back, *range(len(match.rows), len(rows)))),
+        tuple(now.ids[item] for item in match.changed),
+        tuple(now.ids[item] for item in removed),
+    )
+    return _arrange(contents, rows, now.ids), changes, match.n_other_ids
+
+
+def _arrange(contents: Contents, rows: IntArray, ids: Sequence[str]) -> Contents:
+    """The contents in the order of the items; those that are gone have their id and nothing else."""
+    order = rows.tolist()
+
+    def arranged(values: Sequence[Any], missing: Any) -> list[Any]:
+        return [missing if row < 0 else values[row] for row in order]
+
     return replace(
         contents,
-        ids=[contents.ids[row] for row in order],
-        shown=None if contents.shown is None else [contents.shown[row] for row in order],
-        columns={name: [values[row] for row in order] for name, values in contents.columns.items()},
-        labels=tuple(contents.labels[row] for row in order) if contents.labels else (),
-        rows=match.rows,
-        n_left_out=match.n_new,
-        n_other_ids=match.n_other_ids,
+        ids=[ids[item] if row < 0 else contents.ids[row] for item, row in enumerate(order)],
+        shown=None if contents.shown is None else arranged(contents.shown, None),
+        hashes=None if contents.hashes is None else arranged(contents.hashes, None),
+        columns={name: arranged(values, "") for name, values in contents.columns.items()},
+        labels=tuple(arranged(contents.labels, None)) if contents.labels else (),
+        rows=rows,
+        gone=frozenset(np.flatnonzero(rows < 0).tolist()),
     )
 
 
 def identities_of(project: Project, contents: Contents) -> Identities:
     """Identify the items: by id and by content, or by features if there is neither."""
-    if contents.shown is not None:
+    if contents.hashes is not None and contents.shown is not None:
+        pairs = zip(contents.hashes, contents.shown, strict=True)
+        kind, digests = "contents", [digest_of(found or shown) for found, shown in pairs]
+    elif contents.shown is not None:
         kind, digests = "shown", [digest_of(each) for each in contents.shown]
     elif contents.has_ids:
         kind, digests = "ids", [0] * len(contents)
@@ -98,7 +152,7 @@ def identities_of(project: Project, contents: Contents) -> Identities:
 
 
 def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:
-    """The features of the items, and whether they are named columns of a table."""
+    """The features of these rows of the pool, and whether they are named columns of a table."""
     pool = read_pool(project.pool_path, columns=Columns(label=project.columns.get("label_column")))
     return (pool.features if rows is None else Rows(pool.features, rows)), bool(pool.feature_names)
 
@@ -111,7 +165,7 @@ def _read_pool_contents(project: Project) -> Contents:
     n_rows = _n_rows(source)
     ids = find_names(source, None, n_rows).ids
     item_ids = [str(row) for row in range(n_rows)] if ids is None else [str(each) for each in ids.values.tolist()]
-    hidden = {label, shown, COLUMN, usual(names, IDS)}
+    hidden = {label, shown, COLUMN, HASH, usual(names, IDS)}
     path = project.source_path
     root = path if os.path.isdir(path) else os.path.dirname(path)
     return Contents(
@@ -122,6 +176,7 @@ def _read_pool_contents(project: Project) -> Contents:
         () if label is None or project.columns.get("labels") == "no" else _labels(source, label),
         root,
         ids is not None,
+        hashes=list(source.entry(HASH).values().tolist()) if HASH in names and source.embedder else None,
     )
 
 

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from dubito.embedding.source import Changes
 from dubito.errors import DubitoError, InvalidArgument, InvalidIds, MissingFile, named
 from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
-from dubito.labeling.contents import Contents, identities_of, read_contents
+from dubito.labeling.contents import Contents, identities_of, read_contents, update_items
 from dubito.labeling.database import has_store, open_engine, store_errors
 from dubito.labeling.events import Event, LabelTable, check_name
-from dubito.labeling.items import ITEMS, has_items, save_items
+from dubito.labeling.items import ITEMS, save_items
 from dubito.labeling.project import (
     NAME,
     Project,
@@ -30,7 +31,6 @@ from dubito.labeling.project import (
     read_ident,
     read_project,
 )
-from dubito.labeling.project_checks import changed_source
 from dubito.labeling.state import State
 from dubito.labeling.store import Statements, Writer, add_event, check_store, read_events
 
@@ -95,18 +95,11 @@ def open_project(
         project = _reopen(folder, source, store)
         _check_embedder(project, embedder)
         _check_columns(project, columns or {})
-        contents = read_contents(project)
-        if not has_items(project):
-            save_items(project, identities_of(project, contents))
-        if contents.n_left_out:
-            report(f"{contents.n_left_out:,} rows of {project.pool_path} are new, and not part of the project.")
-        if contents.n_other_ids:
-            report(
-                f"{contents.n_other_ids:,} items have another id in {project.pool_path} than when the project was "
-                "made; their labels follow their contents. If the ids are right and the contents are not, stop here."
-            )
-        for note in changed_source(project, contents):
-            report(note)
+        try:
+            embed_source(project, embedder, progress, report)
+        except DubitoError as error:
+            report(f"warning: the project goes on with the items that it has: {error}")
+        contents = take_in(project, report)
         more = [name for name in classes or () if check_name("classes", name) not in project.classes]
         former = _former_classes(project, more)
         for name, now in former.items():
@@ -118,6 +111,60 @@ def open_project(
         return project, contents
     known = _with_labels_choice(source, classes, columns or {}, report, confirm)
     return _create(folder, source, classes, settings or Settings(), store, embedder, known, progress, report)
+
+
+def embed_source(
+    project: Project, embedder: str = "auto", progress: EmbedProgress | None = None, report: Report = lambda line: None
+) -> bool:
+    """Embed what is new or changed in the source of a project, if the project has embedded it.
+
+    The items follow by `take_in`. Returns False if the source or the pool is not of that kind.
+    """
+    if project.pool != POOL:
+        return False
+    if not os.path.exists(project.source_path):
+        problem = f"{project.source_path} is not there any more"
+        raise MissingFile(problem, hint=f"put it back, or correct source in {project.path(NAME)}.")
+    name = embedder if embedder != "auto" else _embedder_of(project)
+    if not name:
+        return False
+    _embed(project.folder, project.source_path, name, project.columns, progress, report, is_update=True)
+    return True
+
+
+def take_in(project: Project, report: Report = lambda line: None) -> Contents:
+    """Make the new rows of the pool items of the project, unless a server has it open, and report what changed."""
+    with suppress(InvalidArgument):
+        lock = ProjectLock(project)
+        try:
+            contents, changes, n_other_ids = update_items(project)
+        finally:
+            lock.close()
+        for note in described_changes(contents, changes, n_other_ids):
+            report(note)
+        return contents
+    return read_contents(project)
+
+
+def described_changes(contents: Contents, changes: Changes, n_other_ids: int) -> list[str]:
+    """Messages about the items of a project that have changed."""
+    notes = []
+    if any(changes):
+        notes.append(f"since the project was last updated: {changes}. Labels, ids and history are kept.")
+    if changes.changed:
+        notes.append("look at the labels of the changed items again: they were given to what was there before.")
+    if changes.removed:
+        notes.append("removed items are not shown or trained on until they are back; exports still have their labels.")
+    added = len(changes.added)
+    n_labeled = sum(each is not None for each in contents.labels[len(contents.labels) - added :]) if added else 0
+    if n_labeled:
+        notes.append(f"{n_labeled:,} of the new items have labels in the source, which are not taken.")
+    if n_other_ids:
+        notes.append(
+            f"{n_other_ids:,} items have another id than before; their labels follow their contents. If the ids are "
+            "right and the contents are not, stop here."
+        )
+    return notes
 
 
 def _check_columns(project: Project, given: Mapping[str, str]) -> None:
@@ -161,9 +208,14 @@ def _reopen(folder: str, source: str, store: str | None) -> Project:
     return project
 
 
+def _embedder_of(project: Project) -> str:
+    """The name of the embedder that made the pool; empty if it has features of another origin."""
+    return open_source(project.pool_path).embedder.partition(" (version")[0]
+
+
 def _check_embedder(project: Project, embedder: str) -> None:
     """Raise `InvalidArgument` if the project was created with another embedder: distances would not be comparable."""
-    current = open_source(project.pool_path).embedder.partition(" (version")[0]
+    current = _embedder_of(project)
     is_same = embedder in ("auto", current) or (embedder.startswith("onnx:") and current.startswith("onnx:"))
     if not is_same:
         problem = f"is not what {project.folder} was made with ({current or 'features of your own'})"
@@ -324,21 +376,30 @@ def _embed(
     columns: Mapping[str, str],
     progress: EmbedProgress | None,
     report: Report,
+    *,
+    is_update: bool = False,
 ) -> str:
+    """Embed the source into the pool of a project. An update reports only what was not reported before."""
     from dubito.embedding import embed
+    from dubito.embedding.storing import learned_path
 
+    pool = os.path.join(folder, POOL)
     found = embed(
         source,
         embedder,
-        os.path.join(folder, POOL),
+        pool,
         text=columns.get("text"),
         image=columns.get("image"),
         id_column=columns.get("id_column"),
         labels=columns.get("labels") != "no",
         progress=progress,
     )
-    os.chmod(os.path.join(folder, POOL), 0o600)
-    for note in found.notes:
+    for path in (pool, learned_path(pool)):
+        with suppress(FileNotFoundError):
+            os.chmod(path, 0o600)
+    if is_update and found.changes is None:
+        return POOL
+    for note in () if is_update else found.notes:
         if "--ignore-columns" not in note and "--no-labels" not in note:
             report(note)
     for each in found.left_out[:10]:

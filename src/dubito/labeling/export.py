@@ -42,7 +42,7 @@ def label_columns(state: State) -> dict[str, Sequence[object]]:
     given = [list(state.label_table.votes(item).values()) for item in items]
     return {
         "id": [state.contents.ids[item] for item in items],
-        "index": [state.contents.row_of(item) for item in items],
+        "index": [None if item in state.contents.gone else state.contents.row_of(item) for item in items],
         "label": [state.label_table.labels[item] for item in items],
         "annotators": [len(each) for each in given],
         "agreement": [

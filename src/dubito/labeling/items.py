@@ -1,10 +1,10 @@
 """Match the items of a project to the rows of its pool file, even after the file was written again.
 
-Labels refer to items by number. When a project is created, the id of every item and a digest of its text, its picture's
-path or bytes, or (without ids) its features are stored in its folder. When the project is opened, they are compared
-with the pool: rows that moved are matched, and a pool in which an item is missing or has other contents is rejected.
-Where ids and contents contradict each other, an item is the row with its content, because that is what people saw when
-they labeled it. Of picture files only the paths are compared, not the contents.
+Labels refer to items by number, and items are never removed. The id of every item and a digest of its text, its picture
+or (without ids) its features are stored in the folder of the project, and compared with the pool: rows that moved are
+matched, and other rows are new items. Where ids and contents contradict each other, an item is the row with its
+content, because that is what people saw when they labeled it. An item whose id has another content now keeps its
+labels. An item whose id and content are both missing is gone: its labels stay in the log, but it is not shown.
 """
 
 import os
@@ -34,7 +34,7 @@ class Identities:
     digests: AnyArray
     """(n,) content digests; 0 if rows are identified by their ids alone."""
     kind: str
-    """What the digests are of: ``shown``, ``features`` or ``ids`` (no digest)."""
+    """What the digests are of: ``contents`` (picture files), ``shown``, ``features`` or ``ids`` (no digest)."""
     has_ids: bool = True
     """False if the ids are row numbers."""
 
@@ -55,38 +55,50 @@ def has_items(project: Project) -> bool:
     return os.path.exists(project.path(ITEMS))
 
 
-def save_items(project: Project, found: Identities) -> None:
-    """Store the identities of a project's items."""
+def save_items(project: Project, found: Identities, gone: AnyArray | None = None) -> None:
+    """Store the identities of a project's items, and which of them are not in the pool any more."""
     arrays = {"ids": np.array(found.ids, dtype=np.str_), "digests": found.digests, "kind": np.array(found.kind)}
+    if gone is not None and gone.any():
+        arrays["gone"] = gone
     save_sealed(project.path(ITEMS), arrays, private=True)
 
 
 class Match(NamedTuple):
     """Where the items of a project are in its pool."""
 
+    known: Identities
+    """As they are stored."""
     rows: IntArray | None
-    """The row of every item; None if item i is row i for all."""
-    n_new: int = 0
-    """Number of rows that are no item."""
+    """The row of every item, or -1 if it is gone; None if item i is row i for all, and there are no other rows."""
+    was_gone: AnyArray
+    """(n,) mask of the items that were gone before."""
+    changed: Sequence[int] = ()
+    """Items with the same id and another content."""
+    new: Sequence[int] = ()
+    """Rows that are no item."""
     n_other_ids: int = 0
     """Number of items whose content has another id than before."""
 
 
 def match_items(project: Project, found: Identities) -> Match:
-    """Find every item; raises `InvalidData` if one is not in the pool, or is something else there."""
+    """Find every item; raises `InvalidData` if more than half of them are missing."""
     stored = load_sealed(project.path(ITEMS), needed=True)
-    known = Identities(stored["ids"].tolist(), stored["digests"], str(stored["kind"]))
+    known = stored_items = Identities(stored["ids"].tolist(), stored["digests"], str(stored["kind"]))
     rows = np.full(len(known), -1, dtype=np.int64)
+    was_gone = stored.get("gone", np.zeros(len(known), dtype=np.bool_))
     if known.kind != found.kind and known.kind != "features" and found.has_ids:
         # For example, a text column was added or removed: compare ids only.
         known, found = known.without_contents(), found.without_contents()
+    changed: list[int] = []
     if known.kind == found.kind:
         if known.ids == list(found.ids) and np.array_equal(known.digests, found.digests):
-            return Match(None)
+            return Match(stored_items, None, was_gone)
         rows = _rows_by_id(known, found)
         _match_by_content(rows, known, found)
-    lost = np.flatnonzero(rows < 0)
-    if len(lost):
+        if found.has_ids and not _are_numbers(found.ids):
+            changed = _match_changed(rows, known, found)
+    lost = np.flatnonzero((rows < 0) & ~was_gone)
+    if 2 * len(lost) > len(known) - was_gone.sum():
         names = ", ".join(repr(known.ids[item]) for item in lost[:MAX_NAMED].tolist())
         problem = (
             f"{project.pool_path} was replaced: {len(lost):,} of the {len(known):,} items of {project.folder} are "
@@ -94,9 +106,25 @@ def match_items(project: Project, found: Identities) -> Match:
         )
         raise InvalidData(problem, hint="put the file back that the project was made with, or begin a new project.")
     n_other_ids = 0
-    if known.ids != [str(item) for item in range(len(known))]:  # Numbers of rows change where rows move.
-        n_other_ids = sum(known.ids[item] != found.ids[row] for item, row in enumerate(rows.tolist()))
-    return Match(rows, len(found) - len(known), n_other_ids)
+    if not _are_numbers(found.ids):
+        n_other_ids = sum(row >= 0 and known.ids[item] != found.ids[row] for item, row in enumerate(rows.tolist()))
+    is_new = np.ones(len(found), dtype=np.bool_)
+    is_new[rows[rows >= 0]] = False
+    return Match(stored_items, rows, was_gone, changed, np.flatnonzero(is_new).tolist(), n_other_ids)
+
+
+def _are_numbers(ids: Sequence[str]) -> bool:
+    """Whether the ids are the numbers of the rows, which change where rows move."""
+    return all(name == str(row) for row, name in enumerate(ids))
+
+
+def _match_changed(rows: IntArray, known: Identities, found: Identities) -> list[int]:
+    """Match the remaining items by id alone, updating `rows` in place; returns these items."""
+    taken = set(rows[rows >= 0].tolist())
+    row_of = {name: row for row, name in enumerate(found.ids) if row not in taken}
+    changed = [item for item in np.flatnonzero(rows < 0).tolist() if known.ids[item] in row_of]
+    rows[changed] = [row_of[known.ids[item]] for item in changed]
+    return changed
 
 
 def _rows_by_id(known: Identities, found: Identities) -> IntArray:

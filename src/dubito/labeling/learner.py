@@ -47,7 +47,7 @@ class LearningLoop:
     def __init__(self, state: State, writer: Writer, announce: Announce) -> None:
         self._state, self._writer, self._announce = state, writer, announce
         self._wake = threading.Condition()
-        self._is_requested = self._is_retry = self._stopped = self._has_layout_failed = False
+        self._is_requested = self._is_retry = self._stopped = self._has_layout_failed = self._is_pool_old = False
         self._worker: subprocess.Popen[str] | None = None
         self._labels_during_round = self._n_failed = 0
         self.is_fitting = False
@@ -63,6 +63,14 @@ class LearningLoop:
         """Start a round as soon as possible."""
         with self._wake:
             self._is_requested = True
+            self._wake.notify()
+
+    def reload_pool(self, *, is_urgent: bool) -> None:
+        """Use the pool as it is now from the next round on, which starts now if it is urgent."""
+        with self._wake:
+            self._is_pool_old = True
+            self._has_layout_failed = False
+            self._is_requested |= is_urgent
             self._wake.notify()
 
     def wake_if_due(self) -> None:
@@ -234,6 +242,9 @@ class LearningLoop:
 
     def _send(self, job: dict[str, Any]) -> dict[str, Any]:
         """Send a job to the worker and return its response; a dead worker is restarted once."""
+        if self._is_pool_old:
+            self._is_pool_old = False
+            self._end_worker()
         worker = self._worker
         line = "" if worker is None else _exchange(worker, job)
         if not line and not self._stopped:

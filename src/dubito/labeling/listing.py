@@ -163,7 +163,7 @@ def _match_text(is_match: BoolArray, contents: Contents, text: str) -> None:
     for item in np.flatnonzero(is_match).tolist():
         is_match[item] = (
             wanted in ids[item].casefold()
-            or (texts is not None and wanted in str(texts[item]).casefold())
+            or (texts is not None and wanted in str(texts[item] or "").casefold())
             or any(wanted in values[item].casefold() for values in columns)
         )
 

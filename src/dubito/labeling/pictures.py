@@ -145,6 +145,8 @@ def find_picture(contents: Contents, item: int) -> PictureSource:
     if contents.what != "pictures" or contents.shown is None:
         raise MissingFile(f"item {item} has no picture", hint="it is shown by its text or its columns.")
     name, shown = contents.ids[item], contents.shown[item]
+    if item in contents.gone:
+        raise MissingFile(f"the picture {name} is not in the source any more", hint="put it back, or skip it.")
     if isinstance(shown, bytes):
         _check_size(name, len(shown))
         return PictureSource(name, shown, hashlib.blake2b(shown, digest_size=16).hexdigest(), True)

@@ -43,7 +43,8 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
         item for item in table.labels if max(event.round for event in table.current_answers(item).values()) >= last > 1
     }
     # In the order in which they were labeled, which the estimate of accuracy uses.
-    parts = [[item for item in table.labels if (item in recent) == is_recent] for is_recent in (False, True)]
+    there = [item for item in table.labels if item not in state.contents.gone]
+    parts = [[item for item in there if (item in recent) == is_recent] for is_recent in (False, True)]
     audited = set(state.audited())
     column = "class" if label_column(state.project) == "label" else "label"
     paths = []
@@ -65,10 +66,11 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
 
 def write_dataset(state: State) -> str:
     """Write the labeled items with their features, as ``dubito simulate`` reads them; returns the path."""
-    items = np.array(sorted(state.label_table.labels), dtype=np.int64)
+    items = np.array(sorted(state.label_table.labels.keys() - state.contents.gone), dtype=np.int64)
     if len(items) < 2:
         raise InvalidData(f"{state.project.folder} has {len(items)} labels", hint="label more before replaying them.")
-    features = whole(features_of(state.project, state.contents.rows)[0])[items]
+    rows = items if state.contents.rows is None else state.contents.rows[items]
+    features = whole(features_of(state.project, rows)[0])
     path = state.project.path(DATA)
     labels = np.array([state.label_table.labels[item] for item in items.tolist()])
     save_sealed(path, {"features": features, "labels": labels}, private=True)

@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
+from dubito.embedding.source import Changes
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.io.source import nearest
-from dubito.labeling.contents import Contents
+from dubito.labeling.contents import Contents, update_items
 from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event, check_name
 from dubito.labeling.learner import LearningLoop
@@ -20,6 +21,7 @@ from dubito.labeling.project import MAX_CLASSES, Project, ProjectLock, Settings
 from dubito.labeling.queue import LEASE
 from dubito.labeling.state import RESTRICTED, State
 from dubito.labeling.store import Pick, Statements, Writer, add_event, drop_leases, put_fact, put_leases
+from dubito.labeling.watching import PoolWatcher
 
 
 class Conflict(InvalidArgument):
@@ -124,7 +126,7 @@ def succeeded(future: "Future[Any]") -> bool:
 class LabelingService:
     """A project that is open for labeling. Futures complete once the change is stored."""
 
-    def __init__(self, project: Project, contents: Contents, *, lease: float = LEASE) -> None:
+    def __init__(self, project: Project, contents: Contents, *, lease: float = LEASE, watch: bool = False) -> None:
         self.lock = ProjectLock(project)
         self._listeners: list[Listener] = []
         self.state = State(project, contents, lease=lease)
@@ -138,13 +140,16 @@ class LabelingService:
         self._project_executor = ThreadPoolExecutor(1, thread_name_prefix="dubito-changes")
         self.state.read_layout()
         self.loop = LearningLoop(self.state, self._writer, self.announce)
+        self.watcher = PoolWatcher(project, self.take_in, watch=watch)
 
     def start(self) -> None:
-        """Start training and selecting in the background."""
+        """Start training, selecting, and watching the pool in the background."""
         self.loop.start()
+        self.watcher.start()
 
     def close(self) -> None:
         """Stop after pending changes are stored."""
+        self.watcher.close()
         self.loop.close()
         self._project_executor.shutdown()
         self._writer.close()
@@ -161,8 +166,27 @@ class LabelingService:
 
     def failures(self) -> dict[str, str]:
         """By part of the service, why it does not work now; empty if everything works."""
-        found = {"store": self._writer.failure, "project": self._project_failure, "learning": self.loop.failure}
+        found = {
+            "store": self._writer.failure,
+            "project": self._project_failure,
+            "learning": self.loop.failure,
+            "new items": self.watcher.failure,
+        }
         return {part: failure for part, failure in found.items() if failure is not None}
+
+    def take_in(self) -> Changes:
+        """Make the new rows of the pool items of the project; the other items keep their numbers and labels."""
+        state = self.state
+        contents, changes, _ = update_items(state.project)
+        with state.lock:
+            if changes == Changes() and len(contents) == len(state.contents):
+                return changes
+            is_urgent = 20 * len(changes.added) > len(state.contents) or not state.queue.has_unanswered()
+            state.take_in(contents)
+            self.loop.reload_pool(is_urgent=is_urgent)
+        counts = {name: len(ids) for name, ids in changes._asdict().items()}
+        self.announce("items", {"items": len(contents), **counts})
+        return changes
 
     def check_item(self, item: int) -> int:
         """Return the item, or raise `MissingFile` if the pool has no such row."""

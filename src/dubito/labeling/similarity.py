@@ -11,7 +11,7 @@ from dubito.core.distances import exact_sq_distances, read_rows, unit_rows
 from dubito.core.problem import Metric
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import make_embedder
-from dubito.errors import DubitoError, InvalidData
+from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.io.opening import open_source
 from dubito.labeling.contents import Contents, What, features_of
 from dubito.labeling.state import State
@@ -87,9 +87,12 @@ class Similarity:
     def to_item(self, item: int) -> FloatArray:
         """(n,) squared Euclidean distances to an item; the item itself comes first, at -1."""
         with self._lock:
-            features = self._read()
+            features, contents = self._read(), self._state.contents
+            if item in contents.gone:
+                raise MissingFile(f"item {item} is not in the source any more", hint="put it back, or choose another.")
             if item not in self._found:
                 distances = sq_distances(features, read_rows(features, np.array([item]))[0])
+                distances[list(contents.gone)] = np.inf
                 distances[item] = -1.0
                 self._keep(item, distances)
             return self._found[item]
@@ -121,7 +124,8 @@ class Similarity:
         """The features, on the scale of a selection; read again after the pool has changed."""
         contents = self._state.contents
         if self._features is None or self._features[0] is not contents:
-            features, is_table = features_of(self._state.project, contents.rows)
+            rows = None if contents.rows is None else np.maximum(contents.rows, 0)  # Items that are gone have no row.
+            features, is_table = features_of(self._state.project, rows)
             scaled = on_scale(features, measure_scale(features)) if is_table else features
             self._features = contents, scaled
             self._found.clear()

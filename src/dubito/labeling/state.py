@@ -38,10 +38,20 @@ class RoundModel:
     held_out: AnyArray
     held_classes: tuple[str, ...]
     covered: AnyArray
+    n_known: int | None = None
+    """Number of items that had features when the model was trained; the others have equal probabilities."""
+
+    def grown(self, n_items: int) -> "RoundModel":
+        """The model for a pool that has grown to so many items since."""
+        known = self.probabilities
+        if known is None or len(known) >= n_items:
+            return self
+        rest = np.full((n_items - len(known), known.shape[1]), 1.0 / known.shape[1], dtype=known.dtype)
+        return replace(self, probabilities=np.concatenate([known, rest]), n_known=len(known))
 
     def guess(self, item: int) -> tuple[str, float] | None:
-        """The most probable class of an item, and its probability."""
-        if self.probabilities is None:
+        """The most probable class of an item, and its probability; None for an item that is newer than the model."""
+        if self.probabilities is None or (self.n_known is not None and item >= self.n_known):
             return None
         best = int(self.probabilities[item].argmax())
         return self.classes[best], float(self.probabilities[item, best])
@@ -82,11 +92,11 @@ def merge_columns(
 
 
 def read_model(project: Project, round: int, n_rows: int) -> RoundModel | None:
-    """Read the model of a round; None if its file is missing, damaged or of another pool."""
+    """Read the model of a round, perhaps of a pool that has grown since; None if its file is missing or damaged."""
     try:
         stored = load_sealed(project.path(model_file(round)))
         probabilities = stored.get("probabilities")
-        if probabilities is not None and len(probabilities) != n_rows:
+        if probabilities is not None and len(probabilities) > n_rows:
             return None
         none = np.empty(0)
         return RoundModel(
@@ -111,8 +121,7 @@ class Snapshot(NamedTuple):
     trained: RoundModel | None
     learned: int | None
     project: Project
-    mode: str
-    is_open: BoolArray | None
+    restriction: str | None
 
 
 class State:
@@ -135,6 +144,8 @@ class State:
         self.is_open: BoolArray | None = None
         """(n,) mask of the items that may be queried; None for all."""
         self.mode = ""
+        self.restriction: str | None = None
+        """As it is stored."""
         self.version = 0
         """Increases with every change; the page uses it as a cache tag."""
 
@@ -173,13 +184,26 @@ class State:
     def use_model(self, trained: RoundModel | None) -> None:
         """Predict with a model of the last round, under the current names of its classes."""
         self.trained = trained
-        self.model = trained and trained.with_names(self.label_table.names_since(self.learned or 0))
+        named = trained and trained.with_names(self.label_table.names_since(self.learned or 0))
+        self.model = named and named.grown(len(self.contents))
+
+    def take_in(self, contents: Contents) -> None:
+        """Replace the contents by those of a pool that has changed: items keep their numbers, new ones are last."""
+        with self.lock:
+            n_before, self.contents = len(self.contents), contents
+            new = np.random.default_rng([17, n_before]).permutation(np.arange(n_before, len(contents)))
+            self.queue.random_order += new.tolist()
+            self.queue.rescan()
+            self.restrict(self.restriction)
+            self.use_model(self.trained)
+            self.places = None
+            self.version += 1
 
     def snapshot(self) -> Snapshot:
         """Capture the state before operations run, for `rollback`."""
         with self.lock:
             counts = self.label_table.last, len(self.rounds), len(self.picks)
-            return Snapshot(*counts, self.trained, self.learned, self.project, self.mode, self.is_open)
+            return Snapshot(*counts, self.trained, self.learned, self.project, self.restriction)
 
     def rollback(self, snapshot: Snapshot) -> None:
         """Undo the changes since a snapshot, which may not be stored.
@@ -198,7 +222,7 @@ class State:
                 self.project = snapshot.project
             self.learned = snapshot.learned
             self.use_model(snapshot.trained)
-            self.mode, self.is_open = snapshot.mode, snapshot.is_open
+            self.restrict(snapshot.restriction)
             self.version += 1
 
     def last_event(self) -> Event | None:
@@ -236,6 +260,7 @@ class State:
 
     def restrict(self, stored: str | None) -> None:
         """Apply a restriction as stored: JSON with ``mode`` and ``rows``, or None."""
+        self.restriction = stored
         found = {} if stored is None else json.loads(stored)
         self.mode = found.get("mode", "")
         self.is_open = None
@@ -244,7 +269,7 @@ class State:
             self.is_open[np.array(found["rows"], dtype=np.int64)] = self.mode == "only"
 
     def may_ask(self, item: int) -> bool:
-        return self.is_open is None or bool(self.is_open[item])
+        return item not in self.contents.gone and (self.is_open is None or bool(self.is_open[item]))
 
     def restricted_to(self) -> int | None:
         """Number of items that the user restricted the queries to; None without such a restriction."""
@@ -252,7 +277,10 @@ class State:
 
     def n_open(self) -> int:
         """Number of items that may be queried, including answered ones."""
-        return len(self.contents) if self.is_open is None else int(self.is_open.sum())
+        gone = list(self.contents.gone)
+        if self.is_open is None:
+            return len(self.contents) - len(gone)
+        return int(self.is_open.sum()) - int(self.is_open[gone].sum())
 
     def excluded(self) -> Sequence[int]:
         """Items that may not be queried."""

@@ -86,10 +86,11 @@ def _classes(path: str, n_columns: int, project: Project) -> list[str]:
 def _rows(contents: Contents, ids: Ids | None, n_given: int) -> AnyArray:
     """(m,) the item of each row: by id, or in pool order if there are no ids."""
     if ids is None:
-        if n_given != len(contents):
-            problem = f"there are {n_given} rows of probabilities for {len(contents)} items"
+        n_rows = len(contents) - len(contents.gone)
+        if n_given != n_rows:
+            problem = f"there are {n_given} rows of probabilities for {n_rows} items"
             raise InvalidArgument(problem, hint="name each row in a column or array ids.")
-        return np.arange(n_given) if contents.rows is None else np.argsort(contents.rows)
+        return np.arange(n_given) if contents.rows is None else np.argsort(contents.rows)[len(contents.gone) :]
     item_of = Ids("pool", np.array(contents.ids)).row_of_key
     unknown = [row for row, key in enumerate(ids.keys) if key not in item_of]
     if unknown:

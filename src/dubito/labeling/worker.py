@@ -24,7 +24,7 @@ from dubito.labeling.layout import compute_layout
 from dubito.labeling.project import LAYOUT, USER_PROBABILITIES, Project, model_file, read_project
 from dubito.labeling.rounds import Job, RoundRunner
 from dubito.labeling.state import merge_columns
-from dubito.matrix import FloatArray
+from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.models.held_out import Share
 
 
@@ -34,13 +34,13 @@ def main(folder: str) -> int:
     requests, responses = _take_streams()
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read_jobs, args=(requests, jobs), daemon=True).start()
-    runner: RoundRunner | None = None
+    pool: ProjectPool | None = None
     project = read_project(folder)
     while True:
         job = json.loads(jobs.get())
         try:
-            runner = runner or _make_runner(project)
-            response = _run_job(project, runner, job)
+            pool = pool or ProjectPool(project)
+            response = _run_job(project, pool, job)
         except (DubitoError, OSError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             response = {"error": " ".join(str(error).split()) or type(error).__name__}
         print(json.dumps(response), file=responses, flush=True)
@@ -73,40 +73,83 @@ def _read_jobs(requests: TextIO, jobs: "queue.SimpleQueue[str]") -> None:
     os._exit(0)
 
 
-def _make_runner(project: Project) -> RoundRunner:
-    features, is_table = features_of(project, read_contents(project).rows)
-    return RoundRunner(features, True if is_table else None)
+class ProjectPool:
+    """The rows of the pool that are items of the project; items that are gone have none."""
+
+    def __init__(self, project: Project) -> None:
+        rows = read_contents(project).rows
+        self.items = None if rows is None or (rows >= 0).all() else np.flatnonzero(rows >= 0)
+        """(n,) the item of each row; None if they are the same."""
+        self.n_items: int | None = None if rows is None else len(rows)
+        features, is_table = features_of(project, rows if rows is None or self.items is None else rows[self.items])
+        self.runner = RoundRunner(features, True if is_table else None)
+
+    def rows_of(self, items: Sequence[int]) -> IntArray:
+        """The rows of the items that are there."""
+        given = np.array(items, dtype=np.int64)
+        if self.items is None:
+            return given
+        rows = np.minimum(np.searchsorted(self.items, given), len(self.items) - 1)
+        return np.asarray(rows[self.items[rows] == given])
+
+    def items_of(self, rows: AnyArray) -> AnyArray:
+        return rows if self.items is None else self.items[rows]
+
+    def by_item(self, values: AnyArray, missing: float) -> AnyArray:
+        """Values of rows as values of items."""
+        if self.items is None or self.n_items is None:
+            return values
+        found = np.full((self.n_items, *values.shape[1:]), missing, dtype=values.dtype)
+        found[self.items] = values
+        return found
 
 
-def _run_job(project: Project, runner: RoundRunner, job: dict[str, Any]) -> dict[str, Any]:
+def _run_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[str, Any]:
     if job["task"] == "layout":
-        places = compute_layout(runner.features, standardize=runner.is_table).astype(np.float32)
+        layout = compute_layout(pool.runner.features, standardize=pool.runner.is_table)
+        places = pool.by_item(layout.astype(np.float32), 0.0)
         save_sealed(project.path(LAYOUT), {"places": places}, private=True)
         return {"task": "layout"}
-    arrays, facts = runner.run(_job_of(project, job))
+    arrays, facts = pool.runner.run(_job_of(project, pool, job))
+    for name in ("picks", "held_rows"):
+        if name in arrays:
+            arrays[name] = pool.items_of(arrays[name])
+    if "probabilities" in arrays:
+        arrays["probabilities"] = pool.by_item(arrays["probabilities"], 1.0 / len(arrays["classes"]))
     save_sealed(project.path(model_file(job["round"])), arrays, private=True)
     return facts
 
 
-def _job_of(project: Project, job: dict[str, Any]) -> Job:
+def _job_of(project: Project, pool: ProjectPool, job: dict[str, Any]) -> Job:
     changes = [ClassChange(*each) for each in job["class_changes"]]
     probabilities, classes = _user_probabilities(project, changes) if job["own"] else (None, ())
-    order = np.argsort(np.array(job["items"], dtype=np.int64))
+    label_of = dict(zip(job["items"], job["labels"], strict=True))
+    labeled = pool.rows_of(sorted(label_of))
+    if probabilities is not None:
+        probabilities = _of_rows(pool, probabilities)
     return Job(
         round=job["round"],
-        items=np.array(job["items"], dtype=np.int64)[order],
-        labels=[job["labels"][index] for index in order.tolist()],
-        closed=np.array(job["closed"], dtype=np.int64),
-        only=None if job["only"] is None else np.array(job["only"], dtype=np.int64),
+        items=labeled,
+        labels=[label_of[item] for item in pool.items_of(labeled).tolist()],
+        closed=pool.rows_of(job["closed"]),
+        only=None if job["only"] is None else pool.rows_of(job["only"]),
         budget=job["budget"],
         audit=job["audit"],
         strategy=job["strategy"],
-        audited=np.array(job["audited"], dtype=np.int64),
-        order=np.argsort(order),
+        audited=pool.rows_of(job["audited"]),
+        order=np.searchsorted(labeled, pool.rows_of(job["items"])),
         last_batch=None if job["last_batch"] is None else Share(*job["last_batch"]),
         probabilities=probabilities,
         classes=classes,
     )
+
+
+def _of_rows(pool: ProjectPool, probabilities: FloatArray) -> FloatArray:
+    """The probabilities of the rows; those of newer items are equal."""
+    items = pool.items_of(np.arange(len_of(pool.runner.features)))
+    found = np.full((len(items), probabilities.shape[1]), 1.0 / probabilities.shape[1])
+    found[items < len(probabilities)] = probabilities[items[items < len(probabilities)]]
+    return found
 
 
 def _user_probabilities(project: Project, changes: Sequence[ClassChange]) -> tuple[FloatArray | None, tuple[str, ...]]:

@@ -10,6 +10,8 @@ from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, le
 from dubito.request.arrays import as_array, as_matrix, check_features, unlike_features
 from dubito.request.ids import NO_NAMES, Ids, RowNames, matching_ids, pair_of, rows_of, take_names
 
+FEWEST_REPEATED = 10
+"""At least this many row numbers, half of them repeated, are an error."""
 FEWEST_ROWS = 3
 """With at least this many rows, one 0 or 1 per row must be a mask: as row numbers they would repeat."""
 
@@ -75,7 +77,17 @@ def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NA
         problem = f"holds {array[at]} at position {at}, which is no row of the pool"
         raise InvalidArgument(problem, argument=name, hint=f"pass row numbers from 0 to {n_pool - 1}.")
     refuse_ids(name, array, names.ids)
+    _refuse_classes(name, array)
     return array.astype(np.int64)
+
+
+def _refuse_classes(name: str, rows: AnyArray) -> None:
+    """Raise for integers most of which repeat: they are the classes of rows rather than row numbers."""
+    n_different = len(np.unique(rows))
+    if len(rows) >= FEWEST_REPEATED and 2 * n_different < len(rows):
+        problem = f"holds {len(rows)} row numbers, of which only {n_different} are different"
+        hint = f"pass each row number once; the classes of the rows belong to {keyword('labels')}."
+        raise InvalidArgument(problem, argument=name, hint=hint)
 
 
 def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:

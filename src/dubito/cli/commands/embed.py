@@ -119,7 +119,8 @@ def embed(
     that every other command reads: ids, embeddings, what to show, and all
     other columns. Damaged items are listed and left out.
 
-    After an interruption, run the same command again to continue. Then:
+    After an interruption, run the same command again to continue; after the
+    source has grown or changed, to embed only what is new. Then:
 
     [bold]dubito select pool.parquet --budget 50 -o batch.csv[/bold]
     """
@@ -196,6 +197,8 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, *
         say(note, quiet=quiet)
     for each in embedded.left_out[:MOST_SHOWN]:
         say(f"left out: {each}", quiet=quiet)
+    if embedded.changes is not None:
+        say(f"since the pool was written: {embedded.changes}.", quiet=quiet)
     rest = len(embedded.left_out) - MOST_SHOWN
     if rest > 0:
         where = f"{errors} lists them all" if errors else "--errors FILE lists them all"
@@ -236,5 +239,6 @@ def summary(embedded: Embedded) -> dict[str, object]:
         "embedder": embedded.embedder,
         "version": embedded.version,
         "left_out": [{"id": each.id, "problem": each.problem} for each in embedded.left_out],
+        "changes": None if embedded.changes is None else embedded.changes._asdict(),
         "seconds": embedded.seconds,
     }

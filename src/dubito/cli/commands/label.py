@@ -80,6 +80,7 @@ Token = Annotated[
         show_envvar=False,
     ),
 ]
+Watch = Annotated[bool, option("--watch", "Add new items of the source while people label.", FILES)]
 Browser = Annotated[bool, option("--browser/--no-browser", "Open the page in a browser.", SERVER)]
 
 
@@ -101,6 +102,7 @@ def label(
     port: Port = None,
     public: Public = None,
     token: Token = None,
+    watch: Watch = False,
     browser: Browser = True,
     quiet: options.Quiet = False,
 ) -> None:
@@ -122,7 +124,7 @@ def label(
     url = None if public is None else read_public(public)
     columns = read_columns(text, image, id_column, label_column, labels)
     project, contents = open_source(source, demo, classes, embedder, columns, store, settings, quiet=quiet)
-    serve_page(project, contents, host, number, token, url, browser=browser, quiet=quiet)
+    serve_page(project, contents, host, number, token, url, watch=watch, browser=browser, quiet=quiet)
 
 
 SHORTEST_TOKEN, FEWEST_LETTERS = 16, 8
@@ -215,11 +217,14 @@ def open_source(
     *,
     quiet: bool,
 ) -> "tuple[Project, Contents]":
-    from dubito.labeling import creation
-
+    """Open or create the project, with the given settings."""
     tell = partial(say, quiet=quiet)
     if source is None and not demo:
         raise InvalidArgument("SOURCE is missing", hint="name a folder or a table, or try dubito label --demo.")
+    if demo or (source is not None and os.path.exists(source)):  # Imports and embedding can take ten seconds.
+        tell("opening the handwritten digits..." if demo else f"opening {source}...")
+    from dubito.labeling import creation
+
     names = split_names(classes)
     with Bar("embedding", quiet=quiet) as bar:
         project, contents = creation.open_project(
@@ -247,6 +252,7 @@ def serve_page(
     given_token: str | None,
     public: str | None,
     *,
+    watch: bool,
     browser: bool,
     quiet: bool,
 ) -> None:
@@ -258,7 +264,7 @@ def serve_page(
     lost = lost_labels(project)
     if lost is not None:
         say(f"warning: {lost}")
-    service = LabelingService(project, contents)
+    service = LabelingService(project, contents, watch=watch)
     try:
         token = given_token or read_token(project)[0]
         opened = open_socket(host, port)

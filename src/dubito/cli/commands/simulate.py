@@ -28,6 +28,7 @@ from dubito.experiments.runner import check_folder, run_experiment
 from dubito.io import Columns, open_source, split_spec
 from dubito.io.column_notes import columns_of, is_wanted
 from dubito.request.arrays import check_integer, check_real, read_number
+from dubito.request.columns import label_name
 
 SCHEDULE = "Schedule"
 
@@ -287,8 +288,22 @@ def read_data(draft: Experiment, data: str, test: str | None = None, missing: st
         if not any(entry.ndim == 1 for entry in opened.entries.values()):
             hint = "add an array labels with one class per row."
             raise MissingFile(f"{path} holds no labels, only {opened.listing()}", hint=hint)
-    source.whole()
+    _refuse_texts(data, draft.data.label_column, source.whole())
     return source
+
+
+def _refuse_texts(data: str, label_column: str | None, found: Dataset) -> None:
+    """Raise if the only column that could be the labels has another value in most rows, as texts and names have."""
+    opened = open_source(split_spec(data)[0])
+    if not opened.is_table or label_column is not None or label_name([name for name in opened.names if name]):
+        return
+    if 2 * len(found.classes) > len(found.labels):
+        n_classes, n_rows = len(found.classes), len(found.labels)
+        raise InvalidData(
+            f"{opened.path} has no column of labels: what could be them has {n_classes} different values in {n_rows} "
+            "rows",
+            hint=f"name the column with --label-column; it holds {opened.listing()}.",
+        )
 
 
 def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:

@@ -57,7 +57,7 @@ def read_labeled_pool(
     pool: str, specs: Sequence[str], columns: Columns, missing: str | None
 ) -> tuple[Inputs, dict[int, str], dict[int, float]]:
     """The pool with its labels, the labels without those of the last file, and the rows drawn at random."""
-    found = with_labels(replace(read_inputs(pool, specs, {}, columns), rows={}), specs)
+    found = with_labels(replace(read_inputs(pool, specs, {}, columns, may_be_all=True), rows={}), specs)
     earlier = read_labels(found.pool, specs[:-1], columns)
     drawn = read_drawn(found.pool, specs, columns)
     complete = handle_missing(found, read_missing(missing))

@@ -1,16 +1,18 @@
-"""``dubito update``: change the classes of a labeling project, or use your own model's probabilities in it."""
+"""``dubito update``: add new items to a labeling project, change its classes, or use your own model's probabilities."""
 
 import secrets
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from dubito.cli import options
+from dubito.cli.commands import embed as embedding
 from dubito.cli.commands.label import require_extra
 from dubito.cli.options import argument, option
-from dubito.cli.output import say
+from dubito.cli.output import Bar, say
 from dubito.errors import InvalidArgument
-from dubito.labeling.project import read_project
+from dubito.labeling.project import ProjectLock, read_project
 
 
 def update(
@@ -32,9 +34,16 @@ def update(
     ] = None,
     remove: Annotated[list[str] | None, option("--remove CLASS", "Remove a class with its labels.")] = None,
     undo: Annotated[bool, option("--undo", "Undo the last change of a class.")] = False,
+    embedder: embedding.EmbedderName = "auto",
     quiet: options.Quiet = False,
 ) -> None:
     """
+    [bold]dubito update photos.dubito[/bold]
+
+    Add what is new in the source to a project. Only new and changed items are
+    embedded; labels, ids and history are kept, and what changed or disappeared
+    is listed. A running server takes in the new items by itself.
+
     [bold]dubito update photos.dubito --rename cat=tabby[/bold]
 
     Change the classes of a project. Labels follow, and --undo takes the last change
@@ -47,10 +56,32 @@ def update(
     """
     require_extra()
     changes = read_class_changes(rename, merge, remove, undo)
-    if changes and not none and probabilities is None:
+    if not changes and not none and probabilities is None:
+        update_items(project, embedder=embedder, quiet=quiet)
+    elif changes and not none and probabilities is None:
         change_classes(project, changes, quiet=quiet)
     else:
         update_project(project, probabilities, none=none, is_more=bool(changes), quiet=quiet)
+
+
+def update_items(path: str, *, embedder: str, quiet: bool) -> None:
+    """Add what is new in the source and the pool to a project; a running server takes it in by itself."""
+    from dubito.labeling.creation import embed_source, project_folder, take_in
+
+    tell = partial(say, quiet=quiet)
+    project = read_project(project_folder(path))
+    with Bar("embedding", quiet=quiet) as bar:
+        embed_source(project, embedder, bar, tell)
+    try:
+        ProjectLock(project).close()
+    except InvalidArgument:
+        tell("the server that has this project open takes in what is new within seconds.")
+        return
+    notes: list[str] = []
+    contents = take_in(project, notes.append)
+    for note in notes or ["nothing is new."]:
+        tell(note)
+    tell(f"{project.folder} has {len(contents):,} items.")
 
 
 def read_class_changes(
@@ -95,8 +126,8 @@ def update_project(path: str, probabilities: str | None, *, none: bool, is_more:
 
     project = read_project(project_folder(path))
     if none == (probabilities is not None) or is_more:
-        hint = "pass --probabilities FILE, --none, or changes of classes such as --rename cat=dog."
-        raise InvalidArgument("there is nothing to do, or two things", hint=hint)
+        hint = "pass one of --probabilities FILE, --none, or changes of classes such as --rename cat=dog."
+        raise InvalidArgument("there are two things to do", hint=hint)
     if probabilities is None:
         remove_probabilities(project)
         say("the next rounds go by dubito's own model.", quiet=quiet)

@@ -71,6 +71,8 @@ def _range(level: object) -> range:
 KEY = b"dubito"
 """The key in the metadata of a schema."""
 COLUMN = "embedding"
+HASH = "content_hash"
+"""The column of a pool with the hashes of its picture files."""
 
 
 @dataclass(frozen=True, slots=True)

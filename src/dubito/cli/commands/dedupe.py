@@ -1,0 +1,147 @@
+"""``dubito dedupe``: remove near-copies from a pool."""
+
+import json
+from typing import Annotated, Any, get_args
+
+import numpy as np
+
+from dubito.cli import options
+from dubito.cli.inputs import read_columns, read_missing, reading_files
+from dubito.cli.options import METHOD, OUTPUT, option
+from dubito.cli.output import Bar, put, say
+from dubito.core.problem import Metric
+from dubito.deduplication import Cover, deduplicate
+from dubito.errors import InvalidArgument, name_files_in_errors
+from dubito.io.durable import check_writable, write_atomically
+from dubito.io.formats.parquet import KEY
+from dubito.io.inputs import Inputs, handle_missing, read_inputs
+from dubito.io.picks import render_columns
+from dubito.io.source import reading
+from dubito.matrix import len_of
+from dubito.registry import require
+from dubito.request.arrays import check_choice, check_real, read_number
+
+Within = Annotated[
+    str | None,
+    option(
+        "--within R",
+        "Drop rows that lie within this distance of a row that is kept; 0 drops exact copies. Without it, print how "
+        "many rows each distance would keep.",
+        METHOD,
+    ),
+]
+KeptFile = Annotated[
+    str | None, option("--output -o FILE", "Where to write the pool without the dropped rows: .parquet.", OUTPUT)
+]
+DroppedFile = Annotated[
+    str | None,
+    option(
+        "--dropped FILE", "Write a CSV of the dropped rows: the row that is kept for each, and its distance.", OUTPUT
+    ),
+]
+
+
+def dedupe(
+    pool: options.Pool,
+    within: Within = None,
+    id_column: options.IdColumn = None,
+    label_column: options.LabelColumn = None,
+    feature_columns: options.FeatureColumns = None,
+    ignore_columns: options.IgnoreColumns = None,
+    missing: options.Missing = None,
+    input_limit: options.InputLimit = None,
+    metric: options.Metric = "euclidean",
+    output: KeptFile = None,
+    dropped: DroppedFile = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito dedupe pool.parquet --within 0.5 -o kept.parquet[/bold]
+
+    Keep rows of a pool such that every other row lies within a distance of one of
+    them, and the kept rows are farther than that from each other.
+
+    [bold]dubito dedupe pool.parquet[/bold]
+
+    Print how many rows each distance would keep, to choose one.
+    """
+    radius = 0.0 if within is None else check_real("within", read_number(within), least=0.0)
+    known: Metric = check_choice("metric", metric, get_args(Metric))
+    for path in (output, dropped):
+        if path is not None:
+            check_writable(path, force=force)
+    if (output or dropped) and within is None:
+        raise InvalidArgument("--within is missing", hint="run it without an output to see what each distance keeps.")
+    if output is not None and not (output.endswith(".parquet") and pool.endswith(".parquet")):
+        hint = "write the dropped rows with --dropped FILE, and leave them out with --candidates."
+        raise InvalidArgument("--output is for pools and outputs that end in .parquet", hint=hint)
+    columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
+    with reading_files(input_limit, None, quiet=quiet):
+        inputs = handle_missing(read_inputs(pool, None, {}, columns, may_be_all=True), read_missing(missing))
+    features = inputs.pool.features
+    with name_files_in_errors(inputs.files, inputs.describe_row), Bar("comparing", quiet=quiet) as bar:
+        found = deduplicate(features, radius, metric=known, progress=bar)
+    if dropped is not None:
+        write_atomically(dropped, render_columns(table_of(inputs, found), "csv", safe_csv=True))
+    if output is not None:
+        write_kept(pool, output, np.sort(_rows(inputs, found.kept)))
+    show(found, len_of(features), output, is_curve=within is None, as_json=as_json, quiet=quiet)
+
+
+def _rows(inputs: Inputs, positions: Any) -> Any:
+    """The rows of the pool file; some may have been left out for missing values."""
+    return positions if inputs.kept is None else inputs.kept[positions]
+
+
+def _names(inputs: Inputs, positions: Any) -> list[object]:
+    ids, rows = inputs.pool.names.ids, _rows(inputs, positions).tolist()
+    return rows if ids is None else [ids.values[row] for row in rows]
+
+
+def table_of(inputs: Inputs, found: Cover) -> dict[str, Any]:
+    """The dropped rows as a table."""
+    return {
+        "id": _names(inputs, found.dropped),
+        "index": _rows(inputs, found.dropped).tolist(),
+        "kept": _names(inputs, found.nearest),
+        "distance": found.distances.tolist(),
+    }
+
+
+def write_kept(pool: str, output: str, rows: Any) -> None:
+    """Write some rows of a pool file, a group of rows at a time, with what describes its embeddings."""
+    parquet = require("pyarrow.parquet", extra="files")
+    pyarrow = require("pyarrow", extra="files")
+    buffer = pyarrow.BufferOutputStream()
+    with reading(pool), parquet.ParquetFile(pool, page_checksum_verification=True) as file:
+        described = {name: value for name, value in (file.schema_arrow.metadata or {}).items() if name == KEY}
+        schema = file.schema_arrow.with_metadata(described)
+        with parquet.ParquetWriter(buffer, schema, compression="zstd", use_dictionary=False) as writer:
+            start = 0
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group).replace_schema_metadata(described)
+                inside = rows[(rows >= start) & (rows < start + len(table))] - start
+                writer.write_table(table.take(inside))
+                start += len(table)
+    write_atomically(output, buffer.getvalue().to_pybytes())
+
+
+def show(found: Cover, n_rows: int, output: str | None, *, is_curve: bool, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        facts = {"schema": 1, "rows": n_rows, "kept": len(found.kept), "dropped": len(found.dropped)}
+        largest = float(found.distances.max()) if len(found.distances) else None
+        curve = [{"kept": number, "radius": radius} for number, radius in found.curve()]
+        print(json.dumps({**facts, "within": found.within, "largest_distance": largest, "curve": curve}))
+        return
+    if is_curve:
+        put(["   kept  within", *(f"{number:>7,}  {radius:.6g}" for number, radius in found.curve())])
+        put([f"{len(found.kept):>7,}  0 (without exact copies)"])
+        say("choose a distance and pass it as --within.", quiet=quiet)
+        return
+    put([f"kept        {len(found.kept):,} of {n_rows:,} rows", f"dropped     {len(found.dropped):,}"])
+    if len(found.dropped):
+        put([f"distance    every dropped row is within {found.distances.max():.6g} of a kept one (checked in float64)"])
+    if output is not None:
+        say(f"written to {output}.", quiet=quiet)

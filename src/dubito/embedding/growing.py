@@ -1,0 +1,216 @@
+"""Embed a source that has changed: embeddings of known contents are kept, and the changes are reported.
+
+An embedding depends on nothing but the content of its item, so it is found by a hash of this content: the text, or the
+bytes of the picture. The pool keeps the hashes of picture files in a column; other contents are in the pool themselves.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.embedding.embedder import Takes
+from dubito.embedding.running import Done, with_embedding
+from dubito.embedding.source import Changes, Content, ShardItems
+from dubito.io.durable import NotRegularFile, open_regular
+from dubito.io.formats.parquet import COLUMN, HASH
+from dubito.io.source import reading
+from dubito.matrix import AnyArray
+from dubito.registry import require
+
+CHUNK = 1 << 20
+CONTENTS = ("text", "image")
+"""Columns of a pool that hold the contents themselves."""
+GROUPS = 4
+"""Groups of rows of the earlier pool that are kept in memory; the items come in about the same order."""
+
+
+def content_hash(content: Content, takes: Takes) -> str | None:
+    """Hash of a text, of the bytes of a picture, or of the file with this path; None if there is nothing to read.
+
+    Examples
+    --------
+    >>> content_hash("a text", "texts")
+    '706860d9e8c7ee1c65261bc1e5b75631'
+    """
+    if content is None:
+        return None
+    if takes == "pictures" and isinstance(content, str):
+        return _file_hash(content)
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _file_hash(path: str) -> str | None:
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with open_regular(path) as file:
+            while block := file.read(CHUNK):
+                digest.update(block)
+    except (OSError, ValueError, NotRegularFile):  # The decoder says what is wrong with it.
+        return None
+    return digest.hexdigest()
+
+
+def with_hashes(items: ShardItems, takes: Takes) -> tuple[ShardItems, list[str | None]]:
+    """The items, with the column of hashes if they are files, and the hashes."""
+    hashes = [content_hash(each, takes) for each in items.contents]
+    if "path" not in items.table.column_names or any(isinstance(each, bytes) for each in items.contents):
+        return items, hashes
+    pyarrow = require("pyarrow", extra="files")
+    return replace(items, table=items.table.append_column(HASH, pyarrow.array(hashes, pyarrow.string()))), hashes
+
+
+class Row(NamedTuple):
+    """Where an embedding is."""
+
+    file: str
+    group: int
+    row: int
+
+
+class KnownEmbeddings:
+    """The embeddings of pool files, by the hash of their contents.
+
+    Parameters
+    ----------
+    files : sequence of str
+        Pools and shards made by the same embedder; missing columns of hashes are made up for by the ids.
+    """
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._rows: dict[str, Row] = {}
+        self._older: dict[str, tuple[Row, float]] = {}
+        """By id, rows of pools without hashes, and when the pool was written."""
+        for file in files:
+            self._read(file)
+        self._group = lru_cache(maxsize=GROUPS)(_read_group)
+
+    def __len__(self) -> int:
+        return len(self._rows) + len(self._older)
+
+    def _read(self, file: str) -> None:
+        for group, (ids, hashes) in enumerate(read_hashes(file)):
+            for row, (name, found) in enumerate(zip(ids, hashes, strict=True)):
+                if found is not None:
+                    self._rows.setdefault(found, Row(file, group, row))
+                else:
+                    self._older[name] = Row(file, group, row), os.stat(file).st_mtime
+
+    def find(self, found: str | None, name: str, content: Content) -> Row | None:
+        """The row with this content. A pool without hashes has it if the file was not changed since."""
+        if found is not None and found in self._rows:
+            return self._rows[found]
+        row, written = self._older.get(name, (None, 0.0))
+        if row is None or not isinstance(content, str):
+            return None
+        try:
+            return row if os.stat(content).st_ctime <= written else None
+        except OSError:
+            return None
+
+    def values(self, rows: Iterable[Row]) -> AnyArray:
+        """(k, width) the embeddings."""
+        return np.array([self._group(row.file, row.group)[row.row] for row in rows])
+
+
+def _read_group(file: str, group: int) -> AnyArray:
+    parquet = require("pyarrow.parquet", extra="files")
+    with reading(file), parquet.ParquetFile(file, page_checksum_verification=True) as opened:
+        column = opened.read_row_group(group, columns=[COLUMN]).column(COLUMN).combine_chunks()
+    values: AnyArray = column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+    return values
+
+
+def read_hashes(file: str) -> Iterator[tuple[list[str], list[str | None]]]:
+    """For each group of rows of a pool file, the ids and the hashes of the contents."""
+    parquet = require("pyarrow.parquet", extra="files")
+    with reading(file), parquet.ParquetFile(file, page_checksum_verification=True) as opened:
+        names = opened.schema_arrow.names
+        column = next((name for name in (HASH, *CONTENTS) if name in names), None)
+        for group in range(opened.num_row_groups):
+            table = opened.read_row_group(group, columns=["id", *([column] if column else [])])
+            values = table.column(column).to_pylist() if column else [None] * len(table)
+            if column in CONTENTS:
+                values = [content_hash(each, "texts") for each in values]
+            yield [str(each) for each in table.column("id").to_pylist()], values
+
+
+def embed_new(
+    shards: Iterable[ShardItems],
+    takes: Takes,
+    known: KnownEmbeddings,
+    embed: Callable[[Iterable[ShardItems]], Iterator[Done]],
+) -> Iterator[tuple[Done, int]]:
+    """Every shard embedded, in order, with the number of embeddings that were known."""
+    pending: list[tuple[ShardItems, dict[int, Row]]] = []
+
+    def unknown() -> Iterator[ShardItems]:
+        for each in shards:
+            items, hashes = with_hashes(each, takes)
+            names = [str(name) for name in items.table.column("id").to_pylist()]
+            rows = {
+                place: row
+                for place, (found, name, content) in enumerate(zip(hashes, names, items.contents, strict=True))
+                if (row := known.find(found, name, content)) is not None
+            }
+            pending.append((items, rows))
+            left = [place for place in range(len(names)) if place not in rows]
+            yield ShardItems(
+                [items.contents[place] for place in left],
+                items.table.take(np.array(left, dtype=np.int64)) if rows else items.table,
+            )
+
+    for done in embed(unknown()):
+        items, rows = pending.pop(0)
+        yield (_merge(done, items, known, rows) if rows else done), len(rows)
+
+
+def _merge(done: Done, items: ShardItems, known: KnownEmbeddings, rows: dict[int, Row]) -> Done:
+    """The shard with the rows that were embedded now and those that were known, in the order of the source."""
+    pyarrow = require("pyarrow", extra="files")
+    kept = with_embedding(items.table.take(list(rows)), known.values(rows.values()))
+    place_of = {name: place for place, name in enumerate(items.table.column("id").to_pylist())}
+    table = pyarrow.concat_tables([done.table, kept]) if len(done.table) else kept
+    order = np.argsort([place_of[name] for name in table.column("id").to_pylist()])
+    return replace(done, table=table.take(order).combine_chunks(), n_items=len(items.contents))
+
+
+def changes_between(before: Sequence[str], after: Sequence[str], left_out: Iterable[str], has_ids: bool) -> Changes:
+    """What changed between two states of a pool, given their files, and the ids that are left out now.
+
+    Rows that are named by their numbers are compared by their contents alone.
+    """
+    old, new = (
+        {
+            name: found
+            for file in files
+            for ids, hashes in read_hashes(file)
+            for name, found in zip(ids, hashes, strict=True)
+        }
+        for files in (before, after)
+    )
+    if not has_ids:
+        more = Counter(new.values())
+        fewer = Counter(old.values())
+        added, removed = more - fewer, fewer - more
+        return Changes(_first(new, added), (), _first(old, removed))
+    gone = old.keys() - new.keys() - set(left_out)
+    changed = [name for name in new if None not in (old.get(name), new[name]) and old[name] != new[name]]
+    added_ids = tuple(name for name in new if name not in old)
+    return Changes(added_ids, tuple(changed), tuple(name for name in old if name in gone))
+
+
+def _first(hashes: dict[str, str | None], wanted: Counter[str | None]) -> tuple[str, ...]:
+    """The last names with each of the wanted hashes, as often as they are wanted."""
+    left, found = Counter(wanted), []
+    for name, each in reversed(hashes.items()):
+        if left[each] > 0:
+            left[each] -= 1
+            found.append(name)
+    return tuple(reversed(found))

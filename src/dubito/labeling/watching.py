@@ -1,0 +1,112 @@
+"""Watch the pool and the source of a project that a server has open."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from dubito.errors import DubitoError
+from dubito.labeling.project import Project
+
+POOL_SECONDS, SOURCE_SECONDS = 2.0, 10.0
+"""Intervals at which the pool file and the source are looked at."""
+
+
+class PoolWatcher:
+    """Calls `take_in` when the pool file was written; with `watch`, has what is new in the source embedded.
+
+    A child process embeds, so that nobody who labels waits for it.
+
+    Parameters
+    ----------
+    project : Project
+        The project of the server.
+    take_in : callable
+        Makes the new rows of the pool items of the project.
+    watch : bool
+        Whether to watch the source as well.
+    """
+
+    def __init__(self, project: Project, take_in: Callable[[], object], *, watch: bool) -> None:
+        self._project, self._take_in, self._watch = project, take_in, watch
+        self._stopped = threading.Event()
+        self._pool, self._source = _identity(project.pool_path), ""
+        self._child: subprocess.Popen[bytes] | None = None
+        self.failure: str | None = None
+        """Why the last change could not be taken in."""
+        self._thread = threading.Thread(target=self._run, name="dubito-watcher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopped.set()
+        child = self._child
+        if child is not None:
+            child.kill()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10.0)
+
+    def _run(self) -> None:
+        waited = SOURCE_SECONDS
+        while not self._stopped.wait(POOL_SECONDS):
+            waited += POOL_SECONDS
+            if self._watch and waited >= SOURCE_SECONDS:
+                waited = 0.0
+                self._embed_source()
+            self._check_pool()
+
+    def _check_pool(self) -> None:
+        found = _identity(self._project.pool_path)
+        if found is None or found == self._pool:
+            return
+        self._pool = found
+        self._attempt(self._take_in)
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+            self.failure = None
+        except (DubitoError, OSError, ValueError) as error:
+            self.failure = " ".join(str(error).split())
+
+    def _embed_source(self) -> None:
+        found = source_state(self._project.source_path)
+        if found == self._source:
+            return
+        self._source = found
+        self._attempt(self._run_update)
+
+    def _run_update(self) -> None:
+        command = [sys.executable, "-m", "dubito", "update", self._project.folder, "--quiet"]
+        self._child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        )
+        with suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, self._child.pid, 10)
+        _, printed = self._child.communicate()
+        if self._child.returncode and not self._stopped.is_set():
+            raise OSError(printed.decode(errors="replace").strip() or f"it ended with code {self._child.returncode}")
+
+
+def source_state(path: str) -> str:
+    """Text that changes with the pictures of a folder, or with a table."""
+    from dubito.embedding.folder import PictureFolder, find_pictures
+
+    try:
+        if os.path.isdir(path):
+            return PictureFolder(path, tuple(find_pictures(path)), (), ()).fingerprint
+        return str(_identity(path))
+    except (DubitoError, OSError):
+        return ""
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    """Changes when a file is written or replaced; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

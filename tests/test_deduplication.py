@@ -1,0 +1,78 @@
+"""Near-copies are dropped, and every one of them is near a row that is kept."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from PIL import Image
+
+import dubito
+from dubito.cli import main
+from dubito.deduplication import deduplicate
+from dubito.io import read_pool
+from dubito.matrix import FloatArray
+
+POINTS = arrays.arrays(np.float64, st.tuples(st.integers(1, 30), st.integers(1, 3)), elements=st.integers(-4, 4))
+
+
+@given(POINTS, st.sampled_from([0.0, 1.0, 1.5, 3.0, 100.0]))
+def test_every_row_is_near_a_kept_one_and_the_kept_ones_are_far_apart(points: FloatArray, within: float) -> None:
+    found = deduplicate(points, within)
+    distances = np.sqrt(((points[:, None] - points[found.kept]) ** 2).sum(axis=2))
+    assert (distances.min(axis=1) <= within).all()
+    between = distances[found.kept] + np.where(np.eye(len(found.kept)), np.inf, 0.0)
+    assert (between > within).all()
+    assert sorted([*found.kept.tolist(), *found.dropped.tolist()]) == list(range(len(points)))
+    paired = np.sqrt(((points[found.dropped] - points[found.nearest]) ** 2).sum(axis=1))
+    np.testing.assert_array_equal(found.distances, paired)
+    assert set(found.nearest.tolist()) <= set(found.kept.tolist())
+
+
+def test_the_curve_tells_how_many_rows_each_radius_keeps() -> None:
+    points = np.random.default_rng(0).normal(size=(700, 4))
+    curve = deduplicate(points, 0.0).curve()
+    assert curve == sorted(curve, key=lambda each: -each[1])
+    for number, radius in curve[::10]:
+        assert len(deduplicate(points, radius).kept) == number
+        assert len(deduplicate(points, np.nextafter(radius, 0.0)).kept) > number
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    """Ten pictures, an exact copy of the first and a near-copy of the second."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    pictures = np.random.default_rng(0).integers(0, 200, (10, 6, 6), dtype=np.uint8)
+    for number, pixels in enumerate([*pictures, pictures[0], pictures[1] + 1]):
+        Image.fromarray(pixels).save(folder / f"{number:02d}.png")
+    path = tmp_path / "pool.parquet"
+    dubito.embed(folder, out=path, processes=1)
+    return path
+
+
+def test_the_command_writes_the_kept_rows_as_a_pool_and_lists_the_dropped_ones(
+    pool: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, dropped = tmp_path / "kept.parquet", tmp_path / "dropped.csv"
+    words = ["dedupe", str(pool), "--within", "0.1", "-o", str(kept), "--dropped", str(dropped)]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "kept        10 of 12 rows" in printed
+    assert "checked in float64" in printed
+    with open(dropped, newline="") as file:
+        pairs = {frozenset([each["id"], each["kept"]]) for each in csv.DictReader(file)}
+    assert pairs == {frozenset(["00.png", "10.png"]), frozenset(["01.png", "11.png"])}
+    found = read_pool(str(kept))
+    assert found.ids is not None
+    assert len(found.ids) == 10
+    assert found.source.embedder == read_pool(str(pool)).source.embedder
+    assert main(words) == 2
+    assert main(["dedupe", str(pool), "--within", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dropped"] == 1
+    assert main(["dedupe", str(pool)]) == 0
+    assert "without exact copies" in capsys.readouterr().out
