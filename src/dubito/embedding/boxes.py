@@ -93,6 +93,7 @@ class BoxSource:
     """Width and height of each picture that could be measured."""
     takes: Takes = "pictures"
     shown: str = "path"
+    has_ids: bool = True
 
     @property
     def n_items(self) -> int:
