@@ -99,3 +99,23 @@ def test_every_view_and_act_can_be_reached_without_a_pointer(demo: Server, come:
         person.page.keyboard.press("Tab")
         reached.add(person.page.evaluate("() => document.activeElement.textContent.trim().split(/\\s+/)[0]"))
     assert {"Label", "Grid", "Items", "Map", "Curve", "Review", "Export", "Undo", "Skip", "3", "Add", "Edit"} <= reached
+
+
+def test_the_keys_dialog_fits_and_adding_a_long_class_moves_no_other(demo: Server, come: Callable[..., Person]) -> None:
+    person = come(demo, "fitting")
+    person.shown()
+    for width, height in ((1440, 900), (1280, 720)):
+        person.page.set_viewport_size({"width": width, "height": height})
+        person.page.keyboard.press("?")
+        dialog = person.page.wait_for_selector("dialog[open]")
+        assert dialog.evaluate("node => node.scrollHeight <= node.clientHeight"), f"{width} x {height}"
+        person.page.keyboard.press("Escape")
+    places = (
+        "() => [...document.querySelectorAll('.classes .class')].slice(0, 10)"
+        ".map(node => node.getBoundingClientRect().x)"
+    )
+    before = person.page.evaluate(places)
+    person.page.get_by_label("Name of a new class").fill("a very long name of a class that nobody expected here")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector(".classes li:nth-child(11)")
+    assert person.page.evaluate(places) == before
