@@ -16,13 +16,12 @@ from sklearn.metrics import balanced_accuracy_score
 
 import dubito
 
-SEEDS, SERIES, FRAMES, ROUNDS, BATCH = 10, 100, 4, 5, 6
+SEEDS, SERIES, FRAMES, ROUNDS, BATCH = 10, 40, 4, 4, 5
 RARE = 0.1
 WAYS = {
     "random images": {"strategy": "random"},
     "coverage of image embeddings": {"strategy": "coverage"},
     "sum of doubt": {"strategy": "least-confidence:per_group=sum"},
-    "mean of doubt": {"strategy": "least-confidence:per_group=mean"},
     "largest doubt": {"strategy": "least-confidence:per_group=max"},
     "groups, coverage": {"strategy": "coverage"},
     "groups, auto": {"strategy": "auto"},
@@ -81,10 +80,14 @@ def run(way: str, seed: int) -> list[tuple[int, int, float]]:
 
 
 def main() -> None:
-    runs = {way: [run(way, seed) for seed in range(SEEDS)] for way in WAYS}
-    record = {"seeds": SEEDS, "scenes": SERIES * FRAMES, "series": SERIES, "batch": BATCH, "runs": runs}
-    (DOCS / "groups.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
-    (DOCS / "groups.md").write_text(page(record), encoding="utf-8")
+    runs: dict[str, list[list[tuple[int, int, float]]]] = {way: [] for way in WAYS}
+    for seed in range(SEEDS):
+        for way, found in runs.items():
+            found.append(run(way, seed))
+        record = {"seeds": seed + 1, "scenes": SERIES * FRAMES, "series": SERIES, "batch": BATCH, "runs": runs}
+        (DOCS / "groups.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+        (DOCS / "groups.md").write_text(page(record), encoding="utf-8")
+        print(f"seed {seed} done", flush=True)
 
 
 def page(record: dict) -> str:
@@ -122,7 +125,14 @@ def page(record: dict) -> str:
     )
 
 
-VERDICT: tuple[str, ...] = ()
+VERDICT = (
+    "**For the same number of images, groups pay**: picked by coverage of their crops, they beat random images, coverage",
+    "of whole-image embeddings (the mean of an image's crops) and sums of doubt. `auto` is no better than coverage here:",
+    "a model of so few labels is sure of classes that it has not seen. Groups also label more boxes than random images",
+    "do, but fewer than sums of doubt do for less accuracy. With a cost of 1 per box (`groups, auto, per box`), the same",
+    "number of images has fewer boxes than random ones, and less accuracy: priorities per box do not pay if images are",
+    "what you count. Accuracy at equal numbers of boxes was not measured.",
+)
 
 
 if __name__ == "__main__":
