@@ -126,12 +126,12 @@ def page(record: dict) -> str:
 
 
 VERDICT = (
-    "**For the same number of images, groups pay**: picked by coverage of their crops, they beat random images, coverage",
-    "of whole-image embeddings (the mean of an image's crops) and sums of doubt. `auto` is no better than coverage here:",
-    "a model of so few labels is sure of classes that it has not seen. Groups also label more boxes than random images",
-    "do, but fewer than sums of doubt do for less accuracy. With a cost of 1 per box (`groups, auto, per box`), the same",
-    "number of images has fewer boxes than random ones, and less accuracy: priorities per box do not pay if images are",
-    "what you count. Accuracy at equal numbers of boxes was not measured.",
+    "**For the same number of images, groups pay**: picked by coverage of their crops, they beat random images,",
+    "coverage of whole-image embeddings (the mean of an image's crops) and sums of doubt. `auto` is no better than",
+    "coverage here. Groups label more boxes than random images do; sums of doubt label the most, with less accuracy.",
+    "With a cost of 1 per box (`groups, auto, per box`), the same number of images has fewer boxes than random ones,",
+    "and less accuracy: priorities per box do not pay if images are what you count. Accuracy at equal numbers of",
+    "boxes was not measured.",
 )
 
 
