@@ -4,7 +4,8 @@
     python benchmarks/estimates.py --strategy margin --out /tmp
 
 CPU time is compared if there is one thread: other work on the machine does not disturb it. With more threads it is
-elapsed time, which needs an idle machine. A strategy whose estimate exceeds ``--most`` seconds is left out at that size.
+elapsed time, which needs an idle machine. A strategy whose estimate exceeds ``--most`` seconds is left out
+at that size.
 """
 
 import argparse

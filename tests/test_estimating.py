@@ -84,6 +84,6 @@ def test_a_request_is_forecast_as_its_sizes_are_estimated(strategy: str) -> None
     ("strategy", "more"),
     [("margin", {"classes": 1000}), ("batchbald", {"samples": 50}), ("batchbald:samples=8000", {})],
 )
-def test_classes_samples_and_options_count(strategy: str, more: dict[str, int]) -> None:
+def test_classes_samples_and_options_count(strategy: str, more: dict[str, Any]) -> None:
     plain = dubito.estimate(10_000, 32, 100, 50, strategy=strategy.partition(":")[0])
     assert dubito.estimate(10_000, 32, 100, 50, strategy=strategy, **more).seconds > 2.0 * plain.seconds

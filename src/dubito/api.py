@@ -25,7 +25,7 @@ from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine, is_for
 from dubito.errors import InvalidArgument, american_keywords, named
 from dubito.matrix import AnyArray, len_of
-from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit
+from dubito.request.arrays import check_budget, check_integer, check_memory_limit
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import LARGE, SAMPLE, Origin
 from dubito.strategies.base import Delegates, Planner
@@ -279,6 +279,7 @@ def estimate(
     *,
     beam_width: int | None = None,
     scaled: bool | None = None,
+    groups: int | None = None,
     strategy: str | Strategy = "auto",
     engine: str = "auto",
     memory_limit: int | str | None = None,
@@ -299,6 +300,8 @@ def estimate(
         As in `dubito.select`, 1 by default. With ``auto``, this argument and the next select ``doubt-coreset``.
     scaled : bool, optional
         Whether doubt scales a core-set's distances (the default).
+    groups : int, optional
+        Number of groups, if groups of rows are picked.
     strategy : str or Strategy
         As in `dubito.select`. ``auto`` is assumed to use coverage, on a sample of the pool if it is large, as it does
         for frozen features. The time of ``optimal-coreset`` cannot be estimated.
@@ -319,6 +322,9 @@ def estimate(
     m, budget = check_integer("m", m, least=0), check_integer("budget", budget, least=1)
     classes, samples = check_integer("classes", classes, least=2), check_integer("samples", samples, least=1)
     width = 1 if beam_width is None else check_integer("beam_width", beam_width, least=1)
+    if groups is not None:
+        check_budget(budget, check_integer("groups", groups, least=1), groups, unit="group")
+    numbers = None if groups is None else np.arange(n) * groups // n
     limit, chosen = check_memory_limit(memory_limit), configure_strategy(strategy, engine)
     if cost := cost_of(chosen, Sizes(n, d, m, budget, classes, samples)):
         return cost
@@ -338,6 +344,7 @@ def estimate(
     is_scaled = name != "coreset" if scaled is None else scaled
     core_set = _core_set(n, d, m, budget, width, is_scaled, limit, n_candidates)
     problem = _cover(n, d, m, budget, n_covered, limit, n_candidates) if is_cover else core_set
+    problem = replace(problem, groups=numbers)
     found = choose_engine(engine, problem).estimate(problem)
     if found is None:
         hint = f"pass {named('engine', 'auto')}."
