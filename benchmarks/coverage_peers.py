@@ -4,7 +4,7 @@
 
 ``--python`` is an interpreter with the peers: scikit-activeml, apricot-select, submodlib-py, torch; dubito is read from
 this checkout. Each run is a process of its own with limits of memory and CPU time; a peer is tried on larger pools
-until one is too large for it. Everybody picks from a pool without labels, all rows alike, with the kernel and the radius
+until one is too large for it. Everybody picks from a pool without labels, all rows alike, with the kernel and radius
 of dubito if it can be given one, and the value of its picks is computed in float64.
 """
 
