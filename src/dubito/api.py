@@ -25,11 +25,13 @@ from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine, is_for
 from dubito.errors import InvalidArgument, american_keywords, named
 from dubito.matrix import AnyArray, len_of
-from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit
+from dubito.request.arrays import check_budget, check_integer, check_memory_limit
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import LARGE, SAMPLE, Origin
 from dubito.strategies.base import Delegates, Planner
 from dubito.strategies.constraints import refuse_limits
+from dubito.strategies.costs import Sizes, cost_of
+from dubito.strategies.uncertainty import FilterThenCover
 
 
 @american_keywords
@@ -267,7 +269,6 @@ def picked_groups(found: Configuration, request: Request) -> PickedGroups | None
 __all__ = ["Estimate", "Forecast", "estimate", "forecast"]
 
 COVERS = ("auto", "coverage", "doubt-coverage")
-ESTIMATED = ("coreset", "doubt-coreset", *COVERS)
 
 
 def estimate(
@@ -279,11 +280,13 @@ def estimate(
     beam_width: int | None = None,
     scaled: bool | None = None,
     groups: int | None = None,
-    strategy: str = "auto",
+    strategy: str | Strategy = "auto",
     engine: str = "auto",
     memory_limit: int | str | None = None,
+    classes: int = 10,
+    samples: int = 10,
 ) -> Estimate:
-    """Estimate the memory and time of a core-set or coverage selection, for the engine that would run it.
+    """Estimate the memory and time of a selection, for the engine that would run it.
 
     Parameters
     ----------
@@ -296,16 +299,18 @@ def estimate(
     beam_width : int, optional
         As in `dubito.select`, 1 by default. With ``auto``, this argument and the next select ``doubt-coreset``.
     scaled : bool, optional
-        Whether doubt scales a core-set's distances (the default); the plain core-set has to visit every row.
+        Whether doubt scales a core-set's distances (the default).
     groups : int, optional
         Number of groups, if groups of rows are picked.
-    strategy : str
-        ``auto``, ``coreset``, ``doubt-coreset``, ``coverage`` or ``doubt-coverage``. ``auto`` is assumed to use
-        coverage, on a sample of the pool if it is large, as it does for frozen features.
+    strategy : str or Strategy
+        As in `dubito.select`. ``auto`` is assumed to use coverage, on a sample of the pool if it is large, as it does
+        for frozen features. The time of ``optimal-coreset`` cannot be estimated.
     engine : str
         As in `dubito.select`.
     memory_limit : int or str, optional
         As in `dubito.select`; a limit below the minimum is an error here too.
+    classes, samples : int
+        Classes of the probabilities, and posterior samples, for strategies that use them.
 
     Examples
     --------
@@ -315,17 +320,30 @@ def estimate(
     """
     n, d = check_integer("n", n, least=1), check_integer("d", d, least=1)
     m, budget = check_integer("m", m, least=0), check_integer("budget", budget, least=1)
+    classes, samples = check_integer("classes", classes, least=2), check_integer("samples", samples, least=1)
     width = 1 if beam_width is None else check_integer("beam_width", beam_width, least=1)
     if groups is not None:
         check_budget(budget, check_integer("groups", groups, least=1), groups, unit="group")
     numbers = None if groups is None else np.arange(n) * groups // n
-    limit, is_cover = check_memory_limit(memory_limit), check_choice("strategy", strategy, ESTIMATED) in COVERS
-    n_covered = n
-    if strategy == "auto":
+    limit, chosen = check_memory_limit(memory_limit), configure_strategy(strategy, engine)
+    if cost := cost_of(chosen, Sizes(n, d, m, budget, classes, samples)):
+        return cost
+    name = chosen.name
+    if isinstance(chosen, FilterThenCover):
+        name, n_candidates = chosen.cover, min(n, int(chosen.times * budget))
+    else:
+        n_candidates = n
+    is_core_set = name in ("coreset", "doubt-coreset")
+    if not is_core_set and name not in COVERS:
+        hint = "choose another strategy."
+        raise InvalidArgument("cannot tell what it costs", argument="strategy", value=strategy, hint=hint)
+    is_cover, n_covered = not is_core_set, n
+    if name == "auto":
         is_cover = beam_width is None and scaled is None and is_for(engine, CoverageProblem)
         n_covered = n if n <= LARGE else SAMPLE
-    core_set = _core_set(n, d, m, budget, width, scaled is not False, limit)
-    problem = _cover(n, d, m, budget, n_covered, limit) if is_cover else core_set
+    is_scaled = name != "coreset" if scaled is None else scaled
+    core_set = _core_set(n, d, m, budget, width, is_scaled, limit, n_candidates)
+    problem = _cover(n, d, m, budget, n_covered, limit, n_candidates) if is_cover else core_set
     problem = replace(problem, groups=numbers)
     found = choose_engine(engine, problem).estimate(problem)
     if found is None:
@@ -340,7 +358,7 @@ class Forecast(NamedTuple):
     engine: str | None
     """None for a strategy that uses no engine, or does not plan its problem in advance."""
     cost: Estimate | None
-    """None if unknown."""
+    """None if unknown, as for ``optimal-coreset`` and strategies of plug-ins without an engine."""
     strategy: str
     note: str | None = None
     """Why ``auto`` chose this strategy."""
@@ -352,17 +370,25 @@ def forecast(strategy: Strategy, request: Request) -> Forecast:
     taken, note = strategy.take(request) if isinstance(strategy, Delegates) else (strategy, None)
     problem = taken.plan(request) if isinstance(taken, Planner) else None
     if problem is None:
-        return Forecast(None, None, taken.name, note)
+        return Forecast(None, cost_of(taken, _sizes(request)), taken.name, note)
     engine = choose_engine(request.engine, problem)
     return Forecast(engine.name, engine.estimate(problem), taken.name, note)
 
 
-def _core_set(n: int, d: int, m: int, budget: int, width: int, scaled: bool, limit: int | None) -> Problem:
+def _sizes(request: Request) -> Sizes:
+    shape = (0, 1, 1) if request.probabilities is None else request.probabilities.shape
+    n, m, d = len(request.candidates), len_of(request.references), request.pool.shape[1]
+    return Sizes(n, d, m, request.budget, int(shape[-1]), int(shape[1]) if len(shape) == 3 else 1)
+
+
+def _core_set(
+    n: int, d: int, m: int, budget: int, width: int, scaled: bool, limit: int | None, n_candidates: int
+) -> Problem:
     """A problem of these sizes; its arrays are broadcast from single numbers."""
     return Problem(
         pool=np.broadcast_to(np.float32(0.0), (n, d)),
         references=np.broadcast_to(np.float32(0.0), (m, d)),
-        candidates=np.broadcast_to(np.int64(0), (n,)),
+        candidates=np.broadcast_to(np.int64(0), (n_candidates,)),
         budget=budget,
         weights=np.broadcast_to(np.float64(1.0), (n,)) if scaled else None,
         scores=np.broadcast_to(np.int64(0), (n,)) if width > 1 else None,
@@ -371,11 +397,13 @@ def _core_set(n: int, d: int, m: int, budget: int, width: int, scaled: bool, lim
     )
 
 
-def _cover(n: int, d: int, m: int, budget: int, n_covered: int, limit: int | None) -> CoverageProblem:
+def _cover(
+    n: int, d: int, m: int, budget: int, n_covered: int, limit: int | None, n_candidates: int
+) -> CoverageProblem:
     return CoverageProblem(
         pool=np.broadcast_to(np.float32(0.0), (n, d)),
         references=np.broadcast_to(np.float32(0.0), (m, d)),
-        candidates=np.broadcast_to(np.int64(0), (n,)),
+        candidates=np.broadcast_to(np.int64(0), (n_candidates,)),
         budget=budget,
         weights=(np.arange(n) < n_covered).astype(np.float64),
         sample=np.empty(0, dtype=np.int64),

@@ -220,8 +220,8 @@ def test_a_cost_can_be_reported_before_a_run() -> None:
     assert small.engine == large.engine == "reference"
     assert small.seconds < large.seconds
     assert small.bytes < large.bytes
-    with pytest.raises(InvalidArgument, match="strategy='margin' is not known"):
-        dubito.estimate(10, 2, 0, 1, strategy="margin")
+    with pytest.raises(InvalidArgument, match="strategy='optimal-coreset' cannot tell what it costs"):
+        dubito.estimate(10, 2, 0, 1, strategy="optimal-coreset")
 
 
 def test_only_the_values_of_weights_matter() -> None:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dubito.cli.options import fill_in_values, option
-from dubito.cli.output import HELP_NAMES, command_wording, exit_code_of
+from dubito.cli.output import HELP_NAMES, INTERRUPTED, command_wording, exit_code_of, print_error
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.registry import Command, Registry
 
@@ -202,6 +202,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.2.0
     0
     """
-    given, command = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
-    interface = command_wording(wanted_options(command, given))
+    try:
+        given, command = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
+        interface = command_wording(wanted_options(command, given))
+    except KeyboardInterrupt:  # The command is imported here.
+        return print_error("interrupted.", INTERRUPTED)
     return exit_code_of(lambda: command(args=given, prog_name="dubito", standalone_mode=False), interface)

@@ -16,9 +16,9 @@ class Estimate:
     bytes: int
     """Upper bound on the memory beyond the inputs, in GPU memory if the engine runs on a GPU."""
     seconds: float
-    """Time on this machine; features without structure can take several times as long."""
+    """Time on this machine if nothing else runs; features without structure can take several times as long."""
     engine: str
-    """Name of the engine that the estimate is for."""
+    """Name of the engine that the estimate is for; ``"none"`` for a strategy without one."""
 
 
 @runtime_checkable

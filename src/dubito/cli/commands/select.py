@@ -366,7 +366,7 @@ def in_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Se
 
 
 def show_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: bool) -> None:
-    """Print the sizes, which strategy and engine would run, and their cost: None if unknown or without an engine."""
+    """Print the sizes, which strategy and engine would run, and their cost: None if unknown."""
     engine, cost, taken, remark = forecast(strategy, request)
     (n, d), dtype = request.pool.shape, str(request.pool.dtype)
     facts = {

@@ -1,16 +1,15 @@
 """What a problem will cost the CPU engine, before it runs."""
 
-import time
-
-import numpy as np
-
 from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
 from dubito.engines.cpu.kernels import ANCHORS
 from dubito.engines.cpu.memory import default_bytes, plan_memory
 from dubito.engines.cpu.sketch import NARROWEST, SKETCH_WIDTH
+from dubito.engines.cpu.speed import product_rate, slowness
 from dubito.matrix import len_of
 
+CALL_SECONDS, ROW_SECONDS = 1.5e-3, 2e-7
+"""A call, and checking a row and its probabilities."""
 PICK_SECONDS, STEP_SECONDS = 10e-6, 180e-6
 """One greedy pick inside a front, and one step of a beam, with NumPy's overhead."""
 STEP_WIDTH = 20
@@ -22,7 +21,9 @@ READ_SECONDS = 4e-9
 FRONT_PRODUCTS = 384.0
 """Products inside fronts, for each pick and feature."""
 TOUCHED = 3.0
-"""Rows refreshed for each pick when doubt scales: most of a pool is never looked at closely."""
+"""Rows refreshed for each pick: most of a pool is never looked at closely."""
+TOUCHED_SHARE = 0.08
+"""Rows refreshed in addition if doubt does not scale, of all."""
 
 
 def cost_of(problem: Problem, engine: str) -> Estimate:
@@ -35,19 +36,9 @@ def cost_of(problem: Problem, engine: str) -> Estimate:
 
 def _seconds(n: int, d: int, m: int, problem: Problem) -> float:
     budget, width = problem.budget, problem.beam_width
-    touched = n if problem.weights is None else min(n, TOUCHED * budget)
+    touched = min(n, TOUCHED * budget + (TOUCHED_SHARE * n if problem.weights is None else 0.0))
     sketch = d if d < NARROWEST else SKETCH_WIDTH + 2
     products = 2.0 * (n * d * ANCHORS + touched * (m + budget / 2) * sketch + FRONT_PRODUCTS * budget * d)
     picking = budget * (PICK_SECONDS if width == 1 else STEP_SECONDS * max(1.0, width / STEP_WIDTH))
-    return products / product_rate() + touched * PAIR_SECONDS + picking + READ_SECONDS * n * d
-
-
-def product_rate() -> float:
-    """float32 operations a second that BLAS does here, from a product of some milliseconds."""
-    block = np.ones((512, 512), dtype=np.float32)
-    best = np.inf
-    for _ in range(4):
-        started = time.perf_counter()
-        block @ block
-        best = min(best, time.perf_counter() - started)
-    return float(2.0 * 512**3 / best)
+    others = CALL_SECONDS + ROW_SECONDS * len_of(problem.pool) + touched * PAIR_SECONDS + picking + READ_SECONDS * n * d
+    return products / product_rate() + others * slowness()

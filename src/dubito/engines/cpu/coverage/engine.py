@@ -9,8 +9,8 @@ from dubito import native
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Solution
 from dubito.engines.base import Estimate
-from dubito.engines.cpu.cost import product_rate
 from dubito.engines.cpu.coverage.space import NARROWEST, WIDEST
+from dubito.engines.cpu.speed import product_rate, slowness
 from dubito.engines.lazy.bounds import WIDEST_ROW
 from dubito.errors import MemoryLimit
 from dubito.matrix import len_of
@@ -60,22 +60,33 @@ def most_bytes(n_pool: int, d: int, limit: int | None) -> int:
 
 # What coverage will cost the CPU engine, before it runs.
 
-PROBE_WIDTH = 96
-"""Of probes, somewhere in the middle."""
-OVERHEAD = 1.6
-"""All that is done with products, over the products."""
-PICK_SECONDS = 300e-6
-ROW_SECONDS = 40e-6
+HEAD_WIDTH = 64
+"""Features that a pair of rows is compared by, at most."""
+PRODUCT_SHARE = 0.06
+"""Of the products of all pairs, those that cells leave, on data with clusters."""
+CALL_SECONDS, ROW_SECONDS, FEATURE_SECONDS = 7e-3, 5.4e-6, 5e-8
+"""A call, and what each row and each of its features take."""
+PAIR_SECONDS = 4.2e-8
+"""Of a near pair. A row has about as many as there are rows for each labeled one."""
+COLD_LABELED = 10
+"""Labeled rows that the reach of a cold start corresponds to, about."""
+PICK_SECONDS = 30e-6
+SERIAL_SHARE = 0.3
+"""Of the time with one thread, what more threads do not shorten."""
 
 
 def cost_of(problem: CoverageProblem, engine: str) -> Estimate:
     """Bytes and seconds; MemoryLimit where the limit cannot hold the least there is to hold."""
     (n, d), m = problem.pool.shape, len_of(problem.references)
     most_pairs(n, d, problem.memory_limit)
-    n_wanted = int(np.count_nonzero(problem.weights))
-    width = d if d < NARROWEST or m == 0 else min(d, PROBE_WIDTH)
-    products = 2.0 * width * (n_wanted * m + n_wanted * len(problem.candidates) / 2)
-    seconds = OVERHEAD * products / product_rate() + PICK_SECONDS * problem.budget + ROW_SECONDS * n
+    n_wanted, n_candidates = int(np.count_nonzero(problem.weights)), len(problem.candidates)
+    products = 2.0 * PRODUCT_SHARE * min(d, HEAD_WIDTH) * n_wanted * (2.0 * m + n_candidates)
+    rows = ROW_SECONDS * n + FEATURE_SECONDS * n * d
+    pairs = PAIR_SECONDS * n_wanted * n_candidates / max(m, COLD_LABELED)
+    threads = n_threads()
+    others = CALL_SECONDS + PICK_SECONDS * problem.budget + rows + pairs
+    share = SERIAL_SHARE + (1.0 - SERIAL_SHARE) / threads
+    seconds = products / product_rate() + share * slowness() * others
     return Estimate(most_bytes(n, d, problem.memory_limit), seconds, engine)
 
 
