@@ -118,7 +118,7 @@ def test_an_id_column_that_one_file_lacks_is_reported_with_its_own_hint(run: Pro
     ran = run("select", "pool.csv", "--budget", "1", "--probabilities", "p.csv", "--id-column", "key")
     assert ran.code == 2
     assert (
-        "pool.csv has no column 'key', and its ids are in 'id'; one name stands for the ids of every" in ran.complaint
+        "pool.csv has no column 'key', and its ids are in 'id'; leave the option out" in ran.complaint
     )
 
 

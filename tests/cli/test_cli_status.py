@@ -122,3 +122,12 @@ def test_easy_classes_may_be_done_but_a_random_sample_is_advised(run: Program) -
     described = json.loads(run("status", "easy.npy", "--labeled", "easy.csv", "--json", "-q").out)
     assert "further labels may teach little" in described["advice"]
     assert "--strategy random" in described["advice"]
+
+
+def test_labeled_rows_without_classes_are_an_error(run: Program) -> None:
+    Path("pool.csv").write_text("id,x\n" + "".join(f"{number},{number / 7}\n" for number in range(20)))
+    Path("first.csv").write_text("id,quality\n1,good\n2,bad\n3,good\n")
+    refused = run("status", "pool.csv", "--labeled", "first.csv")
+    assert refused.code == 2
+    assert "first.csv mark rows as labeled, but do not say their classes; add a column label, or" in refused.complaint
+    assert run("status", "pool.csv", "--labeled", "first.csv", "--label-column", "quality").code == 0

@@ -116,7 +116,7 @@ def _check_id_column(source: Source, name: str) -> None:
     """Raise if there is no such entry; the hint differs if the file has ids under a conventional name."""
     own = usual([each for each in source.names if each], IDS)
     if name not in source.entries and own is not None:
-        hint = f"one name stands for the ids of every file: rename {name!r} where it is, or {own!r} here."
+        hint = f"leave the option out, or rename {own!r} to {name!r}."
         raise MissingFile(f"{source.path} has no {source.noun} {name!r}, and its ids are in {own!r}", hint=hint)
     source.entry(name)
 

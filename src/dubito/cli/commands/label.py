@@ -1,6 +1,7 @@
 """``dubito label``: the labeling page."""
 
 import os
+import shlex
 import sys
 import threading
 import webbrowser
@@ -287,4 +288,6 @@ def serve_page(
 
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal way to stop; everything is closed by then.
         serve(service, token, opened, host, ready, public)
-    say(f"stopped; {program_name()} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)
+    near = os.path.relpath(project.folder)
+    folder = os.path.abspath(near) if near.startswith(os.pardir) else near
+    say(f"stopped; {program_name()} label {shlex.quote(folder)} continues.", quiet=quiet)

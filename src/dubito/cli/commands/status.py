@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from dubito.cli import options
 from dubito.cli.inputs import opened, read_columns, read_missing, reading_files
 from dubito.cli.output import put
-from dubito.errors import name_files_in_errors
+from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import Columns
 from dubito.io.inputs import Inputs, handle_missing, read_inputs, with_labels
 from dubito.io.labeled import read_drawn, read_labels
@@ -58,6 +58,9 @@ def read_labeled_pool(
 ) -> tuple[Inputs, dict[int, str], dict[int, float]]:
     """The pool with its labels, the labels without those of the last file, and the rows drawn at random."""
     found = with_labels(replace(read_inputs(pool, specs, {}, columns, may_be_all=True), rows={}), specs)
+    if specs and len(found.labeled.rows) and not found.labels:
+        problem = f"{' and '.join(specs)} mark rows as labeled, but do not say their classes"
+        raise InvalidArgument(problem, hint="add a column label, or pass --label-column NAME.")
     earlier = read_labels(found.pool, specs[:-1], columns)
     drawn = read_drawn(found.pool, specs, columns)
     complete = handle_missing(found, read_missing(missing))
