@@ -312,7 +312,7 @@ class PairSearch:
         while stop > 0:
             start, started = max(0, stop - n_leaves), time.perf_counter()
             is_full, n_pairs = steps.search_pairs(
-                *(arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, n_threads())
+                arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, n_threads()
             )
             if is_full:
                 raise TooManyPairs
