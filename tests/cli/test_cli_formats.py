@@ -117,9 +117,7 @@ def test_an_id_column_that_one_file_lacks_is_reported_with_its_own_hint(run: Pro
     Path("p.csv").write_text("key,c1,c2\nr0,0.5,0.5\nr1,0.25,0.75\nr2,0,1\n")
     ran = run("select", "pool.csv", "--budget", "1", "--probabilities", "p.csv", "--id-column", "key")
     assert ran.code == 2
-    assert (
-        "pool.csv has no column 'key', and its ids are in 'id'; leave the option out" in ran.complaint
-    )
+    assert "pool.csv has no column 'key', and its ids are in 'id'; leave the option out" in ran.complaint
 
 
 def test_labels_that_are_not_found_are_named_by_their_option(run: Program) -> None:

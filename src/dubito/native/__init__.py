@@ -221,12 +221,12 @@ class CompiledSteps(Protocol):
 
     # The numbers of these are those of the structures in ``coverage.h``, in the order of ``module.c``.
 
-    def find_nearest(self, arrays: Arrays, /, *numbers: int) -> None:
+    def find_nearest(self, arrays: Arrays, /, *numbers: float) -> None:
         """Lower squared distances of points to the nearest of others, exactly."""
         ...
 
-    def has_fast_codes(self) -> bool:
-        """Whether the processor multiplies int8 faster than float32."""
+    def encode_points(self, arrays: Arrays, /, *numbers: float) -> None:
+        """Codes of points (n, k)."""
         ...
 
     def search_pairs(self, arrays: Arrays, /, *numbers: float) -> tuple[bool, int]:

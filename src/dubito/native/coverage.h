@@ -3,9 +3,12 @@
 #ifndef DUBITO_COVERAGE_H
 #define DUBITO_COVERAGE_H
 
+#include "codes.h"
 #include "points.h"
 #include "products.h"
 #include "thread_pool.h"
+
+#include <math.h>
 
 /* Rounding constants of dubito.engines.lazy.bounds, and the reach. Lengths and distances are those of shifted points. */
 typedef struct {
@@ -17,32 +20,65 @@ typedef struct {
 
 #define N_COVERAGE_CONSTANTS (sizeof(CoverageConstants) / sizeof(double))
 
-/* Points in an order of their own. ``head`` holds the first coordinates of each and, if those are not all, the length of
-   the remainder; ``tail`` two parts of further coordinates, each followed by the length of what then remains and by 0 to
-   the next multiple of LANES. */
-#define LANES 16
-#define MOST_CODES 512 /* products of more might overflow */
-
+/* Points in an order of their own. A head holds the first k - 1 coordinates and the length of the remainder, or all
+   features. */
 typedef struct {
-    int64_t n, k, t, middle, end; /* the first part of a tail ends at ``middle``, its last coordinate before ``end`` */
+    int64_t n, k;
     int has_full;
-    const float *head; /* (n, k), readable for TILE rows more */
-    const float *tail; /* (n, t); t is 0 if there is none */
-    const float *full; /* (n, d) shifted points if ``has_full``; otherwise they are read from the matrix */
-    const float *half; /* (n,) half of a squared length, less the error of a product */
-    const float *length; /* (n,) */
-    const int64_t *rows; /* (n,) of the matrix */
-    int64_t n_codes;     /* 0: there are none */
-    double step, slack;  /* of codes; see dubito.engines.cpu.coverage.space */
-    const int8_t *codes; /* (n, n_codes), readable for TILE rows more: heads are codes times step, but for an error */
-    const int32_t *sizes; /* (n, 2) the squared length of the codes, and the same plus 256 times their sum */
-    const float *errors; /* (n,) */
-    Numbers matrix;    /* data is NULL if C cannot read it */
+    const float *head;    /* (n, k), readable for TILE rows more */
+    const float *full;    /* (n, d) shifted points if ``has_full``; otherwise they are read from the matrix */
+    const float *length;  /* (n,) */
+    const int64_t *rows;  /* (n,) of the matrix */
+    double slack;         /* error of the squared distance of two heads over the squared lengths of the points */
+    Codes codes, fine;    /* of heads; of all features, unless heads hold these */
+    Numbers matrix;       /* data is NULL if C cannot read it */
 } Points;
+
+#define FLOOR 4e-30       /* more than squared distances of heads lose to underflow */
+#define NEAR (1.0 + 1e-6) /* more than the rounding of limits and kernels to float32 */
+
+/* Bounds on a distance. */
+typedef struct {
+    double low, high;
+} Interval;
+
+/* All features of a point, unless C cannot read them. ``scratch`` and ``room`` hold 2·d and d numbers. */
+INLINE const float *view_point(const Points *points, int64_t i, const Space *space, double *scratch, float *room)
+{
+    return points->full ? points->full + i * space->d
+                        : view_shifted(&points->matrix, points->rows[i], space, scratch, room);
+}
+
+/* Bounds on a distance that is known but for the errors of shifting points and of float32. */
+INLINE Interval around(const CoverageConstants *constants, double apart, double length)
+{
+    double error = constants->shift * (length + apart) + constants->floor_length + constants->spread * apart;
+    return (Interval){apart > error ? apart - error : 0.0, apart + error};
+}
+
+/* Bounds on the distance of two points, one of them viewed already, from their difference in float32. */
+INLINE Interval from_difference(const CoverageConstants *constants, const Space *space, const float *point,
+                                       double length, const Points *others, int64_t other, double *scratch, float *room)
+{
+    const float *second = view_point(others, other, space, scratch, room);
+    return around(constants, sqrt(squared_distance(point, second, space->d)), length);
+}
+
+/* A lower bound on the distance of two points from their fine codes. */
+INLINE double from_fine_codes(const CoverageConstants *constants, const Points *points, int64_t i,
+                                     const Points *others, int64_t j)
+{
+    const Codes *one = &points->fine, *other = &others->fine;
+    int64_t k = one->n_codes;
+    int32_t product = multiply_two_codes(one->codes + i * k, other->codes + j * k, k);
+    int32_t squared = one->sizes[2 * i] + other->sizes[2 * j + 1] - 2 * product;
+    double apart = one->step * sqrt(squared) - ((double)one->errors[i] + other->errors[j]);
+    return apart > 0.0 ? around(constants, apart, points->length[i]).low : 0.0;
+}
 
 /* Exact squared distances of points to the nearest of others. Both are in the order of their cells, and cut into leaves of
    one cell each: up to MOST_ROWS points, and up to PANEL others. */
-#define MOST_ROWS (MAX_TILES * TILE)
+#define MOST_ROWS (16 * TILE)
 
 typedef struct {
     Space space;
@@ -95,7 +131,7 @@ typedef struct {
     int64_t first, n_pieces;   /* the leaves of this call, compared with all before them */
     Pair *pairs;
     int64_t n_pairs, capacity;
-    int is_full;
+    int64_t is_full;
     ParallelFor loop;
 } PairSearch;
 

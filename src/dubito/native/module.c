@@ -588,23 +588,65 @@ static void take_space(Call *call, Space *space, CoverageConstants *constants, N
     space->scale = constants->scale;
 }
 
+#define ENDS(codes) &(codes).ends[0], &(codes).ends[1], &(codes).ends[2], &(codes).ends[3]
+
+/* The numbers of codes; fine codes have one level. */
+static void set_levels(Points *points)
+{
+    points->codes.n_codes = points->codes.ends[LEVELS - 1];
+    points->fine.ends[LEVELS - 1] = points->fine.n_codes;
+}
+
+/* Squared distances and twice the products of codes are below NO_CODE. */
+static void expect_levels(Call *call, const Codes *codes)
+{
+    int64_t most = 0, start = 0;
+    int is_valid = codes->n_codes % 4 == 0 && codes->step > 0.0 && codes->ends[LEVELS - 1] == codes->n_codes;
+    for (int level = 0; level < LEVELS && is_valid; start = codes->ends[level++]) {
+        is_valid = codes->ends[level] >= start && codes->ends[level] <= MOST_FINE_CODES && codes->ends[level] % 4 == 0;
+        most = 4 * most + 2 * 255 * 127 * (codes->ends[level] - start);
+    }
+    expect(call, is_valid && most < NO_CODE, "levels of codes out of range");
+}
+
+static void take_codes(Call *call, Codes *into, int64_t n)
+{
+    expect_levels(call, into);
+    into->codes = READ(int8_t, times(call, n + TILE, into->n_codes));
+    into->sizes = READ(int32_t, into->n_codes ? 2 * n : 0);
+    into->errors = READ(float, into->n_codes ? n : 0);
+}
+
 static void take_points(Call *call, Points *into, int64_t n_matrix, int64_t d)
 {
-    into->middle = (into->end + LANES) / LANES * LANES;
-    into->middle = into->middle < into->t ? into->middle : into->t;
-    expect(call, into->t >= 0 && into->t % LANES == 0 && into->end >= 0 && (into->t == 0 || into->end < into->middle),
-           "tails must be a multiple of LANES wide");
-    into->head = READ(float, times(call, (into->n + TILE), into->k));
-    into->tail = READ(float, times(call, into->n, into->t));
+    into->head = READ(float, times(call, into->n + TILE, into->k));
     into->full = READ_IF(into->has_full, float, times(call, into->n, d));
-    into->half = READ(float, into->n);
     into->length = READ(float, into->n);
     into->rows = READ(int64_t, into->n);
-    expect(call, into->n_codes >= 0 && into->n_codes <= MOST_CODES && into->n_codes % 4 == 0, "codes of a wrong width");
-    into->codes = READ(int8_t, (into->n + TILE) * into->n_codes);
-    into->sizes = READ(int32_t, into->n_codes ? 2 * into->n : 0);
-    into->errors = READ(float, into->n_codes ? into->n : 0);
+    take_codes(call, &into->codes, into->n);
+    take_codes(call, &into->fine, into->n);
+    expect(call, into->codes.n_codes > 0 && into->codes.n_codes <= MOST_CODES && into->fine.ends[LEVELS - 2] == 0,
+           "codes of a wrong width");
     expect_rows(call, into->rows, into->n, n_matrix);
+}
+
+static PyObject *py_encode_points(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Codes codes = {0};
+    int64_t n, k;
+    int n_threads, is_done = 0;
+    if (!PARSE("LLLLLLdi", &n, &k, ENDS(codes), &codes.step, &n_threads))
+        return NULL;
+    codes.n_codes = codes.ends[LEVELS - 1];
+    expect_levels(call, &codes);
+    expect(call, k >= 0 && k <= codes.n_codes, "codes of a wrong width");
+    const float *points = READ(float, times(call, n, k));
+    codes.codes = WRITE(int8_t, times(call, n, codes.n_codes));
+    codes.sizes = WRITE(int32_t, 2 * n);
+    codes.errors = WRITE(float, n);
+    RUN(is_done = encode_points(points, n, k, &codes, n_threads));
+    return finish_call(call, is_done);
 }
 
 static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
@@ -615,17 +657,17 @@ static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
     Points *points = &task.points, *others = &task.others;
     int64_t n_pool, n_others;
     int has_center, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLLLLLppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k, &points->t, &points->end,
-               &points->n_codes,
-               &task.n_leaves, &task.n_other_leaves, &task.n_cells, &task.first, &task.n_pieces,
-               &points->has_full, &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
+    if (!PARSE("LLLLLLLLLLLLLLLLdddppiipppi", &space->d, &n_pool, &n_others, &points->n, &others->n, &points->k,
+               ENDS(points->codes), &points->fine.n_codes, &task.n_leaves, &task.n_other_leaves, &task.n_cells,
+               &task.first, &task.n_pieces, &points->codes.step, &points->fine.step, &points->slack, &points->has_full,
+               &others->has_full, &points->matrix.itemsize, &others->matrix.itemsize, &space->is_cosine, &space->in_single,
                &has_center, &n_threads))
         return NULL;
     int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
+    set_levels(points);
     others->k = points->k;
-    others->t = points->t;
-    others->end = points->end;
-    others->n_codes = points->n_codes;
+    others->codes = points->codes;
+    others->fine = points->fine;
     expect(call, task.first >= 0 && task.n_pieces >= 0 && task.first + task.n_pieces <= task.n_leaves && points->matrix.itemsize > 0 &&
            others->matrix.itemsize > 0, "leaves out of range");
     take_space(call, space, &task.constants, &points->matrix, n_pool, has_center);
@@ -658,13 +700,14 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     Points *points = &task.points;
     int64_t n_matrix, n_pool, n_candidates, n_sums;
     int has_center, fills, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLLLLLLLddpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k, &points->t, &points->end,
-               &points->n_codes, &task.n_leaves,
-               &task.n_cells, &n_sums, &task.first, &task.n_pieces, &task.n_pairs, &task.capacity,
-               &points->step, &points->slack, &points->has_full, &points->matrix.itemsize,
-               &space->is_cosine, &space->in_single, &has_center, &fills, &n_threads))
+    if (!PARSE("LLLLLLLLLLLLLLLLLLdddpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k,
+               ENDS(points->codes), &points->fine.n_codes, &task.n_leaves, &task.n_cells, &n_sums, &task.first,
+               &task.n_pieces, &task.n_pairs, &task.capacity, &points->codes.step, &points->fine.step, &points->slack,
+               &points->has_full, &points->matrix.itemsize, &space->is_cosine, &space->in_single, &has_center, &fills,
+               &n_threads))
         return NULL;
     int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
+    set_levels(points);
     expect(call, task.first >= 0 && task.n_pieces >= 0 && task.first + task.n_pieces <= task.n_leaves && task.n_pairs >= 0,
            "leaves out of range");
     take_space(call, space, &task.constants, &points->matrix, n_matrix, has_center);
@@ -782,11 +825,6 @@ static PyObject *py_update_gains(PyObject *Py_UNUSED(self), PyObject *args)
     return finish_call(call, is_done);
 }
 
-static PyObject *py_has_fast_codes(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args))
-{
-    return PyBool_FromLong(has_fast_codes());
-}
-
 /* dubito.native.CompiledSteps documents these functions. */
 static PyMethodDef methods[] = {
     {"pick_greedily", py_pick_greedily, METH_VARARGS, NULL},
@@ -805,8 +843,8 @@ static PyMethodDef methods[] = {
     {"multiply_rows", py_multiply_rows, METH_VARARGS, NULL},
     {"pairwise_sq_distances", py_pairwise_sq_distances, METH_VARARGS, NULL},
     {"magnitude", py_magnitude, METH_VARARGS, NULL},
+    {"encode_points", py_encode_points, METH_VARARGS, NULL},
     {"find_nearest", py_find_nearest, METH_VARARGS, NULL},
-    {"has_fast_codes", py_has_fast_codes, METH_NOARGS, NULL},
     {"search_pairs", py_search_pairs, METH_VARARGS, NULL},
     {"group_pairs", py_group_pairs, METH_VARARGS, NULL},
     {"pick_covering", py_pick_covering, METH_VARARGS, NULL},

@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-#define LANES 32
 #define WIDE_LANES 16
 
 /* Sum by repeatedly adding the upper half of the terms to the lower half. */
@@ -151,37 +150,14 @@ const float *view_shifted(const Numbers *from, int64_t row, const Space *space, 
     return out;
 }
 
-/* Overwrites ``lanes``. */
-static inline float total(float *lanes)
-{
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int lane = 0; lane < width; lane++)
-            lanes[lane] += lanes[lane + width];
-    return lanes[0];
-}
-
 WIDE float squared_length(const float *point, int64_t d)
 {
-    float lanes[LANES] = {0.0f}, sum = 0.0f;
+    float lanes[POINT_LANES] = {0.0f}, sum = 0.0f;
     int64_t i = 0;
-    for (; i + LANES <= d; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
+    for (; i + POINT_LANES <= d; i += POINT_LANES)
+        for (int lane = 0; lane < POINT_LANES; lane++)
             lanes[lane] += point[i + lane] * point[i + lane];
     for (; i < d; i++)
         sum += point[i] * point[i];
-    return sum + total(lanes);
-}
-
-WIDE float squared_distance(const float *one, const float *other, int64_t d)
-{
-    float lanes[LANES] = {0.0f}, sum = 0.0f;
-    int64_t i = 0;
-    for (; i + LANES <= d; i += LANES)
-        for (int lane = 0; lane < LANES; lane++) {
-            float difference = one[i + lane] - other[i + lane];
-            lanes[lane] += difference * difference;
-        }
-    for (; i < d; i++)
-        sum += (one[i] - other[i]) * (one[i] - other[i]);
     return sum + total(lanes);
 }

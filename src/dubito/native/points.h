@@ -3,6 +3,8 @@
 #ifndef DUBITO_POINTS_H
 #define DUBITO_POINTS_H
 
+#include "portable.h"
+
 #include <stdint.h>
 
 /* A matrix of float16, float32 or float64. */
@@ -47,6 +49,31 @@ double exact_sq_distance(const double *one, const double *other, double *terms, 
 
 /* |x|² and |x - y|² in float32, added in an unspecified order. */
 float squared_length(const float *point, int64_t d);
-float squared_distance(const float *one, const float *other, int64_t d);
+
+#define POINT_LANES 32
+
+INLINE float total(const float *lanes)
+{
+    float sums[8], sum = 0.0f;
+    for (int lane = 0; lane < 8; lane++)
+        sums[lane] = (lanes[lane] + lanes[lane + 8]) + (lanes[lane + 16] + lanes[lane + 24]);
+    for (int lane = 0; lane < 4; lane++)
+        sum += sums[lane] + sums[lane + 4];
+    return sum;
+}
+
+INLINE float squared_distance(const float *one, const float *other, int64_t d)
+{
+    float lanes[POINT_LANES] = {0.0f}, sum = 0.0f;
+    int64_t i = 0;
+    for (; i + POINT_LANES <= d; i += POINT_LANES)
+        for (int lane = 0; lane < POINT_LANES; lane++) {
+            float difference = one[i + lane] - other[i + lane];
+            lanes[lane] += difference * difference;
+        }
+    for (; i < d; i++)
+        sum += (one[i] - other[i]) * (one[i] - other[i]);
+    return sum + total(lanes);
+}
 
 #endif

@@ -13,9 +13,37 @@
 #define WIDE
 #endif
 
-/* Relaxed atomic operations. */
+/* Functions of which every loop that is compiled for them needs a copy. */
+#if defined(_MSC_VER)
+#define INLINE static __forceinline
+#else
+#define INLINE static inline __attribute__((always_inline))
+#endif
+
+/* Other compilers, and DUBITO_PLAIN_C, get loops over arrays instead of vectors, and no further instruction sets. */
+#if defined(__GNUC__) && !defined(DUBITO_PLAIN_C)
+#define HAS_VECTORS 1
+#else
+#define HAS_VECTORS 0
+#endif
+
+/* Clang on Windows may come without the library that __builtin_cpu_supports needs. */
+#if HAS_VECTORS && defined(__x86_64__) && !(defined(_WIN32) && defined(__clang__))
+#define HAS_TARGETS 1
+#else
+#define HAS_TARGETS 0
+#endif
+
+/* The lowest bit, and relaxed atomic operations. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
+
+static inline int first_bit(uint64_t bits) /* of bits that are not all 0 */
+{
+    unsigned long found;
+    _BitScanForward64(&found, bits);
+    return (int)found;
+}
 
 static inline int64_t atomic_read(const int64_t *from)
 {
@@ -35,6 +63,11 @@ static inline int atomic_replace(int64_t *at, int64_t *expected, int64_t value)
     return is_replaced;
 }
 #else
+static inline int first_bit(uint64_t bits) /* of bits that are not all 0 */
+{
+    return __builtin_ctzll(bits);
+}
+
 static inline int64_t atomic_read(const int64_t *from)
 {
     return __atomic_load_n(from, __ATOMIC_RELAXED);

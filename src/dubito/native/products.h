@@ -17,17 +17,6 @@ void multiply_tiles(const float *rows, int64_t n_tiles, int64_t k, const float *
 void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const double *panel, double *out,
                          int64_t stride);
 
-/* Products of codes: rows (tiles · TILE, k) of int8, and a panel (k / 4, PANEL, 4) of codes + 128 in uint8; k is a multiple
-   of 4. Exact; into (tiles · TILE, PANEL). The products are those with codes + 128. */
-void multiply_codes(const int8_t *rows, int64_t n_tiles, int64_t k, const uint8_t *panel, int32_t *out);
-
-/* For each of n rows, a bit for each column with sizes[column] + size - 2 · product at most the larger of both limits. */
-void compare_codes(const int32_t *products, int64_t n, const int32_t *sizes, const int32_t *limits,
-                   const int32_t *row_sizes, const int32_t *row_limits, uint64_t *near);
-
-/* Whether there are instructions for it; otherwise it is slower than products in float32. */
-int has_fast_codes(void);
-
 /* Multiply one row by a panel and add ``added``. */
 void multiply_row(const float *row, int64_t k, const float *panel, const float *added, float *out);
 

@@ -162,7 +162,11 @@ def check_budget(budget: object, n_candidates: int, n_pool: int, unit: str = "po
     number = check_integer("budget", budget, least=1)
     if number > n_candidates:
         whose = f"{unit}s in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool {unit}s"
-        hint = f"{PASS} {named('budget')} <= {n_candidates}." if n_candidates else "all are labeled or excluded, so there is nothing left to pick."
+        hint = (
+            f"{PASS} {named('budget')} <= {n_candidates}."
+            if n_candidates
+            else "all are labeled or excluded, so there is nothing left to pick."
+        )
         raise InvalidArgument(f"exceeds the {n_candidates} {whose}", argument="budget", value=number, hint=hint)
     return number
 

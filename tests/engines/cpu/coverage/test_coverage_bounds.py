@@ -1,5 +1,7 @@
 """Bounds never say that points are farther apart than they are, and distances to what is labeled are exact."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,10 +11,22 @@ from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.core.distances import exact_sq_distances, squared_radii
 from dubito.core.problem import Known
 from dubito.engines.cpu.coverage.pairs import Cloud, Nearest, choose_width, find_cells
-from dubito.engines.cpu.coverage.space import Directions, Points, Space, evenly, fit_directions
+from dubito.engines.cpu.coverage.space import (
+    LEVELS,
+    Codes,
+    Directions,
+    Scale,
+    Space,
+    best_scale,
+    encode,
+    evenly,
+    fit_directions,
+)
 from dubito.engines.lazy.bounds import squared_lengths
 from dubito.matrix import FloatArray
 from dubito.native import steps
+
+compiled_only = pytest.mark.skipif(steps is None, reason="codes and cells are used only by the compiled module")
 
 
 def problem_of(pool: FloatArray, references: FloatArray) -> CoverageProblem:
@@ -21,47 +35,73 @@ def problem_of(pool: FloatArray, references: FloatArray) -> CoverageProblem:
     return CoverageProblem(pool, references, rows, 1, np.ones(len(pool)), sample_rows(rows), largest=largest)
 
 
-def bounds(points: Points) -> list[FloatArray]:
-    """Squared distances (n, n) by heads, and by heads and ever more parts of the tails."""
-    n, head = len(points), points.head[: len(points)]
-    halves, found = points.half[:, None].astype(np.float64) + points.half, list[FloatArray]()
-    products = (head @ head.T).astype(np.float64)
-    found.append(2.0 * (halves - products))
-    start, rest = 0, head[:, -1]
-    middle = (points.end // 16 + 1) * 16
-    for stop in (middle, points.tail.shape[1]) if points.tail.shape[1] else ():
-        part = points.tail[:, start:stop]
-        if stop > start:
-            products = products - np.outer(rest, rest) + part @ part.T
-            found.append(2.0 * (halves - products))
-        start, rest = stop, points.tail[:, points.end]
-    assert all(each.shape == (n, n) for each in found)
-    return found
+def directions_of(space: Space, width: int) -> Directions:
+    """A few directions, or all features where there are no directions."""
+    found = fit_directions(space)
+    found = found if found.matrix is None else replace(found, width=width)
+    return found.fitted(space)
 
 
+def code_distances(codes: Codes, scale: Scale) -> FloatArray:
+    """(n, n) distances of points, at least, from their codes by the definition of levels, and as C computes them."""
+    n, step_of = len(codes.errors), np.repeat(2.0 ** np.arange(LEVELS - 1, -1, -1), np.diff([0, *scale.ends]))
+    numbers = codes.numbers[:n] * step_of
+    squared = ((numbers[:, None] - numbers) ** 2).sum(axis=2)
+    products = numbers @ numbers.T + 128.0 * (numbers * step_of).sum(axis=1)
+    assert (codes.sizes[:, :1] + codes.sizes[:, 1] - 2.0 * products == squared).all()
+    return np.asarray(np.maximum(scale.step * np.sqrt(squared) - codes.errors[:, None] - codes.errors, 0.0))
+
+
+@compiled_only
 @given(st.integers(0, 10_000), st.sampled_from([1e-3, 1.0, 1e4]), st.sampled_from([0.0, 1.0, 100.0]))
-def test_products_bound_distances_from_below(seed: int, scale: float, offset: float) -> None:
+def test_codes_bound_distances_from_below(seed: int, size: float, offset: float) -> None:
     rng = np.random.default_rng(seed)
     rank, d = int(rng.integers(1, 40)), int(rng.choice([8, 100, 600]))
-    pool = rng.standard_normal((520, rank)) @ rng.standard_normal((rank, d)) * scale + offset * scale
-    pool[:10] = pool[10:20] * (1.0 + 1e-7)
+    pool = rng.standard_normal((520, rank)) @ rng.standard_normal((rank, d)) * size + offset * size
+    pool *= rng.choice([1.0, 1e-3], size=d)
+    pool[:10], pool[20:22] = pool[10:20] * (1.0 + 1e-7), 50.0 * pool[22:24]
     space, rows = Space(problem_of(pool, pool[:1])), np.arange(60)
     exact = exact_sq_distances(np.repeat(pool[:60], 60, axis=0), np.tile(pool[:60], (60, 1))).reshape(60, 60)
     widest = fit_directions(space)
-    for chosen in (Directions(None, d), *(Directions(widest.matrix, width) for width in (16, 48, widest.width))):
-        for bound in bounds(chosen.points(space, pool, rows)):
-            assert (bound / space.unit <= exact * (1.0 + 1e-12)).all()
+    widths = [widest] if widest.matrix is None else [replace(widest, width=width) for width in (16, 48, widest.width)]
+    for chosen in (Directions.features(space).fitted(space), *(each.fitted(space) for each in widths)):
+        points = chosen.points(space, pool, rows)
+        sizes = points.length[:, None].astype(np.float64) ** 2 + points.length.astype(np.float64) ** 2
+        squared = code_distances(points.codes, chosen.scale) ** 2 - chosen.slack * sizes
+        assert (squared / space.unit <= exact * (1.0 + 1e-6)).all()
+        if points.fine.numbers.shape[1]:
+            apart = code_distances(points.fine, space.scale) - 1e-5 * (points.length[:, None] + points.length)
+            assert (apart <= np.sqrt(exact * space.unit) * (1.0 + 1e-5)).all()
 
 
+@compiled_only
 def test_more_coordinates_bound_more_tightly() -> None:
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((600, 600)) * np.geomspace(3.0, 0.05, 600)
     space = Space(problem_of(pool, pool[:1]))
     widest = fit_directions(space)
-    found = [bounds(Directions(widest.matrix, width).points(space, pool, np.arange(50))) for width in (16, 32, 64)]
-    heads = [each[0].mean() for each in found]
-    assert heads == sorted(heads)
-    assert all(len(each) == 3 and each[0].mean() < each[1].mean() < each[2].mean() for each in found)
+    found = list[float]()
+    for width in (16, 32, 64):
+        chosen = replace(widest, width=width).fitted(space)
+        points = chosen.points(space, pool, np.arange(50))
+        found.append(float(code_distances(points.codes, chosen.scale).mean()))
+    assert found == sorted(found)
+    assert found[-1] < code_distances(points.fine, space.scale).mean()
+
+
+@compiled_only
+def test_large_features_get_larger_steps_and_sums_stay_in_range() -> None:
+    rng = np.random.default_rng(0)
+    falling = (rng.standard_normal((300, 512)) * np.geomspace(10.0, 0.1, 512)).astype(np.float32)
+    scale, one = best_scale(falling), best_scale(falling, n_levels=1)
+    assert 0 < scale.ends[0] < scale.ends[1] < scale.ends[2] < scale.ends[3] == 512
+    assert one.ends == (0, 0, 0, 512)
+    assert encode(falling, scale).errors.mean() < 0.6 * encode(falling, one).errors.mean()
+    constant = np.ones((20, 512), dtype=np.float32)
+    assert best_scale(constant).ends == (0, 0, 0, 512)
+    for size in (0.0, 1e-30, 1e30):
+        points = np.full((4, 3), size, dtype=np.float32)
+        assert (encode(points, best_scale(points)).errors >= 0.99 * 3**0.5 * max(size - 1e11, 0.0)).all()
 
 
 @pytest.mark.parametrize("rank", [0, 1, 20, 200])
@@ -99,7 +139,8 @@ def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
     pool = np.asarray(rng.integers(-4, 5, (n, d)) * 1.1, dtype=np.float64)
     references = np.asarray(rng.integers(-4, 5, (int(rng.integers(1, 200)), d)) * 1.1, dtype=np.float64)
     space = Space(problem_of(pool, references))
-    found = Nearest(space, lambda *_: None).of(np.arange(n), Directions(fit_directions(space).matrix, min(d, 16)))
+    chosen = directions_of(space, 16)
+    found = Nearest(space, lambda *_: None).of(np.arange(n), chosen)
     assert found.tobytes() == squared_radii(pool, references).tobytes()
 
 
@@ -110,24 +151,26 @@ def test_what_is_known_is_not_computed_again_and_new_labels_are_compared() -> No
     for n_labeled, rows in ((12, np.arange(0, 50, 2)), (20, np.arange(50))):
         problem = problem_of(pool, references[:n_labeled])
         object.__setattr__(problem, "known", known)
-        found = Nearest(Space(problem), lambda *_: None).of(rows, Directions(None, 4))
+        space = Space(problem)
+        found = Nearest(space, lambda *_: None).of(rows, directions_of(space, 16))
         assert found.tobytes() == squared_radii(pool[rows], references[:n_labeled]).tobytes()
         assert set(known.seen[rows].tolist()) == {n_labeled}
     assert known.seen.tolist() == [20] * 50
 
 
+@compiled_only
 def test_the_width_that_costs_least_is_taken() -> None:
     rng = np.random.default_rng(0)
     flat = rng.standard_normal((700, 16)) @ rng.standard_normal((16, 400))
     round_ = rng.standard_normal((700, 400))
-    for pool, near, expected in ((flat, 0.1, 16), (round_, 0.7, 128)):
+    for pool, near, expected in ((flat, 0.02, 32), (round_, 0.7, 400)):
         space = Space(problem_of(pool, pool[:1]))
         typical = float(np.median(exact_sq_distances(pool[1:], pool[:-1])))
         chosen = choose_width(space, fit_directions(space), np.arange(700), np.full(700, near * typical))
         assert chosen.width == expected
 
 
-@pytest.mark.skipif(steps is None, reason="cells are used only by the compiled module")
+@compiled_only
 @given(st.integers(0, 10_000))
 def test_cells_do_not_change_distances_to_what_is_labeled(seed: int) -> None:
     assert steps is not None
@@ -136,19 +179,20 @@ def test_cells_do_not_change_distances_to_what_is_labeled(seed: int) -> None:
     pool = rng.standard_normal((3300, d)) + centers[rng.integers(10, size=3300), :d]
     references = np.concatenate([pool[:200], 2.0 * pool[:100], 40.0 + pool[:3]])
     space, used = Space(problem_of(pool, references)), np.arange(0, 3300, int(rng.integers(1, 3)))
-    chosen = Directions(fit_directions(space).matrix, min(d, 16))
+    chosen = directions_of(space, 16)
     cloud = Cloud(steps, space, chosen, np.arange(3300))
     found = Nearest(space, lambda *_: None).of(used, chosen, cloud)
     assert len(cloud.cells.centers) >= 5
     assert found.tobytes() == squared_radii(pool[used], references).tobytes()
 
 
-@pytest.mark.skipif(steps is None, reason="cells are used only by the compiled module")
+@compiled_only
 def test_projections_between_centers_bound_distances() -> None:
     assert steps is not None
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((4000, 20)) + 4.0 * rng.standard_normal((5, 20))[rng.integers(5, size=4000)]
-    space, whole = Space(problem_of(pool, pool[:1])), Directions(None, 20)
+    space = Space(problem_of(pool, pool[:1]))
+    whole = directions_of(space, 20)
     points = whole.points(space, pool, np.arange(4000))
     cells = find_cells(steps, points)
     of_point = cells.nearest(steps, points)

@@ -9,7 +9,7 @@ from dubito import native
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Solution
 from dubito.engines.base import Estimate
-from dubito.engines.cpu.coverage.space import NARROWEST, WIDEST
+from dubito.engines.cpu.coverage.space import MOST_FINE_CODES, NARROWEST, WIDEST
 from dubito.engines.cpu.speed import product_rate, slowness
 from dubito.engines.lazy.bounds import WIDEST_ROW
 from dubito.errors import MemoryLimit
@@ -20,8 +20,8 @@ from dubito.threads import n_threads
 
 STATE_BYTES = 300
 """For each pool row: distances, cover, limits, bounds, and where its pairs begin."""
-FEATURE_BYTES = 8
-"""A feature of a point, twice: as it was read, and in the order of the search."""
+FEATURE_BYTES, CODE_BYTES = 10, 2
+"""A feature of a point and its code, or its code alone, twice: as it was read, and in the order of the search."""
 WORKING_BYTES = 2 << 30
 """For pairs and points without a memory limit."""
 PAIR_BYTES = 20
@@ -48,7 +48,7 @@ def most_pairs(n_pool: int, d: int, limit: int | None) -> int:
 
 def least_bytes(n_pool: int, d: int) -> int:
     """The smallest memory_limit that works."""
-    point = FEATURE_BYTES * (d if d <= NARROWEST else min(d, WIDEST) + 64)
+    point = FEATURE_BYTES * (d if d <= NARROWEST else min(d, WIDEST) + 64) + CODE_BYTES * min(d, MOST_FINE_CODES)
     rows = (STATE_BYTES + PAIRS_PER_ROW * PAIR_BYTES + point) * n_pool
     return rows + min(BLOCK_BYTES, BLOCK_FEATURE_BYTES * n_pool * d) + n_threads() * (SCRATCH_BYTES + 64 * d)
 

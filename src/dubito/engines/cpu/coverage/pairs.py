@@ -7,7 +7,7 @@ cells a and c are skipped if even their projections on the line between the cent
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from dubito import native as compiled
 from dubito.core.distances import squared_radii
 from dubito.core.problem import Known
-from dubito.engines.cpu.coverage.space import Directions, Int32Array, Points, Space, evenly, with_codes
+from dubito.engines.cpu.coverage.space import LEVELS, Directions, Int32Array, Points, Space, encode, evenly
 from dubito.engines.cpu.products import PANEL, closest, pack, product
 from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, UNIT, Float32Array, gamma, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, Rows, blocks, len_of
@@ -27,7 +27,7 @@ DISTANCES, NEAR_PAIRS = "measuring distances", "finding near pairs"
 
 PAIR = np.dtype([("row", np.int32), ("candidate", np.int32), ("kernel", np.float32)])
 LEAF = np.dtype([(name, np.float32) for name in ("farthest", "longest", "error", "has_candidates")])
-MOST_ROWS = 48
+MOST_ROWS = 96
 """Rows that are compared with what is labeled together."""
 CHUNK = 64
 """Pairs that a thread of C reserves at a time."""
@@ -42,13 +42,12 @@ FEWEST_CELLS, MOST_CELLS = 8, 512
 CELL_SAMPLE = 48
 """Rows of the sample for each cell."""
 CELL_STEPS = 3
-WIDTHS = (16, 24, 32, 48, 64, 96, 128)
-CODE_WIDTHS = (32, 64, 96, 128, 192)
-CODE_COST = 0.3
-"""Of a code, over that of a feature."""
+WIDTHS = (32, 64, 96, 128, 192)
 TRIAL_ROWS = 512
-CLOSER_LOOK = 3000.0
-"""Looking at a pair costs as much as so many features of a product."""
+CLOSER_LOOK = 6000.0
+"""Looking at a pair costs as much as so many codes of a product."""
+COMPARED, LEAST_COMPARED = 2.0, 0.05
+"""Pairs that are not ruled out by cells, over those that the first width leaves, and over all pairs."""
 
 
 class Pairs(NamedTuple):
@@ -106,7 +105,11 @@ class Nearest:
         target_cells = of_target[target_starts[:-1]]
         arrays = (
             *(target_starts, target_cells, cells.edges(targets, target_starts, target_cells)),
-            *(np.maximum.reduceat(targets.length, target_starts[:-1]), pack(cells.centers), *cells.gaps(directions)),
+            *(
+                np.maximum.reduceat(targets.length, target_starts[:-1]),
+                pack(cells.centers),
+                *cells.gaps(directions),
+            ),
         )
         per_row = len(references) * targets.head.shape[1]
         for span in blocks(len(rows), max(MOST_ROWS, int(CALL_PRODUCTS / max(per_row, 1)))):
@@ -116,13 +119,14 @@ class Nearest:
                 points = cloud.points.take(positions[order[span]])
             squared, starts = known.squared[rows[span]], _cut(owner[span], MOST_ROWS)
             n_leaves = len(starts) - 1
-            sizes = (*others.array.shape[::-1], len(points), len(targets), *points.widths)
+            sizes = (*others.array.shape[::-1], len(points), len(targets), *points.widths(directions))
             compiled.steps.find_nearest(
                 (
                     *(*space.arrays(1.0), others.array, *points.arrays, *targets.arrays, squared),
                     *(starts, owner[span][starts[:-1]], *arrays),
                 ),
                 *(sizes[0], len(pool.array), *sizes[1:], n_leaves, len(target_cells), len(cells.centers), 0, n_leaves),
+                *(directions.scale.step, space.scale.step, directions.slack),
                 *(len(points.full) > 0, len(targets.full) > 0),
                 *(space.itemsize, others.array.itemsize, *space.flags, n_threads()),
             )
@@ -130,38 +134,34 @@ class Nearest:
             self.look(DISTANCES, span.stop / len(rows))
 
 
-def choose_width(
-    space: Space, widest: Directions, rows: IntArray, limits: FloatArray, uses_codes: bool = False
-) -> Directions:
-    """The width of heads that should cost least; tried on a few pairs.
+def choose_width(space: Space, widest: Directions, rows: IntArray, limits: FloatArray) -> Directions:
+    """The width of heads that should cost least, or the features themselves; tried on a few pairs.
 
     ``limits`` (r,) are those of some ``rows`` of the pool, squared, of shifted points.
     """
-    # A head without a tail would leave all pairs that pass to be computed exactly.
-    widths = [width for width in (CODE_WIDTHS if uses_codes else WIDTHS) if width < widest.width]
-    if widest.matrix is None or not widths:
-        whole = Directions(None, space.problem.pool.shape[1])
-        return with_codes(space, whole) if uses_codes else whole
+    assert widest.matrix is not None
     few, candidates = evenly(len(rows), TRIAL_ROWS), space.problem.candidates
     others = candidates[evenly(len(candidates), TRIAL_ROWS)]
     # Few rows are paired with themselves, but most would be here.
-    is_same = rows[few][:, None] == others
-    tried = list[tuple[float, Directions]]()
-    for width in widths:
-        chosen = Directions(widest.matrix, width)
-        chosen = with_codes(space, chosen) if uses_codes else chosen
-        left, right = (chosen.points(space, space.problem.pool, part) for part in (rows[few], others))
-        if chosen.step:
-            codes, others_codes = (part.codes[: len(part)].astype(np.float32) for part in (left, right))
-            squared = left.sizes[:, :1] + right.sizes[:, 0] - 2.0 * product(codes, others_codes)
-            reach = (np.sqrt(limits[few])[:, None] + left.errors[:, None] + right.errors) / chosen.step
-            is_near = squared <= reach**2
-        else:
-            products = product(left.head[: len(left)], right.head[: len(right)])
-            is_near = products - left.half[:, None] - right.half > -0.5 * limits[few][:, None]
-        share = float(np.mean(is_near & ~is_same)) if is_near.size else 0.0
-        tried.append((chosen.width * (CODE_COST if chosen.step else 1.0) + CLOSER_LOOK * share, chosen))
-    return min(tried, key=lambda each: each[0])[1]
+    is_other = rows[few][:, None] != others
+    left, right = (space.shifted(space.problem.pool, part) for part in (rows[few], others))
+    tried, shares, sizes = list[Directions](), list[float](), (squared_lengths(left), squared_lengths(right))
+    widths = [width for width in WIDTHS if width <= widest.matrix.shape[1]]
+    n, d = space.problem.pool.shape
+    whole = [Directions.features(space)] if 8 * n * d <= space.full_bytes else []
+    for chosen in (*(replace(widest, width=width) for width in widths), *whole):
+        fitted = chosen.fitted(space)
+        found = [encode(fitted.heads(*each), fitted.scale) for each in zip((left, right), sizes, strict=True)]
+        weights = np.repeat(2.0 ** np.arange(LEVELS - 1, -1, -1), np.diff([0, *fitted.scale.ends])).astype(np.float32)
+        codes = [each.numbers[: len(each.sizes)] * weights for each in found]
+        products = product(codes[0], codes[1])
+        apart = found[0].sizes[:, :1] + found[1].sizes[:, 0] - 2.0 * products
+        reach = (np.sqrt(limits[few])[:, None] + found[0].errors[:, None] + found[1].errors) / fitted.scale.step
+        shares.append(float(np.mean((apart <= reach**2) & is_other)) if is_other.size else 0.0)
+        tried.append(fitted)
+    compared = min(1.0, max(LEAST_COMPARED, COMPARED * shares[0]))
+    costs = [compared * each.width + CLOSER_LOOK * share for each, share in zip(tried, shares, strict=True)]
+    return tried[int(np.argmin(costs))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +205,13 @@ class Cells:
 
 
 def find_cells(steps: compiled.CompiledSteps, points: Points) -> Cells:
-    """A few steps of k-means on a sample; heads whose last coordinate is a remainder have 0 there in a center."""
+    """A few steps of k-means on a sample; heads whose first coordinate is a remainder have 0 there in a center."""
     n, n_cells = len(points), min(MOST_CELLS, len(points) // CELL_ROWS)
     if n_cells < FEWEST_CELLS:
         return Cells.one(points.head.shape[1])
     sample = points.head[evenly(n, CELL_SAMPLE * n_cells)]
-    if points.tail.shape[1]:
-        sample[:, -1] = 0.0
+    if not points.is_whole:
+        sample[:, 0] = 0.0
     centers = sample[evenly(len(sample), n_cells)].copy()
     for _ in range(CELL_STEPS):
         owner = _nearest_center(steps, sample, centers)
@@ -291,22 +291,28 @@ class PairSearch:
             *(*self.gaps, problem.weights, cover, added, pairs.view(np.uint8)),
         )
         sizes = (
-            *(problem.pool.shape[1], space.n_matrix, len(problem.weights), len(own), len(points), *points.widths),
+            *(
+                problem.pool.shape[1],
+                space.n_matrix,
+                len(problem.weights),
+                len(own),
+                len(points),
+                *points.widths(self.directions),
+            ),
             *(len(leaves), len(centers), len(added)),
         )
         directions = self.directions
-        flags = directions.step, 2.0 * directions.slack, len(points.full) > 0, space.itemsize, *space.flags
+        scales = directions.scale.step, space.scale.step, directions.slack
+        flags = *scales, len(points.full) > 0, space.itemsize, *space.flags
         n_pairs = 0
         steps.search_pairs(arrays, *sizes, 0, 0, 0, len(pairs), *flags, True, n_threads())
         # The last leaves are compared with all before them: those with the most work first.
-        stop, n_leaves = (
-            len(leaves),
-            max(n_threads(), int(CALL_PRODUCTS / (PANEL * points.head.shape[1] * len(points)))),
-        )
+        stop, per_leaf = len(leaves), PANEL * points.head.shape[1] * len(points)
+        n_leaves = max(n_threads(), int(CALL_PRODUCTS / per_leaf))
         while stop > 0:
             start, started = max(0, stop - n_leaves), time.perf_counter()
             is_full, n_pairs = steps.search_pairs(
-                *(arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, n_threads())
+                arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, n_threads()
             )
             if is_full:
                 raise TooManyPairs
@@ -332,7 +338,7 @@ def _leaves(key: IntArray, limit: Float32Array, own: Int32Array, points: Points)
     """(leaves + 1,) where leaves start, `PANEL` points of equal key at most, and what C needs to know of them."""
     starts = _cut(key, PANEL)
     leaves = np.empty(len(starts) - 1, dtype=LEAF)
-    leaves["error"] = np.maximum.reduceat(points.errors, starts[:-1]) if len(points.errors) else 0.0
-    for name, values in (("farthest", limit), ("longest", points.length), ("has_candidates", own >= 0)):
+    values_of = {"farthest": limit, "longest": points.length, "error": points.codes.errors, "has_candidates": own >= 0}
+    for name, values in values_of.items():
         leaves[name] = np.maximum.reduceat(values, starts[:-1])
     return starts, leaves

@@ -22,7 +22,6 @@ SMALL_PROBLEM = 2e10
 """Products of features below which finding directions costs more than it saves."""
 LARGE_PROBLEM = 1e11
 """Products below which a second part of tails costs more than it saves."""
-USES_CODES = compiled.steps is not None and compiled.steps.has_fast_codes()
 FIRST_WIDTH = 64
 """Of the heads that find the reach: then it is known what width is best."""
 
@@ -68,24 +67,19 @@ class FirstCover:
         if space is None:
             self.kept, space = None, Space(problem)
         self.space, self.before = space, 0.0
-        nearest, widest = Nearest(self.space, look), Directions(None, d)
-        wanted = np.flatnonzero(problem.weights > 0.0)
-        products = d * len(wanted) * (len(problem.candidates) + m)
+        nearest, wanted = Nearest(self.space, look), np.flatnonzero(problem.weights > 0.0)
         if self.kept is not None:
-            widest = self.kept.directions
-        elif compiled.steps is not None and products > SMALL_PROBLEM:
-            widest = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
-            look(PREPARING, 0.5)
-        self.reach = self._reach(nearest, Directions(widest.matrix, min(FIRST_WIDTH, widest.width)))
+            self.directions = self.kept.directions
+        else:
+            self.directions = self._first_directions(d * len(wanted) * (len(problem.candidates) + m))
+        self.reach = self._reach(nearest, self.directions)
         if self.reach == 0.0:
             return
         squared, unit, sample = nearest.known.squared, self.space.unit, problem.sample
-        limits = np.minimum(squared[sample], self.reach) * unit
-        self.cloud: Cloud | None = None
-        if self.kept is not None:
-            self.directions, self.cloud = self.kept.directions, self.kept.cloud
-        else:
-            self.directions = choose_width(self.space, widest, sample, limits, uses_codes=USES_CODES)
+        if self.kept is None and self.directions.matrix is not None:
+            limits = np.minimum(squared[sample], self.reach) * unit
+            self.directions = choose_width(self.space, self.directions, sample, limits)
+        self.cloud: Cloud | None = None if self.kept is None else self.kept.cloud
         if compiled.steps is not None and self.cloud is None:
             is_used = problem.weights > 0.0
             is_used[problem.candidates] = True
@@ -96,6 +90,16 @@ class FirstCover:
         self.cover[wanted] = kernel(distances, self.reach)
         self.limits[wanted] = np.where(self.cover[wanted] < 1.0, np.minimum(distances, self.reach) * unit, -1.0)
         self.before = float(add_rows(problem.weights * self.cover))
+
+    def _first_directions(self, products: int) -> Directions:
+        """For finding the reach; after that it is known what width is best. ``products`` of features are expected."""
+        directions = Directions.features(self.space)
+        if compiled.steps is not None and products > SMALL_PROBLEM:
+            directions = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
+            if directions.matrix is not None:
+                directions = replace(directions, width=min(directions.width, FIRST_WIDTH))
+            self.look(PREPARING, 0.5)
+        return directions.fitted(self.space)
 
     def _reach(self, nearest: Nearest, directions: Directions) -> float:
         problem = self.problem

@@ -1,13 +1,13 @@
 """Points as the search for pairs compares them: their first coordinates along directions in which the pool varies most.
 
-A point has a *head* (k coordinates and, if these are not all, the length r of the remainder), a *tail* (further
-coordinates and the length of what then remains) and half of its squared length. By Cauchy and Schwarz
-``x·y <= s·t + r·q``, so ``|x|² + |y|² - 2·(s·t + r·q)`` never exceeds the squared distance.
+A point has a *head*: k coordinates and, if these are not all, the length r of the remainder. By Cauchy and Schwarz the
+distance of two heads never exceeds that of the points. Heads are compared by *codes*, and so are all features (*fine*
+codes) of the pairs that are left.
 """
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,28 +31,30 @@ from dubito.engines.lazy.bounds import (
     squared_lengths,
 )
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
+from dubito.threads import n_threads
 
 FIT_ROWS = 1024
-"""Points that directions are fitted to."""
-WIDEST = 256
+"""Points that directions and steps of codes are fitted to."""
+WIDEST = 192
 """Maximum number of directions."""
 MIDDLE = 128
-"""The first part of a tail ends here."""
+"""The same for problems of medium size."""
 NARROWEST = 64
 """Up to this many features are compared as they are."""
 READ_ROWS = 4096
-LANES = 16
 FULL_BYTES = 1 << 30
 """Shifted points are kept if they need at most this much memory."""
-MOST_CODES = 512
-"""Products of more of them might overflow."""
-STEP_SHARES = np.array([1.0, 0.7, 0.5, 0.35])
-"""Of the step by which no code is cut off, tried."""
+MOST_CODES, MOST_FINE_CODES = 512, 8192
+"""Of a head, and of all features: sums of their products are exact."""
+LEVELS = 4
+"""Of codes: each has half the step of the one before."""
+STEP_SHARES = (1.0, 0.7, 0.5, 0.35)
+"""Of the steps by which no code is cut off, tried."""
+MOST_SQUARED = 2**30 / (2 * 255 * 127)
+"""Sums of products of codes, with the weights of their levels, stay below 2³⁰."""
 STEP_BITS = 12
-SMALLEST_STEP = 1e-10
-"""Heads whose largest number is below this, or above its reciprocal, have no codes."""
-ERROR_UP = 1.0 + 1e-4
-"""More than the rounding of a length in float32."""
+LARGEST = 1e10
+"""Steps are those of numbers up to this, and down to its reciprocal: others have large errors."""
 TILE = 6
 """C may read this many rows beyond the last head."""
 COPIED_BYTES = 1 << 30
@@ -61,6 +63,7 @@ COPIED_BYTES = 1 << 30
 
 Int8Array = npt.NDArray[np.int8]
 Int32Array = npt.NDArray[np.int32]
+Number = TypeVar("Number", np.float32, np.int8)
 
 
 class Located(NamedTuple):
@@ -70,30 +73,98 @@ class Located(NamedTuple):
     rows: IntArray
 
 
+class Scale(NamedTuple):
+    """How codes are made."""
+
+    step: float = 1.0
+    """Of the last level, with few digits, so that a product with a code is exact."""
+    ends: tuple[int, ...] = (0,) * LEVELS
+    """Where levels end, multiples of 4."""
+
+
+NO_CODES = Scale()
+
+
+class Codes(NamedTuple):
+    """Points as whole numbers from -127 to 127, times steps; see ``codes.h``."""
+
+    numbers: Int8Array
+    """(r + TILE, c), 0 in the last columns; c is 0 if there are none."""
+    sizes: Int32Array
+    """(r, 2) squared lengths, and the same plus 256 times the sums."""
+    errors: Float32Array
+    """(r,) how far points are from their codes times the steps, at most."""
+
+    @classmethod
+    def empty(cls, n: int, k: int, scale: Scale) -> "Codes":
+        """For points (n, k), to be written."""
+        numbers = np.empty((n + TILE, scale.ends[-1]), dtype=np.int8)
+        numbers[n:], numbers[:, k:], n_coded = 0, 0, n if scale.ends[-1] else 0
+        return cls(numbers, np.empty((n_coded, 2), np.int32), np.empty(n_coded, np.float32))
+
+    def write(self, span: slice, points: Float32Array, scale: Scale) -> None:
+        """Encode some points."""
+        assert compiled.steps is not None
+        arrays = (
+            np.ascontiguousarray(points),
+            self.numbers[: len(self.sizes)][span],
+            self.sizes[span],
+            self.errors[span],
+        )
+        compiled.steps.encode_points(arrays, *points.shape, *scale.ends, scale.step, n_threads())
+
+    def take(self, order: IntArray) -> "Codes":
+        """Those of some points, or in another order."""
+        if self.numbers.shape[1] == 0:
+            return self
+        return Codes(_take(self.numbers, order), self.sizes[order], self.errors[order])
+
+
+def encode(points: Float32Array, scale: Scale) -> Codes:
+    """Codes of points."""
+    codes = Codes.empty(len(points), points.shape[1], scale)
+    codes.write(slice(0, len(points)), points, scale)
+    return codes
+
+
+def best_scale(points: Float32Array, n_levels: int = LEVELS) -> Scale:
+    """The scale by which some points (r, k) are off least, those of the largest features first."""
+    k, sizes = points.shape[1], np.maximum.accumulate(np.abs(points).max(axis=0, initial=0.0)[::-1])[::-1]
+    sizes = np.clip(sizes, 1.0 / LARGEST, LARGEST).astype(np.float64)
+    # Twice as fine wherever all further features are half as large.
+    level = np.minimum(np.floor(np.log2(sizes[0] / sizes)), n_levels - 1)
+    ends = [4 * round(int(np.count_nonzero(level <= each)) / 4) for each in range(n_levels - 1)]
+    ends = [*(0,) * (LEVELS - n_levels), *ends, -(-k // 4) * 4]
+    weights = 4.0 ** np.arange(LEVELS - 1, -1, -1)
+    if weights @ np.diff([0, *ends]) >= MOST_SQUARED:
+        ends = [*(0,) * (LEVELS - 1), ends[-1]]
+    first = next(each for each, end in enumerate(ends) if end > 0)
+    tried = list[tuple[float, Scale]]()
+    for share in STEP_SHARES:
+        mantissa, exponent = np.frexp(sizes[0] * share / 127.0 / 2.0 ** (LEVELS - 1 - first))
+        step = float(np.ldexp(np.ceil(mantissa * 2.0**STEP_BITS), exponent - STEP_BITS))
+        scale = Scale(step, tuple(ends))
+        tried.append((float(encode(points, scale).errors.mean(dtype=np.float64)), scale))
+    return min(tried)[1]
+
+
 class Points(NamedTuple):
     """Some rows of a matrix."""
 
     head: Float32Array
     """(r + TILE, k)."""
-    tail: Float32Array
-    """(r, t): up to two parts, each a multiple of `LANES` wide; t is 0 without directions."""
     full: Float32Array
-    """(r, d) shifted points, or (0, d) without directions or the memory for them."""
-    half: Float32Array
-    """(r,) half of the squared lengths, less the error of a product of heads or tails."""
+    """(r, d) shifted points, or (0, d) without the memory for them."""
     length: Float32Array
     """(r,)."""
     rows: IntArray
     """(r,) of the matrix."""
-    codes: Int8Array
-    """(r + TILE, c) heads over the step, rounded, and 0 to the next multiple of 4; c is 0 without a step."""
-    sizes: Int32Array
-    """(r, 2) squared lengths of codes, and the same plus 256 times their sum."""
-    errors: Float32Array
-    """(r,) how far heads are from their codes times the step, at most."""
-
-    end: int
-    """The place of the remainder's length in the first part of a tail."""
+    codes: Codes
+    """Of heads."""
+    fine: Codes
+    """Of the points, unless heads are these."""
+    is_whole: bool
+    """Whether heads are the points."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -101,33 +172,26 @@ class Points(NamedTuple):
     @property
     def arrays(self) -> compiled.Arrays:
         """As C reads them."""
-        return self[:-1]
+        return *self[:4], *self.codes, *self.fine
 
-    @property
-    def widths(self) -> tuple[int, int, int, int]:
-        """Numbers in a head, in a tail, the end of its first part, and codes."""
-        return self.head.shape[1], self.tail.shape[1], self.end, self.codes.shape[1]
+    def widths(self, directions: "Directions") -> tuple[int, ...]:
+        """Numbers in a head, where levels of its codes end, and fine codes."""
+        return self.head.shape[1], *directions.scale.ends, self.fine.numbers.shape[1]
 
     def take(self, order: IntArray) -> "Points":
         """The same points in another order, or some of them."""
-        head = np.zeros((len(order) + TILE, self.head.shape[1]), dtype=np.float32)
-        np.take(self.head, order, axis=0, out=head[: len(order)])
-        full = self.full[order] if len(self.full) else self.full
-        codes = np.zeros((len(order) + TILE, self.codes.shape[1]), dtype=np.int8)
-        np.take(self.codes, order, axis=0, out=codes[: len(order)])
-        has_codes = codes.shape[1] > 0
-        return Points(
-            head,
-            self.tail[order],
-            full,
-            self.half[order],
-            self.length[order],
-            self.rows[order],
-            codes,
-            self.sizes[order] if has_codes else self.sizes,
-            self.errors[order] if has_codes else self.errors,
-            self.end,
-        )
+        head = _take(self.head, order)
+        full = head[: len(order)] if self.is_whole else self.full[order] if len(self.full) else self.full
+        codes, fine = self.codes.take(order), self.fine.take(order)
+        return Points(head, full, self.length[order], self.rows[order], codes, fine, self.is_whole)
+
+
+def _take(array: npt.NDArray[Number], order: IntArray) -> npt.NDArray[Number]:
+    """Rows of an array, and `TILE` more."""
+    found = np.empty((len(order) + TILE, array.shape[1]), dtype=array.dtype)
+    np.take(array, order, axis=0, out=found[: len(order)])
+    found[len(order) :] = 0
+    return found
 
 
 class Space:
@@ -143,6 +207,16 @@ class Space:
         self.pool, self.references = locate(problem.pool, size), locate(problem.references, size)
         """None if C cannot read them."""
         self.full_bytes = size if problem.memory_limit is not None else FULL_BYTES
+
+    @cached_property
+    def sample(self) -> Float32Array:
+        """Some shifted rows of the pool."""
+        return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), FIT_ROWS))
+
+    @cached_property
+    def scale(self) -> Scale:
+        """Of the codes of all features."""
+        return best_scale(self.sample, n_levels=1)
 
     def exact(self, rows: slice | IntArray) -> FloatArray:
         """Rows of the pool as the reference sees them."""
@@ -200,10 +274,23 @@ class Directions:
 
     matrix: Float32Array | None
     """(d, widest)."""
+    order: IntArray
+    """(d,) the features, those of the largest variance first; used without a matrix."""
     width: int
-    """Coordinates in a head."""
-    step: float = 0.0
-    """Of codes, with few digits, so that their products with it are exact; 0: none."""
+    """Coordinates in a head; if there are more features, the length of the remainder comes before them."""
+    scale: Scale = NO_CODES
+    """Of the codes of heads."""
+
+    @classmethod
+    def features(cls, space: "Space") -> "Directions":
+        """The features themselves, or the largest of them."""
+        order = np.argsort(-space.sample.var(axis=0), kind="stable")
+        return cls(None, order, len(order) if len(order) <= MOST_CODES else MOST_CODES - 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether heads hold all features."""
+        return self.matrix is None and self.width == len(self.order)
 
     @property
     def error(self) -> float:
@@ -212,91 +299,52 @@ class Directions:
         Each coordinate is off by at most gamma(d) of the length, all of them together by the root of their number times
         that.
         """
-        if self.matrix is None:
-            return 0.0
-        return float(np.sqrt(self.matrix.shape[1]) * gamma(self.matrix.shape[0] + 8))
+        return 0.0 if self.is_whole else float(np.sqrt(self.width) * gamma(len(self.order) + 8))
 
     @property
     def slack(self) -> float:
-        """Bound on the error of |x|² + |y|² - 2·(s·t + r·q), relative to |x|² + |y|²."""
-        width = self.width if self.matrix is None else self.matrix.shape[1]
-        return product_slack(width + 3) + 4.0 * self.error
+        """Bound on the error of the squared distance of two heads, relative to |x|² + |y|²."""
+        return 2.0 * (product_slack(self.width + 3) + 4.0 * self.error)
 
-    def points(self, space: Space, matrix: Matrix, rows: IntArray) -> Points:
+    def heads(self, shifted: Float32Array, sizes: FloatArray) -> Float32Array:
+        """(r, k) of points with these squared lengths."""
+        if self.is_whole:
+            return np.take(shifted, self.order, axis=1)
+        found = np.empty((len(shifted), 1 + self.width), dtype=np.float32)
+        if self.matrix is None:
+            np.take(shifted, self.order[: self.width], axis=1, out=found[:, 1:])
+        else:
+            found[:, 1:] = product(shifted, self.matrix[:, : self.width].T)
+        left = sizes + 4.0 * self.error * sizes - squared_lengths(found[:, 1:])
+        found[:, 0] = np.sqrt(np.maximum(left, 0.0))
+        return found
+
+    def fitted(self, space: "Space") -> "Directions":
+        """The same with the scale of codes that is off least, if there is the compiled module."""
+        if compiled.steps is None:
+            return self
+        return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
+
+    def points(self, space: "Space", matrix: Matrix, rows: IntArray) -> Points:
         """Rows of a matrix as points."""
-        n, d = len(rows), matrix.shape[1]
-        k, widest = (d, 0) if self.matrix is None else (self.width + 1, self.matrix.shape[1])
-        cuts = [self.width] if self.matrix is not None else []
-        cuts += [stop for stop in (MIDDLE, widest) if self.width < stop <= widest]
-        cuts = sorted(set(cuts))
-        widths = [-(-(stop - start + 1) // LANES) * LANES for start, stop in pairwise(cuts)]
-        is_kept, n_codes = self.matrix is not None and 8 * n * d <= space.full_bytes, -(-k // 4) * 4 if self.step else 0
-        found = Points(
-            head=np.zeros((n + TILE, k), dtype=np.float32),
-            tail=np.zeros((n, sum(widths)), dtype=np.float32),
-            full=np.empty((n if is_kept else 0, d), dtype=np.float32),
-            half=np.empty(n, dtype=np.float32),
-            length=np.empty(n, dtype=np.float32),
-            rows=rows,
-            codes=np.zeros((n + TILE, n_codes), dtype=np.int8),
-            sizes=np.empty((n if n_codes else 0, 2), dtype=np.int32),
-            errors=np.empty(n if n_codes else 0, dtype=np.float32),
-            end=cuts[1] - cuts[0] if len(cuts) > 1 else 0,
-        )
+        n, d, is_whole = len(rows), matrix.shape[1], self.is_whole
+        is_kept = not is_whole and 8 * n * d <= space.full_bytes
+        head = np.zeros((n + TILE, self.width + (not is_whole)), dtype=np.float32)
+        full = head[:n] if is_whole else np.empty((n * is_kept, d), dtype=np.float32)
+        fine_scale = NO_CODES if is_whole or d > MOST_FINE_CODES else space.scale
+        codes, fine = Codes.empty(n, head.shape[1], self.scale), Codes.empty(n, d, fine_scale)
+        found = Points(head, full, np.empty(n, dtype=np.float32), rows, codes, fine, is_whole)
         for span in blocks(n, READ_ROWS):
             shifted = space.shifted(matrix, rows[span])
             sizes = squared_lengths(shifted)
-            found.half[span] = 0.5 * ((1.0 - self.slack) * sizes - FLOOR)
             found.length[span] = np.sqrt(sizes)
-            if self.matrix is None:
-                found.head[span] = shifted
-                self._encode(found, span)
-                continue
-            coordinates = product(shifted, self.matrix.T)
-            left, start = sizes + 4.0 * self.error * sizes, 0
-            tails = np.split(found.tail, np.cumsum(widths)[:-1], axis=1) if widths else []
-            for stop, to in zip(cuts, (found.head, *tails), strict=True):
-                part = coordinates[:, start:stop]
-                left = np.maximum(left - squared_lengths(part), 0.0)
-                to[span, : stop - start], to[span, stop - start] = part, np.sqrt(left)
-                start = stop
-            self._encode(found, span)
+            head[:n][span] = self.heads(shifted, sizes)
+            codes.write(span, head[:n][span], self.scale)
+            if fine_scale.ends[-1]:
+                fine.write(span, shifted, fine_scale)
             if is_kept:
-                found.full[span] = shifted
+                full[span] = shifted
         return found
-
-    def _encode(self, points: Points, span: slice) -> None:
-        if self.step:
-            head = points.head[:-TILE][span]
-            codes, errors = encode(head, self.step)
-            lengths = squared_lengths(codes)  # exact: below 2²⁴
-            points.codes[:-TILE][span, : codes.shape[1]], points.errors[span] = codes, errors
-            points.sizes[span, 0] = lengths
-            points.sizes[span, 1] = lengths + 256.0 * codes.sum(axis=1)
-
-
-def encode(heads: Float32Array, step: float) -> tuple[Float32Array, Float32Array]:
-    """(r, k) whole numbers from -127 to 127, and (r,) bounds on the error of these times the step."""
-    codes = np.rint(heads * np.float32(1.0 / step))
-    np.clip(codes, -127.0, 127.0, out=codes)
-    left = codes * np.float32(-step)
-    left += heads
-    return codes, (np.sqrt(squared_lengths(left)) * ERROR_UP + FLOOR_LENGTH).astype(np.float32)
-
-
-def with_codes(space: Space, directions: Directions) -> Directions:
-    """The same with the step of codes that is off least, on a sample; without codes where they cannot be used."""
-    width = directions.width + (directions.matrix is not None)
-    if width > MOST_CODES:
-        return directions
-    problem = space.problem
-    heads = directions.points(space, problem.pool, evenly(len_of(problem.pool), FIT_ROWS)).head[:-TILE]
-    largest = float(np.abs(heads).max(initial=0.0))
-    if not SMALLEST_STEP < largest < 1.0 / SMALLEST_STEP:
-        return directions
-    mantissas, exponents = np.frexp(largest * STEP_SHARES / 127.0)
-    steps = np.ldexp(np.ceil(mantissas * 2.0**STEP_BITS), exponents - STEP_BITS).tolist()
-    return replace(directions, step=min(steps, key=lambda step: float(encode(heads, step)[1].mean())))
 
 
 def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
@@ -305,10 +353,9 @@ def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
     Any directions give true bounds, good ones tight bounds.
     """
     d = space.problem.pool.shape[1]
-    sample = space.shifted(space.problem.pool, evenly(len_of(space.problem.pool), FIT_ROWS))
-    width = min(widest, WIDEST, d // 2)
+    features, sample, width = Directions.features(space), space.sample, min(widest, WIDEST, d // 2)
     if d <= NARROWEST or len(sample) < 2 * width:
-        return Directions(None, d)
+        return features
     start = sample[:: len(sample) // width][:width]
     basis = orthonormal(product(product(sample, start).T, sample.T).astype(np.float64))
     # Three more steps among the few coordinates; further ones would drown the others in rounding.
@@ -317,4 +364,4 @@ def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
     spread /= max(float(spread.max(initial=0.0)), FLOOR)
     turns = orthonormal(product(product(spread, spread), spread).astype(np.float64))
     directions = np.einsum("ij,jd->id", turns, basis)
-    return Directions(np.ascontiguousarray(directions.T, dtype=np.float32), width)
+    return Directions(np.ascontiguousarray(directions.T, dtype=np.float32), features.order, width)
