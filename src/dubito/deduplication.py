@@ -60,7 +60,7 @@ def deduplicate(
     --------
     >>> found = deduplicate(np.array([[0.0], [0.1], [5.0], [5.0]]), 0.5)
     >>> sorted(found.kept.tolist()), found.dropped.tolist(), found.distances.round(3).tolist()
-    ([0, 2], [1, 3], [0.1, 0.0])
+    ([1, 2], [0, 3], [0.1, 0.0])
     """
     radius = check_real("within", within, least=0.0)
     pool = Pool(features, metric=metric, standardize=False)
