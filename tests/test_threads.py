@@ -24,6 +24,7 @@ def test_threads_are_as_many_as_cores_unless_the_environment_says_fewer(
     monkeypatch.setattr("os.process_cpu_count", lambda: 64, raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: range(64), raising=False)
+    monkeypatch.setattr("dubito.threads._blas_limits", list)  # Several processes that test limit BLAS.
     monkeypatch.setenv(name, said)
     assert n_threads() == most
 

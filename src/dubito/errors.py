@@ -99,7 +99,7 @@ def option_of(argument: str) -> str:
     >>> option_of("beam_width")
     '--beam-width'
     """
-    return "--" + argument.replace("_", "-")
+    return "--" + ("group-column" if argument == "groups" else argument.replace("_", "-"))
 
 
 ROW = "row"

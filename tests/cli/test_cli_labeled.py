@@ -178,7 +178,7 @@ def test_a_table_of_features_without_names_is_features(pool: Pool, run: Program)
     [
         ("seen.csv", "id,label\nimg003,a\n", 2, "names rows by id, and the pool has no ids"),
         ("seen.csv", "words\nonly\n", 3, "words"),
-        ("seen.csv", "index,label\nfour,a\n", 3, "no row number"),
+        ("seen.csv", "index,label\nfour,a\n", 3, "not a row number"),
         ("seen.csv", "index,label\n,a\n", 3, "has no index in row 1"),
         ("seen.csv", "index\n31\n", 3, "seen.csv holds the index 31, which is no row of the pool"),
         ("seen.json", '{"picked": []}', 3, "names rows of the pool; it holds picked; give it a column index"),

@@ -175,7 +175,7 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ("--quota", "4", "-s", "doubt-coreset", "--beam-width", "3"),
             2,
-            "--beam-width 3 cannot be combined with costs or",
+            "--beam-width 3 cannot be combined with costs, quotas or groups",
         ),
     ],
 )

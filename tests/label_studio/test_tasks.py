@@ -106,7 +106,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(monkeypatch: pytest.M
     with project() as (found, answers):
         with pytest.raises(InvalidData, match="the item 'i00' is among the picks twice"):
             send(found, [Suggestion(item) for item in [*items(2), *items(1)]], SendOptions(1), ())
-        with pytest.raises(InvalidArgument, match="the class 'cow' is no choice"):
+        with pytest.raises(InvalidArgument, match="the class 'cow' is not a choice"):
             send(found, [Suggestion(items(1)[0], "cow", 0.5)], SendOptions(1), ())
         with pytest.raises(InvalidArgument, match=r"the project shows texts \(\$text\), and these items are images"):
             send(found, [Suggestion(item) for item in items(1, "image")], SendOptions(1), ())

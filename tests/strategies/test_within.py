@@ -343,8 +343,11 @@ def test_rows_are_within_quotas_until_their_class_is_full() -> None:
     ("strategy", "words"),
     [
         ("margin", "costs means nothing to strategy='margin'; leave it out, or choose auto, coverage"),
-        (DoubtCoreset(beam_width=3), "beam_width=3 cannot be combined with costs or quotas"),
-        (DoubtCoreset(scaling="acquired"), "scaling='acquired' cannot be combined with costs or quotas; pass scaling="),
+        (DoubtCoreset(beam_width=3), "beam_width=3 cannot be combined with costs, quotas or groups"),
+        (
+            DoubtCoreset(scaling="acquired"),
+            "scaling='acquired' cannot be combined with costs, quotas or groups; pass scaling=",
+        ),
         (Coreset(beam_width=2), "beam_width=2 cannot be combined with"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_project_that_cannot_be_written_is_refused_in_a_line(tmp_path: Path) -
     ran = subprocess.run(as_nobody(command), capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
     assert ran.returncode in (1, 2)
     assert "cannot be written" in ran.stderr
-    assert ran.stderr.strip().count("\n") == 0
+    assert [line.split()[1] for line in ran.stderr.splitlines()] == ["opening", "error:"]
 
 
 def test_a_store_that_is_no_database_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
