@@ -62,7 +62,7 @@ def _default_threads() -> list[int]:
 
 
 _limiting, _n_threads_outside = Lock(), list[int]()
-"""Held by whoever limits BLAS to one thread now, and `n_threads` without that limit."""
+"""Held while BLAS is limited to one thread, and `n_threads` without that limit."""
 
 
 @contextmanager

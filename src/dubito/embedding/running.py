@@ -120,7 +120,7 @@ class Decoders:
             each.close()
 
     def map(self, chunks: Iterable[Sequence[str | bytes]]) -> Iterator[list[Decoded]]:
-        """Each chunk decoded, in order; a bounded number of them ahead of whoever takes them."""
+        """Each chunk decoded, in order; at most a bounded number of them before they are used."""
         waiting: deque[Future[list[Decoded]]] = deque()
         for chunk in chunks:
             waiting.append(self.threads.submit(self._decoded, chunk))

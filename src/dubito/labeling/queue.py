@@ -129,7 +129,7 @@ class PickQueue:
         yield from self._random_picks(annotator, now)
 
     def _random_picks(self, annotator: str, now: float) -> Iterator[Pick]:
-        """Random items, so that nobody waits for the next round. Only a round draws items of the audit."""
+        """Random items, to be shown while the next round is computed. Only a round draws items of the audit."""
         while self._next_random < len(self.random_order) and self.table.n_answers(self.random_order[self._next_random]):
             self._next_random += 1
         number = self.picks[-1].round if self.picks else 0

@@ -17,7 +17,7 @@ POOL_SECONDS, SOURCE_SECONDS = 2.0, 10.0
 class PoolWatcher:
     """Calls `take_in` when the pool file was written; with `watch`, has what is new in the source embedded.
 
-    A child process embeds, so that nobody who labels waits for it.
+    A child process embeds, so that labeling does not wait for it.
 
     Parameters
     ----------

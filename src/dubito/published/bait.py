@@ -112,9 +112,9 @@ def forward_backward(
     """Positions of the picks: twice the budget greedily, less those whose loss costs least."""
     n_labeled, share = len(labeled), float(np.sqrt(budget / (len(labeled) + budget)))
     n = len(points)
-    told = information(known, labeled)
-    pool = (information(factors, points) + told) / (n + n_labeled)
-    inverse: FloatArray = np.asarray(np.linalg.inv(penalty * np.eye(len(pool)) + told / (n_labeled + budget)))
+    from_labels = information(known, labeled)
+    pool = (information(factors, points) + from_labels) / (n + n_labeled)
+    inverse: FloatArray = np.asarray(np.linalg.inv(penalty * np.eye(len(pool)) + from_labels / (n_labeled + budget)))
     weighted: FloatArray = np.asarray(share * factors)
     state = _State(points, weighted, inverse, inverse @ pool @ inverse)
     picks = list[int]()

@@ -301,7 +301,7 @@ class Server:
 
 _HINTS = {
     401: f"make a token under Account & Settings there, and set {VARIABLE} to it.",
-    403: "ask whoever runs it to let this token's owner change the project.",
+    403: "ask its administrator to let this token's owner change the project.",
     404: "see that the address and the project are right.",
     413: "let its proxy take larger requests.",
 }
