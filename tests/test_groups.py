@@ -186,15 +186,15 @@ def test_a_pool_picks_the_groups_of_select(strategy: str) -> None:
 
 
 def test_an_interrupted_selection_has_the_first_groups() -> None:
-    points, groups, _ = blobs(2000)
+    points, groups, _ = blobs(500)
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
         raise KeyboardInterrupt
 
     for strategy in ("coverage", "coreset"):
-        whole = dubito.select(points, 2000, groups=groups, strategy=strategy)
+        whole = dubito.select(points, 500, groups=groups, strategy=strategy)
         with pytest.raises(dubito.Interrupted) as stopped:
-            dubito.select(points, 2000, groups=groups, strategy=strategy, progress=interrupt)
+            dubito.select(points, 500, groups=groups, strategy=strategy, progress=interrupt)
         part = stopped.value.selection
         assert part.indices.tolist() == whole.indices.tolist()[: len(part)]
 
