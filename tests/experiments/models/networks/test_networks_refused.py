@@ -115,7 +115,7 @@ def test_what_can_be_kept_and_what_need_not_be_is_no_trouble(tmp_path: Path, fac
         ("lazy", "'0.weight' belongs to a lazy layer and has no size yet"),
         ("scripted", "scripted or traced"),
         # Torch takes seconds to load its compiler.
-        pytest.param("compiled", "the network is compiled; return it as it is", marks=pytest.mark.slow),
+        pytest.param("compiled", "the network is compiled; return it without torch.compile", marks=pytest.mark.slow),
     ],
 )
 def test_what_cannot_be_taken_apart_is_refused(own_networks: Any, factory: str, words: str) -> None:
