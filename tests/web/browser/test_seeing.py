@@ -17,7 +17,7 @@ Serve = Callable[..., Server]
 TURNED = "a\u202egnp.exe"
 CUT_OFF = (
     "() => [...document.querySelectorAll('.class bdi')]"
-    ".filter(each => each.scrollWidth > each.clientWidth || each.scrollHeight > each.clientHeight"
+    ".filter(each => each.scrollWidth > each.clientWidth || each.scrollHeight > each.clientHeight + 1"
     " || each.clientHeight > 30).map(each => each.textContent)"
 )
 
