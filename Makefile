@@ -220,7 +220,7 @@ define sanitize
   echo "make: testing with -fsanitize=$(1)"; \
   CC=gcc CFLAGS="-g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=$(1)" .venv/bin/python setup.py -q build \
     --build-base .cache/sanitize --build-lib .cache/sanitize/$(2) --force 2>/dev/null && \
-  LD_PRELOAD=$$(gcc -print-file-name=$(2)) ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1 \
+  LD_PRELOAD=$$(gcc -print-file-name=$(2)) ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 \
     UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 PYTHONMALLOC=malloc \
     PYTHONPATH=$(CURDIR)/.cache/sanitize/$(2) .venv/bin/python -m pytest -p no:xdist $(SANITIZED) $(ARGS)
 endef
