@@ -138,6 +138,7 @@ def test_a_watched_folder_fills_the_project(photos: Path, monkeypatch: pytest.Mo
     wait_until(lambda: len(service.state.contents) == 20)
     (photos / "0.png").unlink()
     wait_until(lambda: service.state.contents.gone == {0})
+    assert len(service.state.contents) == 20
     service.close()
 
 

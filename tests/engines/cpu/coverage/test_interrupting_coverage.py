@@ -19,7 +19,8 @@ def test_ctrl_c_at_any_moment_gives_the_first_picks_or_none() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     program = f"from test_interrupting_coverage import interrupt; interrupt({examples(200)})"
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=600)
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, check=False, timeout=600)
+    assert ran.returncode == 0
 
 
 def interrupt(times: int) -> None:
