@@ -57,6 +57,8 @@ def installed(package: str) -> str:
 
 def blas() -> str:
     """NumPy's library of products, and its threads."""
+    if installed("threadpoolctl") == "not installed":
+        return "unknown"
     found = [
         f"{each['internal_api']} {each['version']} ({each.get('architecture', '?')}), {each['num_threads']} threads"
         for each in import_module("threadpoolctl").threadpool_info()
