@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,3 +281,41 @@ def test_variance_changes_nothing_before_the_first_label() -> None:
         for each in (0.0, 1.0)
     ]
     assert first[0] == first[1]
+
+
+def test_probabilities_are_sharpened_until_the_median_doubt_is_low_enough() -> None:
+    pool, _ = pool_of(80)
+    logits = np.random.default_rng(4).normal(size=(80, 5))
+    unsure = softmax(0.01 * logits)
+    labeled, strategy = [3, 1, 40], DoubtCoverage(strength=3.0, sharpen=0.5)
+    picked = dubito.select(pool, 6, labeled=labeled, probabilities=unsure, strategy=strategy)
+    # The temperature is one of 2^-n/4; the same logits at another scale give the same doubt up to such a step.
+    left = np.setdiff1d(np.arange(80), labeled)
+    scales = [0.01 * 2.0 ** (step / 4) for step in range(49)]
+    scale = next(each for each in scales if np.median(margin_doubt(softmax(each * logits))[left]) <= 0.5)
+    by_hand = dubito.select(
+        pool, 6, labeled=labeled, probabilities=softmax(scale * logits), strategy="doubt-coverage:strength=3"
+    )
+    assert picked.indices.tolist() == by_hand.indices.tolist()
+    assert picked.priorities == pytest.approx(by_hand.priorities, rel=1e-5)
+
+
+def test_probabilities_of_a_confident_model_are_not_sharpened() -> None:
+    pool, _ = pool_of(80)
+    confident = softmax(20.0 * np.random.default_rng(4).normal(size=(80, 5)))
+    picked, plain = (
+        dubito.select(pool, 6, probabilities=confident, strategy=DoubtCoverage(sharpen=each)) for each in (0.5, 1.0)
+    )
+    assert np.array_equal(picked.priorities, plain.priorities)
+
+
+def test_identical_probabilities_stay_identical_when_sharpened() -> None:
+    pool, _ = pool_of(40)
+    picked = dubito.select(pool, 4, probabilities=np.full((40, 3), 1 / 3), strategy=DoubtCoverage(sharpen=0.5))
+    assert picked.indices.tolist() == dubito.select(pool, 4, strategy="coverage").indices.tolist()
+
+
+@pytest.mark.parametrize("options", [{"sharpen": 1.5}, {"sharpen": -0.1}, {"sharpen": 0.5, "doubt": "confidence"}])
+def test_sharpening_out_of_range_or_of_another_doubt_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="sharpen"):
+        DoubtCoverage(**options)

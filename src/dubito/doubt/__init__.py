@@ -18,6 +18,7 @@ from dubito.doubt.measures import (
     mean_probabilities,
     predicted_classes,
     scaling_weights,
+    sharpened_doubt,
     softmax,
     uncertainty,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "mean_probabilities",
     "predicted_classes",
     "scaling_weights",
+    "sharpened_doubt",
     "softmax",
     "split_posterior",
     "uncertainty",

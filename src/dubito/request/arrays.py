@@ -146,14 +146,14 @@ def check_integer(name: str, value: object, *, least: int) -> int:
     return number
 
 
-def check_real(name: str, value: object, *, least: float) -> float:
-    """A finite number that is at least ``least``."""
+def check_real(name: str, value: object, *, least: float, most: float = np.inf) -> float:
+    """A finite number from ``least`` to ``most``."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         with suppress(OverflowError):  # An int may be too large for a float.
             number = float(value)
-            if np.isfinite(number) and number >= least:
+            if np.isfinite(number) and least <= number <= most:
                 return number
-    hint = f"{PASS} a finite number >= {least:g}."
+    hint = f"{PASS} a finite number >= {least:g}." if np.isinf(most) else f"{PASS} a number from {least:g} to {most:g}."
     raise InvalidArgument("is not allowed", argument=name, value=value, hint=hint)
 
 

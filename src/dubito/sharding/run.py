@@ -99,9 +99,10 @@ def _request(features: Matrix, candidates: IntArray, labeled: IntArray, metric: 
 
 def plan(strategy: Strategy, request: Request) -> Problem | CoverageProblem:
     """The problem of a strategy for these rows. The driver samples targets, so the option is removed here."""
-    if isinstance(strategy, DoubtCoverage) and strategy.variance > 0.0:
-        problem = f"of {named('strategy', strategy.name)} needs the whole pool on one machine"
-        raise InvalidArgument(problem, argument="variance", value=strategy.variance, hint="leave it out.")
+    for option, usual in (("variance", 0.0), ("sharpen", 1.0)) if isinstance(strategy, DoubtCoverage) else ():
+        if (value := getattr(strategy, option)) != usual:
+            problem = f"of {named('strategy', strategy.name)} needs the whole pool on one machine"
+            raise InvalidArgument(problem, argument=option, value=value, hint="leave it out.")
     if isinstance(strategy, Coverage | DoubtCoverage):
         return replace(strategy, sample=None).plan(request)
     if isinstance(strategy, Coreset | DoubtCoreset):

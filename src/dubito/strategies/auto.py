@@ -24,7 +24,7 @@ from dubito.strategies.coverage import Coverage, DoubtCoverage
 
 Origin = Literal["frozen", "trained"]
 
-FROZEN = DoubtCoverage(strength=3.0)
+FROZEN = DoubtCoverage(strength=3.0, sharpen=0.5)
 EARLY = DoubtCoverage(strength=1.0)
 """For a model trained on very few labels, which may be confident about classes it has never seen."""
 TRAINED = DoubtCoreset(strength=0.25)
@@ -135,7 +135,7 @@ class Auto:
                 TRAINED,
                 f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you set).",
             )
-        taken = EARLY if n_labeled < FEWEST else FROZEN
+        taken = EARLY if n_labeled < FEWEST else replace(FROZEN, sharpen=1.0)
         assumed = "features of shards are assumed to be frozen; if they were trained, pass auto:features=trained"
         why = "features are frozen (as you set)" if self.features else assumed
         return taken, f"auto took doubt-coverage, strength {taken.strength:g}: {why}."

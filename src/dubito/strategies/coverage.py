@@ -8,7 +8,8 @@ import numpy as np
 from dubito.core.coverage_reference import CoverageProblem, sample_rows, thinned
 from dubito.core.distances import column_sums, read_rows
 from dubito.core.problem import Request
-from dubito.doubt import scaling_weights
+from dubito.doubt import scaling_weights, sharpened_doubt
+from dubito.errors import InvalidArgument, named
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of
@@ -77,6 +78,9 @@ class DoubtCoverage:
     variance : float
         A row also counts with its `variance_share` to this power: where classes overlap, doubt stays high however many
         labels there are, and this share falls. O(n·d²) time; not for shards.
+    sharpen : float
+        Probabilities of a model so unsure that the median doubt of the unlabeled rows is larger than this are sharpened
+        until it is not: see `dubito.doubt.sharpened_doubt`. 1 leaves all as they are. Not for shards.
     """
 
     name: ClassVar[str] = "doubt-coverage"
@@ -89,11 +93,16 @@ class DoubtCoverage:
     factor: float = FACTOR
     sample: int | None = None
     variance: float = 0.0
+    sharpen: float = 1.0
 
     def __post_init__(self) -> None:
         check_real("strength", self.strength, least=0.0)
         check_real("variance", self.variance, least=0.0)
         check_choice("doubt", self.doubt, get_args(Kind))
+        check_real("sharpen", self.sharpen, least=0.0, most=1.0)
+        if self.sharpen < 1.0 and self.doubt != "margin":
+            problem = f"needs {named('doubt', 'margin')}, not {named('doubt', self.doubt)}"
+            raise InvalidArgument(problem, argument="sharpen", value=self.sharpen, hint="leave one of them out.")
         _check(self.radius, self.factor, self.sample)
 
     @property
@@ -117,7 +126,12 @@ class DoubtCoverage:
         """(n,) doubt to the power of ``strength``, times `variance_share` to that of ``variance``."""
         if request.doubt is None:
             return np.ones(len_of(request.pool))
-        weights = scaling_weights(doubt_of(request, self.name, self.doubt), self.strength / 2.0)
+        if self.sharpen < 1.0 and request.probabilities is not None:
+            left = np.setdiff1d(np.arange(len(request.doubt)), request.labeled)
+            doubt = sharpened_doubt(request.probabilities, left, self.sharpen)
+        else:
+            doubt = doubt_of(request, self.name, self.doubt)
+        weights = scaling_weights(doubt, self.strength / 2.0)
         if self.variance == 0.0 or len_of(request.references) == 0:
             return weights
         return np.asarray(weights * variance_share(request) ** self.variance)
