@@ -5,27 +5,25 @@ round, `fit` learns from the labels so far, `estimate` tells the cost first, and
 data.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from dubito.api import select
-from dubito.core.problem import Configuration, Interrupted, Selection
-from dubito.errors import (
-    DubitoError,
-    InvalidArgument,
-    InvalidData,
-    InvalidIds,
-    MemoryLimit,
-    MissingExtra,
-    MissingFile,
-    OutputExists,
-    SolverFailed,
-)
+TYPE_CHECKING = False
+"""Type checkers take it for True. Importing `typing` would take longer than all of this module."""
 
 if TYPE_CHECKING:
-    from dubito.api import Estimate, estimate
+    from dubito.api import Estimate, estimate, select
+    from dubito.core.problem import Configuration, Interrupted, Selection
     from dubito.diagnosis import Diagnosis, diagnose
     from dubito.embedding import Embedded, embed
+    from dubito.errors import (
+        DubitoError,
+        InvalidArgument,
+        InvalidData,
+        InvalidIds,
+        MemoryLimit,
+        MissingExtra,
+        MissingFile,
+        OutputExists,
+        SolverFailed,
+    )
     from dubito.models.fit import Fit, fit
     from dubito.pool import Pool
     from dubito.sharding.shards import Shards
@@ -58,7 +56,8 @@ __all__ = [
     "select",
 ]
 
-_LAZY = {
+_MODULES = {
+    "Configuration": "dubito.core.problem",
     "Diagnosis": "dubito.diagnosis",
     "diagnose": "dubito.diagnosis",
     "Embedded": "dubito.embedding",
@@ -67,14 +66,20 @@ _LAZY = {
     "estimate": "dubito.api",
     "Fit": "dubito.models.fit",
     "fit": "dubito.models.fit",
+    "Interrupted": "dubito.core.problem",
     "Pool": "dubito.pool",
+    "select": "dubito.api",
+    "Selection": "dubito.core.problem",
     "Shards": "dubito.sharding.shards",
 }
+"""All others are errors. They are imported when they are used, so that `dubito.__main__` handles Ctrl-C meanwhile."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+    if name in __all__:
+        from importlib import import_module
+
+        return getattr(import_module(_MODULES.get(name, "dubito.errors")), name)
     raise AttributeError(f"module 'dubito' has no attribute {name!r}")
 
 

@@ -274,6 +274,19 @@ def test_a_typer_that_swallows_ctrl_c_still_says_so(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "dubito: error: interrupted.\n"
 
 
+@pytest.mark.parametrize(
+    "start", [["-m", "dubito"], ["-c", "from dubito.__main__ import main; raise SystemExit(main())"]]
+)
+def test_ctrl_c_while_numpy_is_imported_is_one_line(start: list[str], tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, *start, "--version"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 130
+    assert ran.stderr == "dubito: error: interrupted.\n"
+
+
 def test_a_developer_can_have_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TRACEBACK, "1")
     with pytest.raises(ZeroDivisionError):

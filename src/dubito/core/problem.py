@@ -56,6 +56,13 @@ class Known:
     kept: object = None
     """Engine-specific cache of the references; other engines ignore it."""
 
+    def forget_later(self, n_references: int) -> None:
+        """Forget what accounts for more references than there are: the picks of an earlier run that were not kept."""
+        is_later = self.seen > n_references
+        if len(self.added) or is_later.any():
+            self.squared[is_later], self.seen[is_later] = np.inf, 0
+            self.added, self.kept = self.added[:0], None
+
 
 class Quotas(NamedTuple):
     """The maximum number of picks per class."""

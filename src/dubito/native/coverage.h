@@ -64,16 +64,20 @@ INLINE Interval from_difference(const CoverageConstants *constants, const Space 
     return around(constants, sqrt(squared_distance(point, second, space->d)), length);
 }
 
-/* A lower bound on the distance of two points from their fine codes. */
-INLINE double from_fine_codes(const CoverageConstants *constants, const Points *points, int64_t i,
-                                     const Points *others, int64_t j)
+/* The squared distance of two points' fine codes, over the squared step. */
+INLINE int32_t fine_squared(const Codes *one, int64_t i, const Codes *other, int64_t j)
 {
-    const Codes *one = &points->fine, *other = &others->fine;
-    int64_t k = one->n_codes;
-    int32_t product = multiply_two_codes(one->codes + i * k, other->codes + j * k, k);
-    int32_t squared = one->sizes[2 * i] + other->sizes[2 * j + 1] - 2 * product;
-    double apart = one->step * sqrt(squared) - ((double)one->errors[i] + other->errors[j]);
-    return apart > 0.0 ? around(constants, apart, points->length[i]).low : 0.0;
+    int32_t product = multiply_two_codes(one->codes + i * one->n_codes, other->codes + j * one->n_codes, one->n_codes);
+    return one->sizes[2 * i] + other->sizes[2 * j + 1] - 2 * product;
+}
+
+/* How far fine codes may be apart, in steps, of points that are within ``reach`` of each other, the first of this length. */
+INLINE double fine_reach(const CoverageConstants *constants, const Codes *one, int64_t i, const Codes *other, int64_t j,
+                         double length, double reach)
+{
+    double error = constants->shift * length + constants->floor_length;
+    reach = (reach + error) * (1.0 + 2.0 * (constants->shift + constants->spread) + 1e-12);
+    return (reach + (double)one->errors[i] + other->errors[j]) / one->step;
 }
 
 /* Exact squared distances of points to the nearest of others. Both are in the order of their cells, and cut into leaves of

@@ -129,8 +129,11 @@ WIDE static int look_at(Rows *rows, int64_t i, int64_t other, const float **poin
     int64_t own = rows->first + i;
     double *limit = rows->limits + i;
     Interval apart;
-    if (points->fine.n_codes && from_fine_codes(&task->constants, points, own, others, other) > *limit)
-        return 1;
+    if (points->fine.n_codes) {
+        double most = fine_reach(&task->constants, &points->fine, own, &others->fine, other, points->length[own], *limit);
+        if (fine_squared(&points->fine, own, &others->fine, other) > most * most)
+            return 1;
+    }
     if (*point == NULL)
         *point = view_point(points, own, &task->space, rows->wide, rows->shifted);
     apart = from_difference(&task->constants, &task->space, *point, points->length[own], others, other, rows->wide,

@@ -123,33 +123,54 @@ typedef struct {
     int wants, is_wanted;
 } Sides;
 
-/* Look at pairs of leaves, ordered by the far points: keep those within a limit, first by codes of all features, then by
-   differences. Without branches, which could not be predicted. */
-WIDE static int64_t filter_pairs(const PairSearch *task, Worker *worker, const Sides *sides, Near *pairs, int64_t n)
+/* Keep the pairs of leaves that are within a limit by codes of all features. Without branches, which could not be
+   predicted. Distances are bounded if nothing else will (``is_last``). */
+static int64_t filter_by_codes(const PairSearch *task, const Sides *sides, Near *pairs, int64_t n, int is_last)
 {
     const Points *points = &task->points;
-    const float *limits = task->limits, *point = NULL;
+    const Codes *fine = &points->fine;
     int64_t kept = 0;
-    for (int64_t i = 0; points->fine.n_codes && i < n; i++) {
-        int32_t far = pairs[i].far, own = pairs[i].own;
-        double low = from_fine_codes(&task->constants, points, far, points, own);
-        pairs[kept] = (Near){far, own, low * low};
-        kept += (sides->wants & (low * low < limits[far])) | (sides->is_wanted & (low * low < limits[own]));
+    for (int64_t i = 0; i < n; i++) {
+        int32_t far = pairs[i].far, own = pairs[i].own, squared = fine_squared(fine, far, fine, own);
+        float limit = sides->wants ? task->limits[far] : 0.0f;
+        limit = sides->is_wanted && task->limits[own] > limit ? task->limits[own] : limit;
+        double most = fine_reach(&task->constants, fine, far, fine, own, points->length[far], sqrt(limit));
+        pairs[kept] = pairs[i];
+        if (is_last) {
+            double apart = fine->step * sqrt(squared) - ((double)fine->errors[far] + fine->errors[own]);
+            apart = around(&task->constants, apart > 0.0 ? apart : 0.0, points->length[far]).low;
+            pairs[kept].squared = apart * apart;
+        }
+        kept += squared <= most * most;
     }
-    n = points->fine.n_codes ? kept : n;
-    kept = 0;
-    for (int64_t i = 0, last = -1; (points->full || points->matrix.data) && i < n; i++) {
+    return kept;
+}
+
+/* The same by differences in float32, which bound squared distances. The error of a length a is a·e + f, and
+   2·a·f <= f·(a²/t + t) for any t: no root is needed. */
+WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker, const Sides *sides, Near *pairs, int64_t n)
+{
+    const Points *points = &task->points;
+    const CoverageConstants *constants = &task->constants;
+    const float *limits = task->limits, *point = NULL;
+    double reach = sqrt(constants->scaled_reach), factor = 1.0, less = 0.0;
+    int64_t kept = 0, d = task->space.d;
+    for (int64_t i = 0, last = -1; i < n; i++) {
         int32_t far = pairs[i].far, own = pairs[i].own;
-        double low;
-        if (far != last)
+        if (far != last) {
+            double error = constants->shift * points->length[far] + constants->floor_length, middle = reach + 4.0 * error;
+            factor = 1.0 - 2.0 * (constants->shift + constants->spread) - 1e-12 - error / middle;
+            less = error * middle;
             point = view_point(points, far, &task->space, worker->wide, worker->shifted);
-        low = from_difference(&task->constants, &task->space, point, points->length[far], points, own, worker->wide,
-                              worker->room).low;
-        pairs[kept] = (Near){far, own, low * low};
-        kept += (sides->wants & (low * low < limits[far])) | (sides->is_wanted & (low * low < limits[own]));
+        }
         last = far;
+        const float *other = view_point(points, own, &task->space, worker->wide, worker->room);
+        double squared = factor * squared_distance(point, other, d) - less;
+        squared = squared > 0.0 ? squared : 0.0;
+        pairs[kept] = (Near){far, own, squared};
+        kept += (sides->wants & (squared < limits[far])) | (sides->is_wanted & (squared < limits[own]));
     }
-    return points->full || points->matrix.data ? kept : n;
+    return kept;
 }
 
 /* The points of a leaf, packed. */
@@ -185,7 +206,11 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
     for (int64_t i = 0; i < n; i++)
         for (; near[i]; near[i] &= near[i] - 1)
             pairs[n_pairs++] = (Near){(int32_t)(start + i), (int32_t)(own->first + first_bit(near[i])), 0.0};
-    n_pairs = n_pairs ? filter_pairs(task, worker, sides, pairs, n_pairs) : 0;
+    int has_features = points->full || points->matrix.data;
+    if (points->fine.n_codes)
+        n_pairs = filter_by_codes(task, sides, pairs, n_pairs, !has_features);
+    if (has_features)
+        n_pairs = filter_by_differences(task, worker, sides, pairs, n_pairs);
     for (const Near *pair = pairs; pair < pairs + n_pairs; pair++) {
         if (sides->wants && task->candidates[pair->own] >= 0 && pair->squared < task->limits[pair->far])
             emit(task, worker, pair->far, task->candidates[pair->own], pair->squared);
@@ -253,6 +278,7 @@ int search_pairs(PairSearch *task, int n_threads)
 typedef struct {
     const Pair *pairs;
     int64_t n_pairs, *cursors;
+    int is_alone; /* there is one piece */
     int32_t *rows;
     float *kernels;
 } Grouping;
@@ -265,7 +291,7 @@ static void group_piece(void *data, int64_t piece, void *scratch)
     for (const Pair *pair = task->pairs + first; pair < task->pairs + stop; pair++) {
         if (pair->candidate < 0)
             continue;
-        int64_t at = atomic_add(task->cursors + pair->candidate, 1);
+        int64_t *cursor = task->cursors + pair->candidate, at = task->is_alone ? (*cursor)++ : atomic_add(cursor, 1);
         if (task->rows != NULL) {
             task->rows[at] = pair->row;
             task->kernels[at] = pair->kernel;
@@ -276,8 +302,8 @@ static void group_piece(void *data, int64_t piece, void *scratch)
 int group_pairs(const Pair *pairs, int64_t n_pairs, int64_t n_candidates, int64_t *starts, int32_t *rows, float *kernels,
                 int n_threads)
 {
-    Grouping task = {pairs, n_pairs, starts, NULL, NULL};
     int64_t before = 0, n_pieces = (n_pairs + GROUPED - 1) / GROUPED;
+    Grouping task = {pairs, n_pairs, starts, n_pieces == 1, NULL, NULL};
     ParallelFor loop = {.work = group_piece, .task = &task, .n_pieces = n_pieces};
     for (int64_t i = 0; i <= n_candidates; i++)
         starts[i] = 0;

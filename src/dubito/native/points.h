@@ -52,15 +52,24 @@ float squared_length(const float *point, int64_t d);
 
 #define POINT_LANES 32
 
+#if HAS_VECTORS
+typedef float Quad __attribute__((vector_size(16), aligned(4), may_alias));
+
 INLINE float total(const float *lanes)
 {
-    float sums[8], sum = 0.0f;
-    for (int lane = 0; lane < 8; lane++)
-        sums[lane] = (lanes[lane] + lanes[lane + 8]) + (lanes[lane + 16] + lanes[lane + 24]);
-    for (int lane = 0; lane < 4; lane++)
-        sum += sums[lane] + sums[lane + 4];
+    const Quad *each = (const Quad *)lanes;
+    Quad sums = ((each[0] + each[1]) + (each[2] + each[3])) + ((each[4] + each[5]) + (each[6] + each[7]));
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+#else
+INLINE float total(const float *lanes)
+{
+    float sum = 0.0f;
+    for (int lane = 0; lane < POINT_LANES; lane++)
+        sum += lanes[lane];
     return sum;
 }
+#endif
 
 INLINE float squared_distance(const float *one, const float *other, int64_t d)
 {

@@ -103,6 +103,8 @@ class CpuEngine:
     def solve(self, problem: Problem) -> Solution:
         """Small problems their own way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
         compiled.warn_if_missing()
+        if problem.known is not None:
+            problem.known.forget_later(len_of(problem.references))
         try:
             return self._solve(problem)
         except KeyboardInterrupt:

@@ -55,13 +55,14 @@ class ForSmall(CpuCoverage):
 
 @pytest.mark.parametrize(("rows", "work", "threads"), [(2, 1, 1), (5, 100, 3), (9, 10_000, 2)])
 def test_the_picks_do_not_depend_on_how_the_work_is_cut(
-    rows: int, work: int, threads: int, set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch
+    rows: int, work: int, threads: int, set_constant: SetConstant
 ) -> None:
     for name in ("CALL_PRODUCTS", "CALL_WORK"):
         set_constant(name, work)
     for name, value in (("CELL_ROWS", rows), ("READ_ROWS", rows), ("FEWEST_CELLS", 1)):
         set_constant(name, value)
-    monkeypatch.setattr(import_module("dubito.threads"), "n_threads", lambda: threads)
+    set_constant("ONE_THREAD", 0)
+    set_constant("n_threads", lambda: threads)
     check_coverage_engine(ForSmall(most_rows=200), examples=examples(60))
 
 

@@ -1,13 +1,17 @@
 """Rounds of coverage on a `Pool`: what it keeps changes no pick, and saves the search for pairs."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dubito
-from dubito.core.problem import Metric
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.problem import Known, Metric, Problem
+from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.coverage.pairs import Pairs, PairSearch
+from dubito.engines.cpu.engine import CpuEngine
 from dubito.matrix import FloatArray, IntArray
 from dubito.native import steps
 from levels import examples
@@ -69,3 +73,18 @@ def test_a_second_round_searches_only_pairs_of_new_candidates(monkeypatch: pytes
     assert n_searched == [1940, 10]
     pool.select(10, doubt=doubt, strategy=strategy, memory_limit="100MB")
     assert len(n_searched) == 3, "nothing is kept within a memory limit"
+
+
+def test_solving_again_with_the_same_known_distances_gives_the_same_picks() -> None:
+    rng = np.random.default_rng(0)
+    features, m = clusters(rng, 300, 5).astype(np.float32), 10
+    known = Known(np.full(300, np.inf), np.zeros(300, np.int32), np.empty(0, np.int64))
+    coreset = Problem(features, features[:m], np.arange(m, 300), 20, largest=20.0, known=known)
+    rows = np.arange(300)
+    cover = CoverageProblem(features, features[:m], rows[m:], 20, np.ones(300), rows, largest=20.0, known=known)
+    first = [CpuEngine().solve(replace(coreset, known=None)), CpuCoverage().solve(replace(cover, known=None))]
+    expected = [each.configurations[0].indices.tolist() for each in first]
+    for _ in range(2):
+        found = [*(CpuEngine().solve(coreset) for _ in range(2)), *(CpuCoverage().solve(cover) for _ in range(2))]
+        picks = [each.configurations[0].indices.tolist() for each in found]
+        assert picks == [expected[0]] * 2 + [expected[1]] * 2

@@ -121,4 +121,6 @@ class CpuCoverage:
         from dubito.engines.cpu.coverage.solver import solve
 
         native.warn_if_missing()
+        if problem.known is not None:
+            problem.known.forget_later(len_of(problem.references))
         return solve(problem) if problem.groups is None else solve_groups(problem)

@@ -12,7 +12,6 @@ from dubito.engines.cpu.coverage.pairs import NEAR_PAIRS, Look, Pairs, PairSearc
 from dubito.engines.cpu.coverage.space import Space
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, first_in_order
 from dubito.matrix import FloatArray, IntArray, blocks, rows_per_read
-from dubito.threads import n_threads
 
 CLOSED, OPEN, EXACT = range(3)
 """What is known of a candidate's pairs: nothing, upper bounds, all of it."""
@@ -182,7 +181,7 @@ class CompiledGains:
                 self._settle(candidate)
         arrays, is_exact = (*self._arrays(), np.ascontiguousarray(candidates)), is_exact and self.space.pool is not None
         numbers = *self._sizes(), len(candidates), self.space.itemsize, *self.space.flags, self.costs is not None
-        self.steps.update_gains(arrays, *numbers, is_exact, n_threads())
+        self.steps.update_gains(arrays, *numbers, is_exact, self.space.n_threads)
         return candidates
 
     def is_due(self, candidates: IntArray) -> IntArray:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito.core.coverage_reference import CoverageProblem
-from dubito.engines.cpu.coverage.pairs import NEAR, PAIR, Cloud, Look, Pairs, PairSearch
+from dubito.engines.cpu.coverage.pairs import NEAR, PAIR, Cloud, Look, Pairs, PairSearch, used_rows
 from dubito.engines.cpu.coverage.space import Directions, Int32Array, Space, locate
 from dubito.engines.lazy.bounds import Float32Array
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
@@ -52,8 +52,7 @@ class KeptRound:
         before = self.space.problem
         if problem.pool is not before.pool or problem.metric != before.metric or problem.largest != before.largest:
             return None
-        is_used = problem.weights > 0.0
-        is_used[problem.candidates] = True
+        is_used = used_rows(problem)
         is_used[self.cloud.rows] = False
         if is_used.any() or not may_keep(problem):
             return None

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dubito import native as compiled
+from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.distances import squared_radii
 from dubito.core.problem import Known
 from dubito.engines.cpu.coverage.space import LEVELS, Directions, Int32Array, Points, Space, encode, evenly
 from dubito.engines.cpu.products import PANEL, closest, pack, product
 from dubito.engines.lazy.bounds import FLOAT32_LARGEST, FLOOR, UNIT, Float32Array, gamma, squared_lengths
-from dubito.matrix import AnyArray, FloatArray, IntArray, Rows, blocks, len_of
-from dubito.threads import n_threads
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Rows, blocks, len_of
 
 Look = Callable[[str, float], None]
 """Called between calls of C with a phase and the share of it that is done; reports progress. Ctrl-C is noticed here."""
@@ -126,9 +126,9 @@ class Nearest:
                     *(starts, owner[span][starts[:-1]], *arrays),
                 ),
                 *(sizes[0], len(pool.array), *sizes[1:], n_leaves, len(target_cells), len(cells.centers), 0, n_leaves),
-                *(directions.scale.step, space.scale.step, directions.slack),
+                *(directions.scale.step, directions.fine_scale(space).step, directions.slack),
                 *(len(points.full) > 0, len(targets.full) > 0),
-                *(space.itemsize, others.array.itemsize, *space.flags, n_threads()),
+                *(space.itemsize, others.array.itemsize, *space.flags, space.n_threads),
             )
             known.squared[rows[span]] = squared
             self.look(DISTANCES, span.stop / len(rows))
@@ -184,6 +184,8 @@ class Cells:
 
     def edges(self, points: Points, starts: IntArray, cells: IntArray) -> Float32Array:
         """(leaves, c) the largest of g(cell) - g(own cell) over each leaf, with g a point's product with a center."""
+        if len(self.centers) == 1:
+            return np.zeros((len(cells), 1), dtype=np.float32)
         products = product(points.head[: len(points)], self.centers)
         products -= np.take_along_axis(products, np.repeat(cells, np.diff(starts))[:, None], axis=1)
         return np.maximum.reduceat(products, starts[:-1], axis=0)
@@ -194,6 +196,8 @@ class Cells:
         The projections of two points on the line between two centers are no farther apart than the points. The error is
         relative to the sum of the points' lengths.
         """
+        if len(self.centers) == 1:
+            return np.zeros((1, 1), dtype=np.float32), np.zeros((1, 1), dtype=np.float32)
         centers = self.centers.astype(np.float64)
         squared = (centers**2).sum(axis=1)
         apart = np.sqrt(np.maximum(squared[:, None] + squared - 2.0 * (centers @ centers.T), 0.0))
@@ -229,14 +233,21 @@ def _nearest_center(steps: compiled.CompiledSteps, heads: Float32Array, centers:
 
 def _cut(key: IntArray, most: int) -> IntArray:
     """(leaves + 1,) where leaves start: at most so many points, of equal key."""
-    runs = np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]])
+    runs = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
     counts = -(-np.diff(runs) // most)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.append(np.repeat(runs[:-1], counts) + most * within, len(key))
 
 
+def used_rows(problem: CoverageProblem) -> BoolArray:
+    """(n,) rows that have a weight, may be picked, or determine the reach."""
+    is_used = problem.weights > 0.0
+    is_used[problem.candidates] = is_used[problem.sample] = True
+    return is_used
+
+
 class Cloud:
-    """The points of all rows that have a weight or may be picked, and their cells."""
+    """The points of `used_rows`, and their cells."""
 
     def __init__(self, steps: compiled.CompiledSteps, space: Space, directions: Directions, rows: IntArray) -> None:
         matrix, where = (space.problem.pool, rows) if space.pool is None else (space.pool.array, space.pool.rows[rows])
@@ -302,17 +313,18 @@ class PairSearch:
             *(len(leaves), len(centers), len(added)),
         )
         directions = self.directions
-        scales = directions.scale.step, space.scale.step, directions.slack
+        scales = directions.scale.step, directions.fine_scale(space).step, directions.slack
         flags = *scales, len(points.full) > 0, space.itemsize, *space.flags
-        n_pairs = 0
-        steps.search_pairs(arrays, *sizes, 0, 0, 0, len(pairs), *flags, True, n_threads())
+        n_pairs, threads = 0, space.n_threads
+        if len(centers) > 1:
+            steps.search_pairs(arrays, *sizes, 0, 0, 0, len(pairs), *flags, True, threads)
         # The last leaves are compared with all before them: those with the most work first.
         stop, per_leaf = len(leaves), PANEL * points.head.shape[1] * len(points)
-        n_leaves = max(n_threads(), int(CALL_PRODUCTS / per_leaf))
+        n_leaves = max(threads, int(CALL_PRODUCTS / per_leaf))
         while stop > 0:
             start, started = max(0, stop - n_leaves), time.perf_counter()
             is_full, n_pairs = steps.search_pairs(
-                arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, n_threads()
+                arrays, *sizes, start, stop - start, n_pairs, len(pairs), *flags, False, threads
             )
             if is_full:
                 raise TooManyPairs
@@ -328,7 +340,9 @@ class PairSearch:
         """Pairs by candidate; these are numbered in the order of ``own``."""
         bounds = np.empty(len(own) + 1, dtype=np.int64)
         rows, kernels = np.empty(len(pairs), dtype=np.int32), np.empty(len(pairs), dtype=np.float32)
-        self.steps.group_pairs((pairs.view(np.uint8), bounds, rows, kernels), len(pairs), len(own), n_threads())
+        self.steps.group_pairs(
+            (pairs.view(np.uint8), bounds, rows, kernels), len(pairs), len(own), self.space.n_threads
+        )
         starts, stops = np.zeros((2, n_candidates), dtype=np.int64)
         starts[own], stops[own] = bounds[:-1], bounds[1:]
         return Pairs(starts, stops, rows[: bounds[-1]], kernels[: bounds[-1]])

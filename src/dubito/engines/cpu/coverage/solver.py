@@ -1,6 +1,7 @@
 """Solving a coverage problem: the reach, the cover by what is labeled, the pairs, the picks."""
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.engine import most_pairs
 from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
 from dubito.engines.cpu.coverage.kept import KeptRound, find_pairs, may_keep
-from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, Pairs, PairSearch, choose_width
+from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, Pairs, PairSearch, choose_width, used_rows
 from dubito.engines.cpu.coverage.space import MIDDLE, WIDEST, Directions, Space, fit_directions
 from dubito.engines.lazy.frontier import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
@@ -58,7 +59,7 @@ class FirstCover:
 
     def __init__(self, problem: CoverageProblem, look: Look) -> None:
         self.problem, self.look = problem, look
-        (n_pool, d), m = problem.pool.shape, len_of(problem.references)
+        n_pool, d = problem.pool.shape
         look(PREPARING, 0.0)
         self.n_pairs = most_pairs(n_pool, d, problem.memory_limit)
         before = None if problem.known is None else problem.known.kept
@@ -67,33 +68,41 @@ class FirstCover:
         if space is None:
             self.kept, space = None, Space(problem)
         self.space, self.before = space, 0.0
-        nearest, wanted = Nearest(self.space, look), np.flatnonzero(problem.weights > 0.0)
-        if self.kept is not None:
-            self.directions = self.kept.directions
-        else:
-            self.directions = self._first_directions(d * len(wanted) * (len(problem.candidates) + m))
-        self.reach = self._reach(nearest, self.directions)
+        self.nearest = Nearest(self.space, look)
+        self.cloud: Cloud | None = None
+        self._find_distances()
         if self.reach == 0.0:
             return
-        squared, unit, sample = nearest.known.squared, self.space.unit, problem.sample
-        if self.kept is None and self.directions.matrix is not None:
-            limits = np.minimum(squared[sample], self.reach) * unit
-            self.directions = choose_width(self.space, self.directions, sample, limits)
-        self.cloud: Cloud | None = None if self.kept is None else self.kept.cloud
-        if compiled.steps is not None and self.cloud is None:
-            is_used = problem.weights > 0.0
-            is_used[problem.candidates] = True
-            self.cloud = Cloud(compiled.steps, self.space, self.directions, np.flatnonzero(is_used))
-            look(PREPARING, 1.0)
-        distances = nearest.of(wanted, self.directions, self.cloud)
+        wanted, unit = np.flatnonzero(problem.weights > 0.0), self.space.unit
+        distances = self.nearest.known.squared[wanted]
         self.cover, self.limits = np.zeros(n_pool), np.full(n_pool, -1.0)
         self.cover[wanted] = kernel(distances, self.reach)
         self.limits[wanted] = np.where(self.cover[wanted] < 1.0, np.minimum(distances, self.reach) * unit, -1.0)
         self.before = float(add_rows(problem.weights * self.cover))
 
-    def _first_directions(self, products: int) -> Directions:
-        """For finding the reach; after that it is known what width is best. ``products`` of features are expected."""
-        directions = Directions.features(self.space)
+    def _find_distances(self) -> None:
+        """To what is labeled, of all rows that matter, by cells of points."""
+        problem = self.problem
+        if self.kept is not None:
+            self.directions, self.cloud = self.kept.directions, self.kept.cloud
+        else:
+            self.directions = self._first_directions()
+            if self.directions.matrix is not None:
+                self.nearest.of(problem.sample, self.directions)
+                limits = np.minimum(self.nearest.known.squared[problem.sample], self.reach) * self.space.unit
+                self.directions = choose_width(self.space, self.directions, problem.sample, limits)
+            if compiled.steps is not None:
+                self.cloud = Cloud(compiled.steps, self.space, self.directions, np.flatnonzero(used_rows(problem)))
+                self.look(PREPARING, 1.0)
+        is_asked = problem.weights > 0.0
+        is_asked[problem.sample] = True
+        self.nearest.of(np.flatnonzero(is_asked), self.directions, self.cloud)
+
+    def _first_directions(self) -> Directions:
+        """For finding the reach; after that it is known what width is best."""
+        problem, directions = self.problem, Directions.features(self.space)
+        n_others = len(problem.candidates) + len_of(problem.references)
+        products = problem.pool.shape[1] * np.count_nonzero(problem.weights) * n_others
         if compiled.steps is not None and products > SMALL_PROBLEM:
             directions = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
             if directions.matrix is not None:
@@ -101,13 +110,15 @@ class FirstCover:
             self.look(PREPARING, 0.5)
         return directions.fitted(self.space)
 
-    def _reach(self, nearest: Nearest, directions: Directions) -> float:
+    @cached_property
+    def reach(self) -> float:
+        """R², once the distances of the sample are known."""
         problem = self.problem
         if problem.radius is not None:
             return problem.radius * problem.radius
         if len_of(problem.references) == 0:
             return cold_reach(problem)
-        return warm_reach(nearest.of(problem.sample, directions), problem.factor)
+        return warm_reach(self.nearest.known.squared[problem.sample], problem.factor)
 
     def gains(self, budget: int) -> Gains:
         """What each candidate adds."""

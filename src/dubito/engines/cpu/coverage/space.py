@@ -33,8 +33,10 @@ from dubito.engines.lazy.bounds import (
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
 from dubito.threads import n_threads
 
-FIT_ROWS = 1024
-"""Points that directions and steps of codes are fitted to."""
+FIT_ROWS, TRIED_ROWS = 1024, 256
+"""Points that directions are fitted to, and that features are ordered by and steps of codes are tried on."""
+ONE_THREAD = 5e8
+"""Products of features that one thread computes before others would be awake."""
 WIDEST = 192
 """Maximum number of directions."""
 MIDDLE = 128
@@ -102,7 +104,7 @@ class Codes(NamedTuple):
         numbers[n:], numbers[:, k:], n_coded = 0, 0, n if scale.ends[-1] else 0
         return cls(numbers, np.empty((n_coded, 2), np.int32), np.empty(n_coded, np.float32))
 
-    def write(self, span: slice, points: Float32Array, scale: Scale) -> None:
+    def write(self, span: slice, points: Float32Array, scale: Scale, threads: int) -> None:
         """Encode some points."""
         assert compiled.steps is not None
         arrays = (
@@ -111,7 +113,7 @@ class Codes(NamedTuple):
             self.sizes[span],
             self.errors[span],
         )
-        compiled.steps.encode_points(arrays, *points.shape, *scale.ends, scale.step, n_threads())
+        compiled.steps.encode_points(arrays, *points.shape, *scale.ends, scale.step, threads)
 
     def take(self, order: IntArray) -> "Codes":
         """Those of some points, or in another order."""
@@ -121,9 +123,9 @@ class Codes(NamedTuple):
 
 
 def encode(points: Float32Array, scale: Scale) -> Codes:
-    """Codes of points."""
+    """Codes of a few points."""
     codes = Codes.empty(len(points), points.shape[1], scale)
-    codes.write(slice(0, len(points)), points, scale)
+    codes.write(slice(0, len(points)), points, scale, 1)
     return codes
 
 
@@ -144,7 +146,7 @@ def best_scale(points: Float32Array, n_levels: int = LEVELS) -> Scale:
         mantissa, exponent = np.frexp(sizes[0] * share / 127.0 / 2.0 ** (LEVELS - 1 - first))
         step = float(np.ldexp(np.ceil(mantissa * 2.0**STEP_BITS), exponent - STEP_BITS))
         scale = Scale(step, tuple(ends))
-        tried.append((float(encode(points, scale).errors.mean(dtype=np.float64)), scale))
+        tried.append((float(encode(points, scale).errors.sum(dtype=np.float64)), scale))
     return min(tried)[1]
 
 
@@ -180,6 +182,8 @@ class Points(NamedTuple):
 
     def take(self, order: IntArray) -> "Points":
         """The same points in another order, or some of them."""
+        if len(order) == len(self) and (order[1:] > order[:-1]).all():
+            return self
         head = _take(self.head, order)
         full = head[: len(order)] if self.is_whole else self.full[order] if len(self.full) else self.full
         codes, fine = self.codes.take(order), self.fine.take(order)
@@ -214,9 +218,22 @@ class Space:
         return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), FIT_ROWS))
 
     @cached_property
+    def few(self) -> Float32Array:
+        """Fewer of them."""
+        return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), TRIED_ROWS))
+
+    @cached_property
     def scale(self) -> Scale:
         """Of the codes of all features."""
-        return best_scale(self.sample, n_levels=1)
+        return best_scale(self.few, n_levels=1)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of C: one for small problems."""
+        n, d = self.problem.pool.shape
+        return (
+            1 if n * d * (len(self.problem.candidates) + len_of(self.problem.references)) < ONE_THREAD else n_threads()
+        )
 
     def exact(self, rows: slice | IntArray) -> FloatArray:
         """Rows of the pool as the reference sees them."""
@@ -284,7 +301,7 @@ class Directions:
     @classmethod
     def features(cls, space: "Space") -> "Directions":
         """The features themselves, or the largest of them."""
-        order = np.argsort(-space.sample.var(axis=0), kind="stable")
+        order = np.argsort(-space.few.var(axis=0), kind="stable")
         return cls(None, order, len(order) if len(order) <= MOST_CODES else MOST_CODES - 1)
 
     @property
@@ -319,11 +336,15 @@ class Directions:
         found[:, 0] = np.sqrt(np.maximum(left, 0.0))
         return found
 
+    def fine_scale(self, space: "Space") -> Scale:
+        """Of the codes of all features, unless heads hold these."""
+        return NO_CODES if self.is_whole or len(self.order) > MOST_FINE_CODES else space.scale
+
     def fitted(self, space: "Space") -> "Directions":
         """The same with the scale of codes that is off least, if there is the compiled module."""
         if compiled.steps is None:
             return self
-        return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
+        return replace(self, scale=best_scale(self.heads(space.few, squared_lengths(space.few))))
 
     def points(self, space: "Space", matrix: Matrix, rows: IntArray) -> Points:
         """Rows of a matrix as points."""
@@ -331,7 +352,7 @@ class Directions:
         is_kept = not is_whole and 8 * n * d <= space.full_bytes
         head = np.zeros((n + TILE, self.width + (not is_whole)), dtype=np.float32)
         full = head[:n] if is_whole else np.empty((n * is_kept, d), dtype=np.float32)
-        fine_scale = NO_CODES if is_whole or d > MOST_FINE_CODES else space.scale
+        fine_scale, threads = self.fine_scale(space), space.n_threads
         codes, fine = Codes.empty(n, head.shape[1], self.scale), Codes.empty(n, d, fine_scale)
         found = Points(head, full, np.empty(n, dtype=np.float32), rows, codes, fine, is_whole)
         for span in blocks(n, READ_ROWS):
@@ -339,9 +360,9 @@ class Directions:
             sizes = squared_lengths(shifted)
             found.length[span] = np.sqrt(sizes)
             head[:n][span] = self.heads(shifted, sizes)
-            codes.write(span, head[:n][span], self.scale)
+            codes.write(span, head[:n][span], self.scale, threads)
             if fine_scale.ends[-1]:
-                fine.write(span, shifted, fine_scale)
+                fine.write(span, shifted, fine_scale, threads)
             if is_kept:
                 full[span] = shifted
         return found
