@@ -271,7 +271,7 @@ def test_an_experiment_may_name_files_of_labels_beside_it(run: Program) -> None:
     np.savez("pool.npz", features=features)
     Path("labels.csv").write_text("index,label\n" + "".join(f"{row},{labels[row]}\n" for row in range(60)))
     Path("plan.toml").write_text(
-        'name = "elsewhere"\nseeds = [0]\n[data]\npath = "pool.npz"\nlabeled = ["labels.csv"]\n'
+        'schema = 1\nname = "elsewhere"\nseeds = [0]\n[data]\npath = "pool.npz"\nlabeled = ["labels.csv"]\n'
         '[schedule]\ninitial = 8\nbudget = 6\nrounds = 1\n[[strategies]]\nstrategy = "random"\n'
     )
     ran = run("run", "plan.toml", "--workers", "1")
