@@ -84,7 +84,7 @@ def deduplicate(
             if nearest[row] < 0:
                 _keep(points.pool, metric, row, np.array(found), radius, nearest, distances)
         first = int(left[-1]) + 1
-        per_query = max(1, sum(map(len, near)) // len(near))
+        per_query = max(1, sum(len(each) for each in near) // len(left))
         n_queries = min(2 * n_queries, MOST_QUERIED, max(1, MOST_FOUND // per_query))
         if progress is not None:
             progress(first, n, None, time.monotonic() - started)
@@ -114,7 +114,7 @@ def _keep(
 
 def _coordinates(features: Matrix, metric: Metric) -> tuple[FloatArray, float]:
     """(n, k) coordinates on the first principal axes, and how much rounding may have moved two of them apart."""
-    n, d = features.shape
+    n = len_of(features)
     sample = read_rows(features, np.unique(np.linspace(0, n - 1, AXES_SAMPLE).astype(np.int64)), metric)
     center = sample.mean(axis=0)
     axes = np.linalg.svd(sample - center, full_matrices=False)[2][:N_AXES].T

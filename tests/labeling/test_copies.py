@@ -1,4 +1,4 @@
-"""Exact copies: they are found by content, share a label, are asked and trained on once, and stay in one part of a split."""
+"""Exact copies: found by content, labeled together, asked and trained on once, and in one part of a split."""
 
 import csv
 import shutil
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dubito.cli import main
 from dubito.labeling.contents import find_copies, identities_of, read_contents
 from dubito.labeling.creation import open_project
-from dubito.labeling.events import Event, LabelTable
+from dubito.labeling.events import Event, Kind, LabelTable
 from dubito.labeling.project import Settings
 from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, LabelingService
@@ -47,7 +47,9 @@ def answer(service: LabelingService, item: int, label: str | None, key: str = ""
 def test_copies_are_reported_and_get_the_label_until_it_is_undone(photos: Path) -> None:
     said: list[str] = []
     project, contents = open_project(str(photos), classes=CLASSES, report=said.append)
-    assert said[-1].startswith("3 of 10 items are exact copies of another one and share its label (such as 0.png, 2.png")
+    assert said[-1].startswith(
+        "3 of 10 items are exact copies of another one and share its label (such as 0.png, 2.png"
+    )
     assert contents.copies == {**dict.fromkeys((0, 2, 7), (0, 2, 7)), **dict.fromkeys((5, 8), (5, 8))}
     service = LabelingService(project, contents)
     assert {pick.item for pick in service.ask("ann", 20).result()} == set(range(10)) - {2, 7, 8}
@@ -93,7 +95,12 @@ def test_new_copies_get_the_label_and_copies_of_what_is_gone_keep_it(photos: Pat
     shutil.copy(photos / "1.png", photos / "more.png")
     (photos / "0.png").unlink()
     assert main(["update", folder, "--quiet"]) == 0
-    assert labels_of(folder) == {"0.png": "dark", "1.png": "bright", **dict.fromkeys(("2.png", "7.png"), "dark"), "more.png": "bright"}
+    assert labels_of(folder) == {
+        "0.png": "dark",
+        "1.png": "bright",
+        **dict.fromkeys(("2.png", "7.png"), "dark"),
+        "more.png": "bright",
+    }
     assert all(read_state(folder).may_ask(item) == (item in {3, 4, 5, 6, 9}) for item in range(2, 11))
 
 
@@ -101,11 +108,15 @@ def test_items_of_one_file_and_rows_of_a_table_are_no_copies(photos: Path, tmp_p
     project, contents = open_project(str(photos), classes=CLASSES)
     boxes = replace(contents, shown=["0.png"] * 10)
     assert find_copies(boxes, identities_of(project, boxes)) == {}
-    np.savez(tmp_path / "rows.npz", features=np.zeros((4, 2)) + [[1], [1], [2], [3]])
+    np.savez(tmp_path / "rows.npz", features=np.repeat([[1.0], [1.0], [2.0], [3.0]], 2, axis=1))
     assert read_contents(open_project(str(tmp_path / "rows.npz"), classes=CLASSES)[0]).copies == {}
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None, "undo"]), st.sampled_from("xy")), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None, "undo"]), st.sampled_from("xy")), max_size=30
+    )
+)
 def test_labels_of_copies_are_those_of_the_copy_that_was_answered_last(
     steps: list[tuple[int, str | None, str]],
 ) -> None:
@@ -115,7 +126,7 @@ def test_labels_of_copies_are_those_of_the_copy_that_was_answered_last(
         last = plain.last_of(who)
         if label == "undo" and last is None:
             continue
-        kind = "undo" if label == "undo" else "skip" if label is None else "label"
+        kind: Kind = "undo" if label == "undo" else "skip" if label is None else "label"
         target = last.number if label == "undo" and last else None
         place = last.item if label == "undo" and last else item
         event = Event(number, f"k{number}", kind, who, place, None if label == "undo" else label, 1, target, 0.0)

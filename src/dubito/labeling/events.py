@@ -269,7 +269,9 @@ class LabelTable:
         if item not in self.copies:
             return
         group = self.copies[item]
-        last = {each: max(event.number for event in found.values()) for each in group if (found := self.current.get(each))}
+        last = {
+            each: max(event.number for event in found.values()) for each in group if (found := self.current.get(each))
+        }
         labeled = [each for each in last if each in self.labels]
         source = max(labeled or last, key=last.__getitem__, default=None)
         for each in group:

@@ -111,7 +111,7 @@ def export_folders(state: State, folder: str, test_share: float | None = None) -
 def label_columns(
     state: State, items: Sequence[int] | None = None, test_share: float | None = None
 ) -> dict[str, Sequence[object]]:
-    """The table that ``--labeled`` reads: a row for every labeled item, or for the given ones, in the order of the pool.
+    """The table that ``--labeled`` reads: a row for every labeled item in pool order, or for the given ones.
 
     Pictures have their path, and with ``test_share`` there is a column ``split``.
     """

@@ -3,14 +3,10 @@
 import os
 from collections.abc import Sequence
 
-import numpy as np
-
-from dubito.errors import InvalidData
-from dubito.io.durable import save_sealed, write_atomically
+from dubito.io.durable import write_atomically
 from dubito.io.opening import open_source
 from dubito.io.picks import render_columns
-from dubito.io.source import whole
-from dubito.labeling.contents import features_of, own_column, read_contents
+from dubito.labeling.contents import own_column, read_contents
 from dubito.labeling.database import open_reader, store_errors
 from dubito.labeling.project import Project, read_project
 from dubito.labeling.state import State

@@ -576,7 +576,7 @@ class LabelingService:
         def write(statements: Statements) -> int:
             state = self.state
             listed = set(state.excluded()) | set(rows) if mode == "exclude" and state.mode == "exclude" else set(rows)
-            if mode == "exclude" and state.mode == "only":
+            if mode == "exclude" and state.mode == "only" and state.is_open is not None:
                 listed, new_mode = set(np.flatnonzero(state.is_open).tolist()) - set(rows), "only"
             else:
                 new_mode = mode

@@ -87,7 +87,10 @@ def export_project(folder: str, to: str, output: str, test_share: float | None, 
     check_choice("to", to, (*FORMATS, "folders"))
     if to == "folders":
         n_files = export_folders(state, output, test_share)
-        say(f"{n_files} labeled items written to {output}; {os.path.join(output, 'labels.csv')} lists them.", quiet=quiet)
+        say(
+            f"{n_files} labeled items written to {output}; {os.path.join(output, 'labels.csv')} lists them.",
+            quiet=quiet,
+        )
         return
     found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True, test_share=test_share)
     write_atomically(output, found.data, new=not force)

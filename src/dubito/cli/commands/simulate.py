@@ -272,7 +272,9 @@ def name_of(spec: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "data"
 
 
-def read_settings(data: str, labeled: Sequence[str], test: str | None, test_share: str | None, columns: Columns) -> Data:
+def read_settings(
+    data: str, labeled: Sequence[str], test: str | None, test_share: str | None, columns: Columns
+) -> Data:
     """The ``[data]`` settings with absolute paths."""
     return Data(
         path=os.path.abspath(data),
