@@ -13,7 +13,8 @@ from PIL import Image
 
 import dubito
 from dubito.cli import main
-from dubito.deduplication import deduplicate
+from dubito.core.problem import Metric
+from dubito.deduplication import deduplicate, distances_to_nearest
 from dubito.io import read_pool
 from dubito.matrix import FloatArray
 
@@ -30,16 +31,29 @@ def test_every_row_is_near_a_kept_one_and_the_kept_ones_are_far_apart(points: Fl
     assert sorted([*found.kept.tolist(), *found.dropped.tolist()]) == list(range(len(points)))
     paired = np.sqrt(((points[found.dropped] - points[found.nearest]) ** 2).sum(axis=1))
     np.testing.assert_array_equal(found.distances, paired)
-    assert set(found.nearest.tolist()) <= set(found.kept.tolist())
+    kept: list[int] = []
+    for row, point in enumerate(points):
+        if not kept or (np.sqrt(((points[kept] - point) ** 2).sum(axis=1)) > within).all():
+            kept.append(row)
+    assert found.kept.tolist() == kept
 
 
-def test_the_curve_tells_how_many_rows_each_radius_keeps() -> None:
-    points = np.random.default_rng(0).normal(size=(700, 4))
-    curve = deduplicate(points, 0.0).curve()
-    assert curve == sorted(curve, key=lambda each: -each[1])
-    for number, radius in curve[::10]:
-        assert len(deduplicate(points, radius).kept) == number
-        assert len(deduplicate(points, np.nextafter(radius, 0.0)).kept) > number
+@pytest.mark.parametrize(("d", "metric"), [(3, "euclidean"), (40, "euclidean"), (40, "cosine")])
+def test_near_copies_are_found_beyond_the_axes_far_from_the_origin_and_by_direction(d: int, metric: Metric) -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(600, d)) + (1e4 if metric == "euclidean" else 0.0)
+    copies = points[:200] + rng.normal(size=(200, d)) * 1e-3
+    within = 2e-3 * np.sqrt(d)
+    found = deduplicate(np.concatenate([points, copies]), within, metric=metric)
+    assert found.kept.tolist() == list(range(600))
+    assert found.nearest.tolist() == list(range(200))
+    assert found.distances.max() <= within
+
+
+@given(POINTS)
+def test_distances_to_the_nearest_other_row_are_those_of_all_pairs(points: FloatArray) -> None:
+    distances = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2)) + np.where(np.eye(len(points)), np.inf, 0.0)
+    np.testing.assert_allclose(distances_to_nearest(points), np.sort(distances.min(axis=1)))
 
 
 @pytest.fixture
@@ -63,7 +77,7 @@ def test_the_command_writes_the_kept_rows_as_a_pool_and_lists_the_dropped_ones(
     assert main(words) == 0
     printed = capsys.readouterr().out
     assert "kept        10 of 12 rows" in printed
-    assert "checked in float64" in printed
+    assert "(in float64)" in printed
     with open(dropped, newline="") as file:
         pairs = {frozenset([each["id"], each["kept"]]) for each in csv.DictReader(file)}
     assert pairs == {frozenset(["00.png", "10.png"]), frozenset(["01.png", "11.png"])}
@@ -75,4 +89,6 @@ def test_the_command_writes_the_kept_rows_as_a_pool_and_lists_the_dropped_ones(
     assert main(["dedupe", str(pool), "--within", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["dropped"] == 1
     assert main(["dedupe", str(pool)]) == 0
-    assert "without exact copies" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["0", "16.7%"]
+    assert lines[-1].split()[1] == "100.0%"

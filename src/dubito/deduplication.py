@@ -1,18 +1,27 @@
 """Remove near-copies: keep rows such that every other row lies near one of them."""
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from dubito.arguments import check_points
 from dubito.core.distances import exact_sq_distances, read_rows
 from dubito.core.problem import Metric, Progress
-from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
-from dubito.pool import Pool
-from dubito.request.arrays import check_real
+from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
+from dubito.request.arrays import check_integer, check_real
+from dubito.threads import n_threads
 
-FIRST_BUDGET = 256
-"""Rows that the first selection keeps; every further one keeps twice as many."""
-BLOCK = 1024
+N_AXES = 16
+"""Number of principal axes on which rows are compared first."""
+AXES_SAMPLE = 2000
+"""Rows from which the axes are computed."""
+SLACK = 1e-9
+"""More than the relative rounding of coordinates on the axes."""
+MOST_FOUND, MOST_QUERIED = 1_000_000, 4096
+"""Rows that a group of queries should find together, and queries in a group."""
+CURVE_SAMPLE = 1000
+"""Rows whose nearest other row is found, to choose a radius."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,29 +30,23 @@ class Cover:
 
     within: float
     kept: IntArray
-    """(k,) in the order in which they were chosen: each is the farthest from those before it."""
-    radii: FloatArray
-    """(k,) entry j is the smallest radius of the first j rows; that of no rows is infinite."""
+    """(k,) ascending."""
     dropped: IntArray
     """(m,) ascending."""
     nearest: IntArray
-    """(m,) a kept row within the radius of each dropped one."""
+    """(m,) the first kept row within the radius of each dropped one."""
     distances: FloatArray
     """(m,) the distance to it, in float64."""
-
-    def curve(self) -> list[tuple[int, float]]:
-        """Pairs of a number of kept rows and the radius that they reach; the numbers grow by an eighth."""
-        numbers = np.unique(np.ceil(np.geomspace(1, max(1, len(self.kept) - 1), 60)).astype(np.int64))
-        return [(number, float(self.radii[number])) for number in numbers.tolist() if number < len(self.radii)]
 
 
 def deduplicate(
     features: Matrix, within: float, *, metric: Metric = "euclidean", progress: Progress | None = None
 ) -> Cover:
-    """Keep the farthest rows, one after the other, until every row lies within a radius of one that is kept.
+    """Keep the rows in their order, but drop every row that lies within a radius of one that is kept.
 
-    Kept rows are farther than the radius from each other. The picks are those of the core-set engines, hence exact.
-    Afterwards each dropped row is compared with the kept ones in float64.
+    Kept rows are farther than the radius from each other. Rows added to the end do not change what is kept before them.
+    The rows that could be near are found by a k-d tree of their coordinates on the principal axes, which are never
+    farther apart than the rows are; the distance that decides is computed in float64 from all features.
 
     Parameters
     ----------
@@ -59,57 +62,104 @@ def deduplicate(
     Examples
     --------
     >>> found = deduplicate(np.array([[0.0], [0.1], [5.0], [5.0]]), 0.5)
-    >>> sorted(found.kept.tolist()), found.dropped.tolist(), found.distances.round(3).tolist()
-    ([1, 2], [0, 3], [0.1, 0.0])
+    >>> found.kept.tolist(), found.dropped.tolist(), found.distances.round(3).tolist()
+    ([0, 2], [1, 3], [0.1, 0.0])
     """
+    from scipy.spatial import KDTree
+
+    started = time.monotonic()
     radius = check_real("within", within, least=0.0)
-    pool = Pool(features, metric=metric, standardize=False)
-    kept, radii, budget = [np.empty(0, dtype=np.int64)], [np.empty(0)], FIRST_BUDGET
-    n_kept, n = 0, len_of(features)
-    while n_kept < n:
-        picked = pool.select(min(budget, n - n_kept), strategy="coreset", progress=progress)
-        is_far = picked.priorities > radius
-        if n_kept == 0:
-            is_far[0] = True  # Nothing was kept before the first row.
-        n_far = len(is_far) if is_far.all() else int(np.argmin(is_far))
-        kept.append(picked.indices[:n_far])
-        radii.append(picked.priorities[:n_far])
-        n_kept, budget = n_kept + n_far, 2 * budget
-        if n_far < len(is_far):
+    points = check_points(features, None, metric, standardize=False)
+    n = len_of(points.pool)
+    coordinates, slack = _coordinates(points.pool, metric)
+    tree = KDTree(coordinates, copy_data=False)
+    nearest, distances = np.full(n, -1, dtype=np.int64), np.zeros(n)
+    first, n_queries = 0, 1
+    while first < n:
+        left = first + np.flatnonzero(nearest[first:] < 0)[:n_queries]
+        if not len(left):
             break
-        pool.label(picked)
-    rows, reached = np.concatenate(kept), np.concatenate(radii)
-    if len(reached):
-        reached[0] = np.inf
-    dropped = np.setdiff1d(np.arange(n), rows)
-    nearest, distances = _nearest(features, dropped, rows, radius, metric)
-    return Cover(radius, rows, reached, dropped, nearest, distances)
+        near = tree.query_ball_point(coordinates[left], radius * (1.0 + SLACK) + slack, workers=n_threads())
+        for row, found in zip(left.tolist(), near, strict=True):
+            if nearest[row] < 0:
+                _keep(points.pool, metric, row, np.array(found), radius, nearest, distances)
+        first = int(left[-1]) + 1
+        per_query = max(1, sum(len(each) for each in near) // len(left))
+        n_queries = min(2 * n_queries, MOST_QUERIED, max(1, MOST_FOUND // per_query))
+        if progress is not None:
+            progress(first, n, None, time.monotonic() - started)
+    is_kept = nearest == np.arange(n)
+    kept, dropped = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
+    return Cover(radius, kept, dropped, nearest[dropped], distances[dropped])
 
 
-def _nearest(
-    features: Matrix, dropped: IntArray, kept: IntArray, radius: float, metric: Metric
-) -> tuple[IntArray, FloatArray]:
-    """For each dropped row, a kept row within the radius, and their exact distance.
+def _keep(
+    features: Matrix,
+    metric: Metric,
+    row: int,
+    found: IntArray,
+    radius: float,
+    nearest: IntArray,
+    distances: FloatArray,
+) -> None:
+    """Keep a row, and drop the rows among those found that lie within the radius and are neither kept nor dropped."""
+    nearest[row] = row
+    found = np.sort(found[nearest[found] < 0])
+    point = read_rows(features, np.array([row]), metric)[0]
+    for span in blocks(len(found), rows_per_read(features)):
+        exact = np.sqrt(exact_sq_distances(read_rows(features, found[span], metric), point))
+        near = exact <= radius
+        nearest[found[span][near]], distances[found[span][near]] = row, exact[near]
 
-    Matrix products find the candidate; where rounding has picked one that is too far, all kept rows are compared.
+
+def _coordinates(features: Matrix, metric: Metric) -> tuple[FloatArray, float]:
+    """(n, k) coordinates on the first principal axes, and how much rounding may have moved two of them apart."""
+    n = len_of(features)
+    sample = read_rows(features, np.unique(np.linspace(0, n - 1, AXES_SAMPLE).astype(np.int64)), metric)
+    center = sample.mean(axis=0)
+    axes = np.linalg.svd(sample - center, full_matrices=False)[2][:N_AXES].T
+    coordinates, longest = np.empty((n, axes.shape[1])), 0.0
+    for span in blocks(n, rows_per_read(features)):
+        shifted = read_rows(features, span, metric) - center
+        coordinates[span] = shifted @ axes
+        longest = max(longest, float(np.linalg.norm(shifted, axis=1).max()))
+    return coordinates, SLACK * longest
+
+
+def distances_to_nearest(
+    features: Matrix,
+    *,
+    metric: Metric = "euclidean",
+    sample: int = CURVE_SAMPLE,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> FloatArray:
+    """The distances of some rows, drawn at random, to the nearest other row, ascending: to choose a radius.
+
+    A share of them within a radius estimates the share of all rows that have a near-copy within it, which are the most
+    that `deduplicate` can drop.
+
+    Examples
+    --------
+    >>> distances_to_nearest(np.array([[0.0], [0.1], [5.0], [5.0]])).round(3).tolist()
+    [0.0, 0.0, 0.1, 0.1]
     """
-    nearest, distances = np.empty(len(dropped), dtype=np.int64), np.empty(len(dropped))
-    for span in blocks(len(dropped), BLOCK):
-        points = read_rows(features, dropped[span], metric)
-        best, place = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)
-        for part in blocks(len(kept), BLOCK):
-            others = read_rows(features, kept[part], metric)
-            squared = (others * others).sum(axis=1) - 2.0 * (points @ others.T)
-            found = squared.argmin(axis=1)
-            lowest = squared[np.arange(len(points)), found]
-            is_better = lowest < best
-            best[is_better], place[is_better] = lowest[is_better], found[is_better] + part.start
-        exact = np.sqrt(exact_sq_distances(points, read_rows(features, kept[place], metric)))
-        for row in np.flatnonzero(exact > radius).tolist():
-            squared = exact_sq_distances(read_rows(features, kept, metric), points[row])
-            place[row] = int(squared.argmin())
-            exact[row] = np.sqrt(squared[place[row]])
-        nearest[span], distances[span] = kept[place], exact
-    if len(distances) and distances.max() > radius:
-        raise AssertionError(f"a dropped row is {distances.max()} away from the kept ones")
-    return nearest, distances
+    started = time.monotonic()
+    points = check_points(features, None, metric, standardize=False)
+    n = len_of(points.pool)
+    rows = np.sort(np.random.default_rng(seed).permutation(n)[: check_integer("sample", sample, least=1)])
+    chosen = read_rows(points.pool, rows, metric)
+    best, place = np.full(len(rows), np.inf), np.zeros(len(rows), dtype=np.int64)
+    for span in blocks(n, min(rows_per_read(points.pool), 4096)):
+        others = read_rows(points.pool, span, metric) - chosen[0]
+        squared = (others * others).sum(axis=1) - 2.0 * ((chosen - chosen[0]) @ others.T)
+        is_here = (rows >= span.start) & (rows < span.stop)
+        squared[is_here, rows[is_here] - span.start] = np.inf
+        lowest = squared.argmin(axis=1)
+        found = squared[np.arange(len(rows)), lowest]
+        is_nearer = found < best
+        best[is_nearer], place[is_nearer] = found[is_nearer], lowest[is_nearer] + span.start
+        if progress is not None:
+            progress(span.stop, n, None, time.monotonic() - started)
+    exact = np.sqrt(exact_sq_distances(chosen, read_rows(points.pool, place, metric)))
+    return np.sort(exact if n > 1 else np.full(len(rows), np.inf))

@@ -181,12 +181,12 @@ def test_status_writes_nothing_into_a_project(project: Path) -> None:
     assert written() == before
 
 
-def test_folders_are_refused_for_a_project_with_what_to_do(
+def test_class_folders_are_refused_for_rows_of_numbers_with_what_to_do(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["export", str(project), "--to", "folders", "-o", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
-    assert "has labels already; pass --to csv" in said
+    assert "is for texts and for pictures in files; export to csv or parquet" in said
     assert said.count("\n") == 1
 
 

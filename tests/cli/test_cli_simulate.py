@@ -132,7 +132,7 @@ def test_another_run_in_the_same_folder_needs_force_and_leaves_foreign_files_alo
     assert "out holds a run with other settings; pass --force to start over" in run(*other).complaint
     assert run(*other, "--force").code == 0
     assert Path("out/mine.txt").read_text() == "mine"
-    assert "margin" in Path("out/experiment.toml").read_text()
+    assert "margin" in next(Path().rglob("experiment.toml")).read_text()
 
 
 @pytest.mark.parametrize(
@@ -238,3 +238,42 @@ def test_a_forest_has_a_short_name_and_is_not_said_to_go_on(run: Program) -> Non
     assert "to 20; trained from scratch each round; 4 runs" in ran.err
     assert "kind = forest, trees = 5" in Path("out/report.html").read_text()
     assert "goes on from round to round" not in ran.err + Path("out/report.html").read_text()
+
+
+@pytest.mark.usefixtures("blobs")
+def test_labels_may_be_in_other_files(run: Program) -> None:
+    with np.load("data.npz") as data:
+        features, labels = data["features"], data["labels"]
+    np.savez("pool.npz", features=features, ids=[f"id-{row}" for row in range(150)])
+    rows = np.random.default_rng(0).permutation(150)[:90]
+    for name, part in (("one.csv", rows[:50]), ("two.csv", rows[50:])):
+        Path(name).write_text("id,label\n" + "".join(f"id-{row},{labels[row]}\n" for row in part))
+    given = ("--labeled", "one.csv", "--labeled", "two.csv")
+    ran = run("simulate", "pool.npz", *given, *SMALL, "-s", "coreset", "--json", "-q", "-o", "out")
+    assert ran.code == 0, ran.err
+    taken = np.sort(rows)
+    np.savez("same.npz", features=features[taken], labels=labels[taken])
+    other = run("simulate", "same.npz", *SMALL, "-s", "coreset", "--json", "-q", "-o", "other")
+    found, expected = (json.loads(each.out) for each in (ran, other))
+    assert found["about"]["facts"]["data"].count("90 rows of 4 features in 3 classes") == 1
+    accuracies = [[each["accuracy"] for each in ran["strategies"]] for ran in (found, expected)]
+    assert accuracies[0] == accuracies[1]
+    Path("one.csv").write_text("id\nid-1\n")
+    ran = run("simulate", "pool.npz", "--labeled", "one.csv", *SMALL, "-o", "third")
+    assert ran.code != 0
+    assert "one.csv hold no label of a row of pool.npz" in ran.err
+
+
+@pytest.mark.usefixtures("blobs")
+def test_an_experiment_may_name_files_of_labels_beside_it(run: Program) -> None:
+    with np.load("data.npz") as data:
+        features, labels = data["features"], data["labels"]
+    np.savez("pool.npz", features=features)
+    Path("labels.csv").write_text("index,label\n" + "".join(f"{row},{labels[row]}\n" for row in range(60)))
+    Path("plan.toml").write_text(
+        'schema = 1\nname = "elsewhere"\nseeds = [0]\n[data]\npath = "pool.npz"\nlabeled = ["labels.csv"]\n'
+        '[schedule]\ninitial = 8\nbudget = 6\nrounds = 1\n[[strategies]]\nstrategy = "random"\n'
+    )
+    ran = run("run", "plan.toml", "--workers", "1")
+    assert ran.code == 0, ran.err
+    assert str(Path("labels.csv").absolute()) in next(Path().rglob("experiment.toml")).read_text()

@@ -115,13 +115,3 @@ def opened(
     ignored = ",".join(each for each in (ignore, own) if each) or None
     paths = [*write_labels(state, folder), *(labeled or [])]
     return state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY
-
-
-def dataset(path: str, no_label: str | None) -> tuple[str, str | None]:
-    """Write the labeled rows of a project as a data set; anything else is returned unchanged."""
-    if not is_project(path):
-        return path, no_label
-    require("sqlalchemy", extra="label")
-    from dubito.labeling.project_export import read_state, write_dataset
-
-    return write_dataset(read_state(path)), no_label or EMPTY

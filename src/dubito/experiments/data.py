@@ -1,6 +1,6 @@
 """Data with known classes, from files or built in, split by a seed into a training and a test part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import get_args
@@ -9,10 +9,11 @@ import numpy as np
 
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.io import Columns, PoolFile, Source, open_source, read_pool, split_spec
+from dubito.io.labeled import read_labels
 from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
 from dubito.io.missing_values import Missing, keeping_gaps, settle_missing
-from dubito.io.source import note
-from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.io.source import note, whole
+from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.registry import Registry
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
 from dubito.request.labels import are_labels, as_labels
@@ -120,7 +121,12 @@ def make_dataset(
 
 
 def read_dataset(
-    spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
+    spec: str,
+    *,
+    labeled: Sequence[str] = (),
+    test: str | None = None,
+    columns: Columns = ANY_COLUMNS,
+    missing: str | None = None,
 ) -> Dataset:
     """Read features and labels from a file, and its test set if there is one.
 
@@ -128,6 +134,8 @@ def read_dataset(
     ----------
     spec : str
         A path, as for `dubito.io.read_pool`. An ``.npz`` may contain ``test_features`` and ``test_labels``.
+    labeled : sequence of str
+        Files with labels of rows of ``spec``, as `dubito select` writes them, if it has none of its own.
     test : str, optional
         A second file with the test set; columns of a table are matched by name.
     columns : Columns
@@ -136,7 +144,7 @@ def read_dataset(
         What to do about rows with missing features; by default they are an error. Medians are those of all labeled
         rows of ``spec``, including rows that are held out later, but not of ``test``.
     """
-    return read_data_file(spec, test=test, columns=columns, missing=missing).dataset
+    return read_data_file(spec, labeled=labeled, test=test, columns=columns, missing=missing).dataset
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,18 +156,34 @@ class DataFile:
 
 
 def read_data_file(
-    spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
+    spec: str,
+    *,
+    labeled: Sequence[str] = (),
+    test: str | None = None,
+    columns: Columns = ANY_COLUMNS,
+    missing: str | None = None,
 ) -> DataFile:
     """`read_dataset`, together with the pool file."""
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
     with keeping_gaps():
         found = read_pool(spec, columns=columns)
-        rows = _whole_rows(found, how, *_labeled_rows(found, columns), has_test=test is not None)
+        features, labels = _labels_elsewhere(found, labeled, columns) if labeled else _labeled_rows(found, columns)
+        rows = _whole_rows(found, how, features, labels, has_test=test is not None)
         if test is not None:
             other = _read_test(test, found, columns)
             theirs = _whole_rows(other, how, *_labeled_rows(other, columns), has_test=True, like=rows[0])
             return DataFile(found, make_dataset(spec, *rows, *theirs))
     return DataFile(found, make_dataset(spec, *rows, *_own_test(found.source.without(columns.ignore))))
+
+
+def _labels_elsewhere(found: PoolFile, labeled: Sequence[str], columns: Columns) -> tuple[AnyArray, AnyArray]:
+    """Features and labels of the rows that other files label."""
+    labels = read_labels(found, labeled, columns)
+    if not labels:
+        hint = "add a column label, or pass --label-column NAME."
+        raise InvalidData(f"{' and '.join(labeled)} hold no label of a row of {found.source.path}", hint=hint)
+    rows = np.array(sorted(labels))
+    return whole(Rows(found.features, rows)), as_labels(np.array([labels[row] for row in rows.tolist()]))
 
 
 def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:

@@ -116,7 +116,13 @@ class DataSource:
         settings = self.settings
         if settings.path is None:
             return None
-        return read_data_file(settings.path, test=settings.test, columns=settings.columns, missing=settings.missing)
+        return read_data_file(
+            settings.path,
+            labeled=settings.labeled,
+            test=settings.test,
+            columns=settings.columns,
+            missing=settings.missing,
+        )
 
     @property
     def is_published(self) -> bool:

@@ -44,6 +44,8 @@ class Data:
     """The source of features and labels: a file, a built-in data set, or (with neither) arrays passed in Python."""
 
     path: str | None = None
+    labeled: tuple[str, ...] = ()
+    """Files with labels of rows of the path, as for ``dubito select --labeled``, if it has none of its own."""
     builtin: str | None = None
     """``digits``, or the name of a data set that another package registers."""
     images: str | None = None
@@ -83,6 +85,8 @@ class Data:
         if len(sources) > 1:
             names = " and ".join(map(named, sources))
             raise InvalidArgument(f"{names} are two sources of data", hint=f"{PASS} only one of them.")
+        if self.labeled and self.path is None:
+            raise InvalidArgument("needs a path", argument="labeled", value=self.labeled, hint="set the path as well.")
         if self.test is not None and self.path is None and not is_table(self.images or ""):
             hint = f"set the path as well, or leave {named('test')} out."
             raise InvalidArgument("needs a path", argument="test", value=self.test, hint=hint)
@@ -463,12 +467,14 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
         is_published = key == "images" and name in COLLECTIONS.names()
         if beside is not None and isinstance(name, str) and not is_published:
             section[key] = os.path.normpath(os.path.join(beside, name))
-    for key in ("feature_columns", "ignore_columns", "no_label"):
+    for key in ("feature_columns", "ignore_columns", "no_label", "labeled"):
         names = section.get(key, ())
         names = (names,) if isinstance(names, str) else names
         if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
             raise InvalidArgument("is not a list of names", argument=key, value=names, hint="write them in quotes.")
         section[key] = tuple(names)
+    if beside is not None:
+        section["labeled"] = tuple(os.path.normpath(os.path.join(beside, name)) for name in section["labeled"])
     if isinstance(section.get("size"), list):
         section["size"] = tuple(section["size"])
     return section

@@ -1,8 +1,9 @@
 """The content of the items that annotators see: a picture, a text, or the columns of a table."""
 
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +50,8 @@ class Contents:
     """Items that are not in the pool any more; they are not shown, and their labels are kept."""
     hashes: Sequence[str | None] | None = None
     """Hashes of the picture files, if the pool has them."""
+    copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By item that has exact copies, all of them, itself included: those that are there first."""
 
     def row_of(self, item: int) -> int:
         return item if self.rows is None else int(self.rows[item])
@@ -70,8 +73,11 @@ def read_contents(project: Project) -> Contents:
     contents = _read_pool_contents(project)
     if not has_items(project):
         return contents
-    match = match_items(project, identities_of(project, contents))
-    return contents if match.rows is None else _arrange(contents, match.rows, match.known.ids)
+    found = identities_of(project, contents)
+    match = match_items(project, found)
+    if match.rows is None:
+        return replace(contents, copies=find_copies(contents, found))
+    return _arrange(contents, match.rows, match.known)
 
 
 def update_items(project: Project) -> tuple[Contents, Changes, int]:
@@ -83,10 +89,10 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
     found = identities_of(project, contents)
     if not has_items(project):
         save_items(project, found)
-        return contents, Changes(), 0
+        return replace(contents, copies=find_copies(contents, found)), Changes(), 0
     match = match_items(project, found)
     if match.rows is None:
-        return contents, Changes(), 0
+        return replace(contents, copies=find_copies(contents, found)), Changes(), 0
     rows = np.concatenate([match.rows, np.array(match.new, dtype=np.int64)])
     gone = rows < 0
     is_kept = ~gone[: len(match.rows)]
@@ -112,17 +118,17 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
         tuple(now.ids[item] for item in match.changed),
         tuple(now.ids[item] for item in removed),
     )
-    return _arrange(contents, rows, now.ids), changes, match.n_other_ids
+    return _arrange(contents, rows, now), changes, match.n_other_ids
 
 
-def _arrange(contents: Contents, rows: IntArray, ids: Sequence[str]) -> Contents:
+def _arrange(contents: Contents, rows: IntArray, items: Identities) -> Contents:
     """The contents in the order of the items; those that are gone have their id and nothing else."""
-    order = rows.tolist()
+    order, ids = rows.tolist(), items.ids
 
     def arranged(values: Sequence[Any], missing: Any) -> list[Any]:
         return [missing if row < 0 else values[row] for row in order]
 
-    return replace(
+    arranged_contents = replace(
         contents,
         ids=[ids[item] if row < 0 else contents.ids[row] for item, row in enumerate(order)],
         shown=None if contents.shown is None else arranged(contents.shown, None),
@@ -132,6 +138,23 @@ def _arrange(contents: Contents, rows: IntArray, ids: Sequence[str]) -> Contents
         rows=rows,
         gone=frozenset(np.flatnonzero(rows < 0).tolist()),
     )
+    return replace(arranged_contents, copies=find_copies(arranged_contents, items))
+
+
+def find_copies(contents: Contents, items: Identities) -> dict[int, tuple[int, ...]]:
+    """By item that has exact copies (the same text or picture file), all of them, those that are there first.
+
+    Items that are gone count by their digests. Several items of one picture file, such as boxes, are no copies.
+    """
+    paths = [each for each in contents.shown or () if contents.what == "pictures" and isinstance(each, str)]
+    if items.kind not in ("contents", "shown") or len(set(paths)) < len(paths):
+        return {}
+    groups: dict[int, list[int]] = defaultdict(list)
+    values, counts = np.unique(items.digests, return_counts=True)
+    for item in np.flatnonzero(np.isin(items.digests, values[counts > 1])).tolist():
+        groups[int(items.digests[item])].append(item)
+    ordered = (tuple(sorted(group, key=lambda item: item in contents.gone)) for group in groups.values())
+    return {item: group for group in ordered for item in group}
 
 
 def identities_of(project: Project, contents: Contents) -> Identities:

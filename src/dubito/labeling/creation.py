@@ -17,7 +17,7 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidIds, MissingFile,
 from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
-from dubito.labeling.contents import Contents, identities_of, read_contents, update_items
+from dubito.labeling.contents import Contents, find_copies, identities_of, read_contents, update_items
 from dubito.labeling.database import has_store, open_engine, store_errors
 from dubito.labeling.events import Event, LabelTable, check_name
 from dubito.labeling.items import ITEMS, save_items
@@ -144,6 +144,15 @@ def take_in(project: Project, report: Report = lambda line: None) -> Contents:
             report(note)
         return contents
     return read_contents(project)
+
+
+def described_copies(contents: Contents, settings: Settings) -> str:
+    """How many items are exact copies, and what becomes of their labels."""
+    groups = set(contents.copies.values())
+    shown = ", ".join(contents.ids[item] for item in next(iter(contents.copies.values()))[:3])
+    n_copies = len(contents.copies) - len(groups)
+    how = "and share its label" if settings.copies == "share" else "and are labeled one by one"
+    return f"{n_copies:,} of {len(contents):,} items are exact copies of another one {how} (such as {shown})."
 
 
 def described_changes(contents: Contents, changes: Changes, n_other_ids: int) -> list[str]:
@@ -304,6 +313,8 @@ def _fill(
             os.unlink(os.path.join(folder, ITEMS))  # Left by an interrupted creation, perhaps of another source.
     project = Project(folder, ensure_ident(folder), relative, pool, (), "", settings, store, columns=columns)
     contents = read_contents(project)
+    items = identities_of(project, contents)
+    contents = replace(contents, copies=find_copies(contents, items))
     if classes:
         contents = _with_these_classes(contents, classes, report)
     found = sorted({label for label in contents.labels if label is not None})
@@ -312,8 +323,10 @@ def _fill(
         project = project.with_class(name)
     if used:
         report(f"{folder} has labels, but no {NAME}: the labels and their classes are kept, its settings are new.")
-    save_items(project, identities_of(project, contents))
+    save_items(project, items)
     _import_labels(project, contents, report)
+    if contents.copies:
+        report(described_copies(contents, settings))
     project.save()
     return project, contents
 

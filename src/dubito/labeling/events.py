@@ -139,6 +139,17 @@ class LabelTable:
 
     Labels follow their classes when these are renamed or merged. An answer does not count if its class was removed.
 
+    Exact copies that nobody answered have the label of the copy that was answered last.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        The log.
+    overlap : int
+        Number of annotators that each item needs.
+    copies : mapping of int to tuple of int, optional
+        By item, all items that share a label with it, itself included.
+
     Examples
     --------
     >>> table = LabelTable()
@@ -151,8 +162,12 @@ class LabelTable:
     {7: 'cat'}
     """
 
-    def __init__(self, events: Iterable[Event] = (), overlap: int = 1) -> None:
-        self.overlap = overlap
+    def __init__(
+        self, events: Iterable[Event] = (), overlap: int = 1, copies: Mapping[int, tuple[int, ...]] | None = None
+    ) -> None:
+        self.overlap, self.copies = overlap, copies or {}
+        self.shared: dict[int, int] = {}
+        """By item without an answer whose label or skip is that of a copy, this copy."""
         self.partial: dict[int, None] = {}
         """Items answered by at least one annotator, but by fewer than `overlap`; a dict keeps their order."""
         self.events: dict[int, Event] = {}
@@ -197,7 +212,7 @@ class LabelTable:
 
     def _replay(self) -> None:
         """Compute everything from the log again, with the current names of classes."""
-        for found in (self.partial, self.named, self.labels, self.answers, self.current, self.active):
+        for found in (self.partial, self.named, self.labels, self.answers, self.current, self.active, self.shared):
             found.clear()
         self.skipped.clear()
         self.changed.clear()
@@ -232,11 +247,47 @@ class LabelTable:
             self._answers_of(event).append(event.number)
         before = self.labels.get(event.item)
         self._update_label(event.item)
+        self._share(event.item)
         if self.labels.get(event.item) != before:
             self.changed.append(event.number)
 
     def _answers_of(self, event: Event) -> list[int]:
         return self.answers.setdefault(event.item, {}).setdefault(event.annotator, [])
+
+    def set_copies(self, copies: Mapping[int, tuple[int, ...]]) -> None:
+        """Change which items share a label."""
+        for item in self.shared:
+            self.labels.pop(item, None)
+            self.skipped.discard(item)
+        self.shared.clear()
+        self.copies = copies
+        for item in {copies[item][0] for item in copies.keys() & self.current.keys()}:
+            self._share(item)
+
+    def _share(self, item: int) -> None:
+        """Give the label of an item, or of a copy that was labeled later, to the copies without an answer."""
+        if item not in self.copies:
+            return
+        group = self.copies[item]
+        last = {
+            each: max(event.number for event in found.values()) for each in group if (found := self.current.get(each))
+        }
+        labeled = [each for each in last if each in self.labels]
+        source = max(labeled or last, key=last.__getitem__, default=None)
+        for each in group:
+            if each in last:
+                self.shared.pop(each, None)
+                continue
+            self.labels.pop(each, None)
+            self.skipped.discard(each)
+            if source is None:
+                self.shared.pop(each, None)
+                continue
+            self.shared[each] = source
+            if labeled:
+                self.labels[each] = self.labels[source]
+            else:
+                self.skipped.add(each)
 
     def _update_label(self, item: int) -> None:
         by_person = self.answers[item]
@@ -276,9 +327,13 @@ class LabelTable:
         """By annotator, the latest answer on an item that is not undone."""
         return self.current.get(item, {})
 
+    def deciding_answers(self, item: int) -> dict[str, Event]:
+        """The current answers that an item's label is from: its own, or those of a copy."""
+        return self.current_answers(self.shared.get(item, item))
+
     def votes(self, item: int) -> dict[str, Event]:
         """By annotator, the independent labels (not from a review); if there are none, the reviews."""
-        given = {who: event for who, event in self.current_answers(item).items() if event.label is not None}
+        given = {who: event for who, event in self.deciding_answers(item).items() if event.label is not None}
         return {who: event for who, event in given.items() if event.why != "review"} or given
 
     def n_answers(self, item: int) -> int:
@@ -293,7 +348,8 @@ class LabelTable:
 
     def is_audited(self, item: int) -> bool:
         """Whether any answer that is not undone was part of the audit."""
-        return any(self.events[each].why == "audit" for numbers in self.answers[item].values() for each in numbers)
+        answers = self.answers.get(item, {}).values()
+        return any(self.events[each].why == "audit" for numbers in answers for each in numbers)
 
     def last_of(self, annotator: str) -> Event | None:
         """The annotator's last answer that is not undone."""
@@ -302,7 +358,7 @@ class LabelTable:
 
     def last_labeler(self, item: int) -> str | None:
         """The last annotator whose answer equals the current label."""
-        matching = [event for event in self.current_answers(item).values() if event.label == self.labels.get(item)]
+        matching = [event for event in self.deciding_answers(item).values() if event.label == self.labels.get(item)]
         return max(matching, key=lambda event: event.number).annotator if matching and item in self.labels else None
 
     def names_since(self, number: int) -> dict[str, str | None]:

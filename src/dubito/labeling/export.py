@@ -1,19 +1,29 @@
 """Export the labels of a project to files for other tools and for dubito's own commands."""
 
 import datetime
+import os
+import re
+import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from dubito.errors import InvalidArgument
 from dubito.integrations.exchange.formats import (
     Labels,
     ProjectFormat,
+    check_class_folders,
+    check_pictures,
     dump_json,
     write_doccano,
     write_label_studio,
     write_prodigy,
 )
 from dubito.integrations.exchange.items import ID, Item
-from dubito.io.picks import render_columns
+from dubito.io.durable import write_atomically
+from dubito.io.picks import Format, render_columns
 from dubito.labeling.state import State
 
 
@@ -25,21 +35,96 @@ class Export(NamedTuple):
     media: str
 
 
-def export_labels(state: State, format: ProjectFormat, *, safe: bool) -> Export:
-    """The current labels in one of `FORMATS`; ``safe`` escapes spreadsheet formulas in CSV."""
+def export_labels(state: State, format: ProjectFormat, *, safe: bool, test_share: float | None = None) -> Export:
+    """The current labels in one of `FORMATS`; ``safe`` escapes spreadsheet formulas in CSV.
+
+    With ``test_share``, a table has a column ``split``; see `split_items`.
+    """
     write, suffix, media = FORMATS[format]
+    if test_share is not None and not isinstance(write, str):
+        hint = "export to csv, jsonl, parquet or folders, or leave it out."
+        raise InvalidArgument(f"is given, and {format} has no place for a split", argument="test_share", hint=hint)
     with state.lock:
-        data = write(state, safe)
+        if isinstance(write, str):
+            data = render_columns(label_columns(state, test_share=test_share), write, safe_csv=safe)
+        else:
+            data = write(state)
         stem = "".join(
             each if each.isascii() and (each.isalnum() or each in "-_") else "-" for each in state.project.name
         )
     return Export(data, f"{stem or 'labels'}-labels{suffix}", media)
 
 
-def label_columns(state: State) -> dict[str, Sequence[object]]:
-    """The table that ``--labeled`` reads: one row per labeled item, in pool order."""
-    items = sorted(state.label_table.labels)
+def split_items(state: State, test_share: float) -> dict[int, str]:
+    """By labeled item, ``train`` or ``test``: a share of every class is held out, and exact copies stay together.
+
+    The same labels give the same split. A class of one item, with its copies, is for training.
+    """
+    labels, copies = state.label_table.labels, state.contents.copies
+    first = {item: min(copies.get(item, (item,))) for item in sorted(labels)}
+    by_class: dict[str, dict[int, None]] = defaultdict(dict)
+    for item in first:
+        by_class[labels[item]][first[item]] = None
+    generator = np.random.default_rng(0)
+    tested: set[int] = set()
+    for _, items in sorted(by_class.items()):
+        n_test = min(max(1, round(len(items) * test_share)), len(items) - 1)
+        tested.update(generator.permutation(list(items))[:n_test].tolist())
+    return {item: "test" if first[item] in tested else "train" for item in first}
+
+
+def export_folders(state: State, folder: str, test_share: float | None = None) -> int:
+    """Write a folder for each class with its pictures or texts, inside ``train`` and ``test`` if a share is given.
+
+    A file ``labels.csv`` beside them says which item each file is. Items that are gone are left out. Returns the number
+    of files.
+    """
+    contents = state.contents
+    items = [item for item in sorted(state.label_table.labels) if item not in contents.gone]
+    shown = [] if contents.shown is None else [contents.shown[item] for item in items]
+    if contents.what == "rows" or not all(isinstance(each, str) for each in shown):
+        hint = "export to csv or parquet."
+        raise InvalidArgument("is for texts and for pictures in files", argument="to", value="folders", hint=hint)
+    check_class_folders(folder, state.project.classes)
+    sources = [os.path.join(contents.root, str(each)) for each in shown] if contents.what == "pictures" else []
+    check_pictures(sources)
+    columns = label_columns(state, items, test_share)
+    parts: Sequence[object] = columns.get("split", [""] * len(items))
+    files: dict[str, None] = {}
+    for row, (label, part, name) in enumerate(zip(columns["label"], parts, columns["id"], strict=True)):
+        base = os.path.basename(sources[row]) if sources else f"{re.sub(FORBIDDEN, '-', str(name))}.txt"
+        file = os.path.join(str(part), str(label), base)
+        if file in files:
+            file = os.path.join(str(part), str(label), f"{items[row]}-{base}")
+        files[file] = None
+        place = os.path.join(folder, file)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if sources:
+            shutil.copyfile(sources[row], place)
+        else:
+            write_atomically(place, str(shown[row]).encode())
+    table = render_columns({**columns, "file": list(files)}, "csv", safe_csv=True)
+    write_atomically(os.path.join(folder, "labels.csv"), table)
+    return len(items)
+
+
+def label_columns(
+    state: State, items: Sequence[int] | None = None, test_share: float | None = None
+) -> dict[str, Sequence[object]]:
+    """The table that ``--labeled`` reads: a row for every labeled item in pool order, or for the given ones.
+
+    Pictures have their path, and with ``test_share`` there is a column ``split``.
+    """
+    items = sorted(state.label_table.labels) if items is None else items
     given = [list(state.label_table.votes(item).values()) for item in items]
+    more: dict[str, Sequence[object]] = {}
+    if state.contents.what == "pictures" and state.contents.shown is not None:
+        paths = [state.contents.shown[item] for item in items]
+        if not any(isinstance(each, bytes) for each in paths):
+            more["path"] = paths
+    if test_share is not None:
+        parts = split_items(state, test_share)
+        more["split"] = [parts[item] for item in items]
     return {
         "id": [state.contents.ids[item] for item in items],
         "index": [None if item in state.contents.gone else state.contents.row_of(item) for item in items],
@@ -52,23 +137,12 @@ def label_columns(state: State) -> dict[str, Sequence[object]]:
         "annotator": [state.label_table.last_labeler(item) for item in items],
         "round": [max(event.round for event in each) for each in given],
         "at": [_timestamp(max(event.at for event in each)) for each in given],
+        **more,
     }
 
 
 def _timestamp(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
-
-
-def _csv(state: State, safe: bool) -> bytes:
-    return render_columns(label_columns(state), "csv", safe_csv=safe)
-
-
-def _jsonl(state: State, safe: bool) -> bytes:
-    return render_columns(label_columns(state), "jsonl")
-
-
-def _parquet(state: State, safe: bool) -> bytes:
-    return render_columns(label_columns(state), "parquet")
 
 
 def _items(state: State, items: Iterable[int]) -> list[Item]:
@@ -89,45 +163,47 @@ def _items(state: State, items: Iterable[int]) -> list[Item]:
 def _all_answers(state: State) -> tuple[list[Item], list[Labels]]:
     """The labeled and skipped items, and what each annotator answered."""
     rows = sorted(set(state.label_table.labels) | state.label_table.skipped)
-    answers = [state.label_table.current_answers(row) for row in rows]
+    answers = [state.label_table.deciding_answers(row) for row in rows]
     return _items(state, rows), [{who: event.label for who, event in each.items()} for each in answers]
 
 
-def _label_studio(state: State, safe: bool) -> bytes:
+def _label_studio(state: State) -> bytes:
     items, labels = _all_answers(state)
     return write_label_studio(items, (), labels)
 
 
-def _json_min(state: State, safe: bool) -> bytes:
+def _json_min(state: State) -> bytes:
     """One object per annotation."""
     rows = sorted(state.label_table.labels)
     return dump_json(
         [
             {**item.payload, item.kind: item.shown, "label": event.label, "annotator": who}
             for row, item in zip(rows, _items(state, rows), strict=True)
-            for who, event in state.label_table.current_answers(row).items()
+            for who, event in state.label_table.deciding_answers(row).items()
             if event.label is not None
         ]
     )
 
 
-def _prodigy(state: State, safe: bool) -> bytes:
+def _prodigy(state: State) -> bytes:
     items, labels = _all_answers(state)
     return write_prodigy(items, state.project.classes, labels)
 
 
-def _doccano(state: State, safe: bool) -> bytes:
+def _doccano(state: State) -> bytes:
     rows = sorted(state.label_table.labels)
     return write_doccano(_items(state, rows), (), [state.label_table.labels[row] for row in rows])
 
 
-FORMATS: Mapping[ProjectFormat, tuple[Callable[[State, bool], bytes], str, str]] = {
-    "csv": (_csv, ".csv", "text/csv; charset=utf-8"),
-    "jsonl": (_jsonl, ".jsonl", "application/jsonl"),
-    "parquet": (_parquet, ".parquet", "application/vnd.apache.parquet"),
+FORMATS: Mapping[ProjectFormat, tuple[Format | Callable[[State], bytes], str, str]] = {
+    "csv": ("csv", ".csv", "text/csv; charset=utf-8"),
+    "jsonl": ("jsonl", ".jsonl", "application/jsonl"),
+    "parquet": ("parquet", ".parquet", "application/vnd.apache.parquet"),
     "label-studio": (_label_studio, "-label-studio.json", "application/json"),
     "json-min": (_json_min, "-min.json", "application/json"),
     "prodigy": (_prodigy, "-prodigy.jsonl", "application/jsonl"),
     "doccano": (_doccano, "-doccano.jsonl", "application/jsonl"),
 }
-"""By format, the function that writes it, the file suffix and the media type."""
+"""By format, the kind of table or the function that writes it, the file suffix and the media type."""
+FORBIDDEN = r'[/\\:*?"<>|\x00-\x1f]'
+"""Characters of an id that the name of a file may not have on some system."""

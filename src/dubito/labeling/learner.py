@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed, write_atomically
 from dubito.labeling.project import FAILURE, model_file
@@ -212,7 +214,7 @@ class LearningLoop:
         self._has_layout_failed = False  # Retry a map that failed.
         _remove_old_models(state, number)
         self.is_fitting = False
-        self._labels_during_round = max(self._labels_during_round // 2, len(state.label_table.labels) - record.labels)
+        self._labels_during_round = max(self._labels_during_round // 2, _n_own_labels(state) - record.labels)
         self._announce("round", {"round": number, "picks": len(picks)})
         self._announce("model", {})
 
@@ -221,14 +223,17 @@ class LearningLoop:
         state = self._state
         with state.lock:
             settings, table = state.project.settings, state.label_table
+            # Not those of exact copies, which would be both in the training and in the held-out data.
+            labels = {item: label for item, label in table.labels.items() if item not in table.shared}
             closed = state.queue.held(time.monotonic()) | table.skipped
-            only = None if state.is_open is None else [row for row in range(len(state.contents)) if state.may_ask(row)]
+            closed.update(item for item in table.copies if not state.may_ask(item))
+            only = None if state.is_open is None else np.flatnonzero(state.open_items()).tolist()
             return {
                 "task": "round",
                 "round": state.round + 1,
-                "items": list(table.labels),
-                "labels": list(table.labels.values()),
-                "closed": sorted(closed - set(table.labels)),
+                "items": list(labels),
+                "labels": list(labels.values()),
+                "closed": sorted(closed - labels.keys()),
                 "only": only,
                 "budget": min(settings.batch * (1 + RESERVE) + 3 * self._labels_during_round, MAX_PICKS),
                 "audit": settings.audit,
@@ -303,6 +308,11 @@ def _exchange(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
         return worker.stdout.readline()
     except (OSError, ValueError):
         return ""
+
+
+def _n_own_labels(state: State) -> int:
+    """Number of labeled items without those that only have the label of a copy."""
+    return len(state.label_table.labels.keys() - state.label_table.shared.keys())
 
 
 def _read_picks(state: State, number: int) -> list[Pick]:

@@ -11,7 +11,7 @@ from dubito.labeling.contents import Contents
 from dubito.labeling.state import RoundModel, State
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 
-Show = Literal["all", "labeled", "unlabeled", "skipped", "disagreement"]
+Show = Literal["all", "labeled", "unlabeled", "skipped", "disagreement", "copies"]
 Sort = Literal["order", "name", "class", "newest", "least-sure", "most-sure", "similar"]
 EXCERPT = 600
 """Number of characters of a text that a list shows."""
@@ -31,6 +31,8 @@ class ListQuery:
     low: float = 0.0
     high: float = 1.0
     """Bounds of the predicted class's probability, low included; high is included if it is 1."""
+    within: float = 1.0
+    """Only items whose distance is at most this share of the median distance, if below 1."""
     text: str = ""
     """Only items whose name, text or columns contain this, in upper or lower case."""
     sort: Sort = "order"
@@ -51,7 +53,7 @@ class ItemList:
         query : ListQuery
             The filters and the order.
         distances : ndarray of shape (n,), optional
-            For the order ``similar``, ascending.
+            Squared; for the order ``similar``, ascending, and for `within`.
         """
         state = self._state
         with state.lock:  # Only while answers are collected.
@@ -59,6 +61,8 @@ class ItemList:
             is_match = _matching_answers(state, query)
             order = _answer_order(state, query.sort)
         _match_predictions(is_match, model, query)
+        if distances is not None and query.within < 1.0:
+            is_match &= distances <= query.within**2 * np.median(np.maximum(distances, 0.0))
         if query.text:
             _match_text(is_match, contents, query.text)
         if query.sort == "name":
@@ -92,6 +96,8 @@ def _matching_answers(state: State, query: ListQuery) -> BoolArray:
         _keep_only(is_match, table.skipped)
     if query.show == "disagreement":
         _keep_only(is_match, [item for item in table.current if is_disagreement(state, item)])
+    if query.show == "copies":
+        _keep_only(is_match, state.contents.copies)
     if query.annotator is not None:
         numbers = table.active.get(query.annotator, ())
         _keep_only(is_match, {table.named[number].item for number in numbers})

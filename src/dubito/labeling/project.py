@@ -14,6 +14,7 @@ from dubito.experiments.toml import write_toml
 from dubito.io.durable import explain_write_errors, try_lock, write_all, write_atomically
 from dubito.io.source import reading
 from dubito.labeling.events import Event, check_name, check_text
+from dubito.request.arrays import check_choice
 
 SCHEMA = 1
 NAME = "project.toml"
@@ -39,11 +40,14 @@ class Settings:
     audit: float = 0.1
     """Share of the picks that are drawn at random, to estimate the accuracy."""
     strategy: str = "auto"
+    copies: str = "share"
+    """Whether exact copies ``share`` a label, or are labeled one by one (``separate``)."""
 
     def __post_init__(self) -> None:
         _check_range("batch", self.batch, 1, 10_000)
         _check_range("overlap", self.overlap, 1, 100)
         _check_range("audit", self.audit, 0.0, 1.0)
+        check_choice("copies", self.copies, ("share", "separate"))
 
 
 def _check_range(name: str, value: float, minimum: float, maximum: float) -> None:

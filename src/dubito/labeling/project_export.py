@@ -3,19 +3,15 @@
 import os
 from collections.abc import Sequence
 
-import numpy as np
-
-from dubito.errors import InvalidData
-from dubito.io.durable import save_sealed, write_atomically
+from dubito.io.durable import write_atomically
 from dubito.io.opening import open_source
 from dubito.io.picks import render_columns
-from dubito.io.source import whole
-from dubito.labeling.contents import features_of, own_column, read_contents
+from dubito.labeling.contents import own_column, read_contents
 from dubito.labeling.database import open_reader, store_errors
 from dubito.labeling.project import Project, read_project
 from dubito.labeling.state import State
 
-LABELS, DATA = "labels-{}.csv", "labeled.npz"
+LABELS = "labels-{}.csv"
 
 
 def read_state(folder: str) -> State:
@@ -40,7 +36,7 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
     """Write the labels to tables in `folder` (default: the project); those since the last round get their own table."""
     table, last = state.label_table, state.round
     recent = {
-        item for item in table.labels if max(event.round for event in table.current_answers(item).values()) >= last > 1
+        item for item in table.labels if max(event.round for event in table.deciding_answers(item).values()) >= last > 1
     }
     # In the order in which they were labeled, which the estimate of accuracy uses.
     there = [item for item in table.labels if item not in state.contents.gone]
@@ -62,16 +58,3 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
         write_atomically(path, render_columns(columns, "csv"), private=True)
         paths.append(path)
     return paths
-
-
-def write_dataset(state: State) -> str:
-    """Write the labeled items with their features, as ``dubito simulate`` reads them; returns the path."""
-    items = np.array(sorted(state.label_table.labels.keys() - state.contents.gone), dtype=np.int64)
-    if len(items) < 2:
-        raise InvalidData(f"{state.project.folder} has {len(items)} labels", hint="label more before replaying them.")
-    rows = items if state.contents.rows is None else state.contents.rows[items]
-    features = whole(features_of(state.project, rows)[0])
-    path = state.project.path(DATA)
-    labels = np.array([state.label_table.labels[item] for item in items.tolist()])
-    save_sealed(path, {"features": features, "labels": labels}, private=True)
-    return path

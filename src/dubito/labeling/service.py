@@ -76,7 +76,7 @@ def items_by_guess(state: State, annotator: str, now: float) -> dict[str, list[i
     model = state.model
     if model is None or model.probabilities is None:
         return {}
-    is_left = np.ones(len(state.contents), dtype=np.bool_) if state.is_open is None else state.is_open.copy()
+    is_left = state.open_items()
     if state.label_table.current:
         is_left[[item for item, answers in state.label_table.current.items() if answers]] = False
     for item in state.queue.held(now):
@@ -576,8 +576,8 @@ class LabelingService:
         def write(statements: Statements) -> int:
             state = self.state
             listed = set(state.excluded()) | set(rows) if mode == "exclude" and state.mode == "exclude" else set(rows)
-            if mode == "exclude" and state.mode == "only":
-                listed, new_mode = {row for row in range(len(state.contents)) if state.may_ask(row)} - set(rows), "only"
+            if mode == "exclude" and state.mode == "only" and state.is_open is not None:
+                listed, new_mode = set(np.flatnonzero(state.is_open).tolist()) - set(rows), "only"
             else:
                 new_mode = mode
             fact = None if mode == "clear" else json.dumps({"mode": new_mode, "rows": sorted(listed)})

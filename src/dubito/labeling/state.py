@@ -156,7 +156,7 @@ class State:
         learned = json.loads(read_fact(connection, LEARNED) or "{}")
         with self.lock:
             overlap = self.project.settings.overlap
-            label_table, round = LabelTable(events, overlap), rounds[-1].round if rounds else 0
+            label_table, round = LabelTable(events, overlap, self.sharing()), rounds[-1].round if rounds else 0
             queue = PickQueue(label_table, overlap)
             queue.is_open = self.may_ask
             queue.random_order = np.random.default_rng(17).permutation(len(self.contents)).tolist()
@@ -191,6 +191,7 @@ class State:
         """Replace the contents by those of a pool that has changed: items keep their numbers, new ones are last."""
         with self.lock:
             n_before, self.contents = len(self.contents), contents
+            self.label_table.set_copies(self.sharing())
             new = np.random.default_rng([17, n_before]).permutation(np.arange(n_before, len(contents)))
             self.queue.random_order += new.tolist()
             self.queue.rescan()
@@ -213,7 +214,7 @@ class State:
         with self.lock:
             if self.label_table.last > snapshot.last:
                 events = [event for event in self.label_table.events.values() if event.number <= snapshot.last]
-                self.label_table = self.queue.table = LabelTable(events, self.project.settings.overlap)
+                self.label_table = self.queue.table = LabelTable(events, self.project.settings.overlap, self.sharing())
                 self.queue.rescan()
             if len(self.rounds) > snapshot.n_rounds:
                 del self.rounds[snapshot.n_rounds :], self.picks[snapshot.n_picks :]
@@ -268,8 +269,30 @@ class State:
             self.is_open = np.full(len(self.contents), self.mode == "exclude")
             self.is_open[np.array(found["rows"], dtype=np.int64)] = self.mode == "only"
 
+    def sharing(self) -> Mapping[int, tuple[int, ...]]:
+        """By item, the items that share a label with it."""
+        return self.contents.copies if self.project.settings.copies == "share" else {}
+
     def may_ask(self, item: int) -> bool:
+        """Whether an item may be queried. Of copies that share a label, only one is."""
+        table = self.label_table
+        if not self._is_open(item) or item in table.shared:
+            return False
+        return item not in table.copies or table.n_answers(item) > 0 or item == self._first_copy(item)
+
+    def _is_open(self, item: int) -> bool:
         return item not in self.contents.gone and (self.is_open is None or bool(self.is_open[item]))
+
+    def _first_copy(self, item: int) -> int | None:
+        return next(filter(self._is_open, self.label_table.copies[item]), None)
+
+    def open_items(self) -> BoolArray:
+        """(n,) mask of the items that `may_ask` is true of."""
+        is_open = np.ones(len(self.contents), dtype=np.bool_) if self.is_open is None else self.is_open.copy()
+        is_open[list(self.contents.gone)] = False
+        for item in self.label_table.copies:
+            is_open[item] = self.may_ask(item)
+        return is_open
 
     def restricted_to(self) -> int | None:
         """Number of items that the user restricted the queries to; None without such a restriction."""
@@ -277,10 +300,7 @@ class State:
 
     def n_open(self) -> int:
         """Number of items that may be queried, including answered ones."""
-        gone = list(self.contents.gone)
-        if self.is_open is None:
-            return len(self.contents) - len(gone)
-        return int(self.is_open.sum()) - int(self.is_open[gone].sum())
+        return int(self.open_items().sum())
 
     def excluded(self) -> Sequence[int]:
         """Items that may not be queried."""

@@ -88,6 +88,9 @@ def item_facts(state: State, item: int, pick: Pick | None = None) -> Facts:
         facts["text"] = contents.text(item)
     if contents.columns:
         facts["columns"] = contents.cells(item)
+    if item in state.contents.copies:
+        n_copies = len(state.contents.copies[item]) - 1
+        facts |= {"copies": n_copies, "copy_of": state.label_table.shared.get(item)}
     if pick is not None:
         facts |= {"round": pick.round, "rank": pick.rank, "why": pick.why}
     return facts
@@ -179,6 +182,7 @@ def project_facts(service: LabelingService) -> Facts:
                 "overlap": settings.overlap,
                 "strategy": settings.strategy,
                 "audit": settings.audit,
+                "copies": settings.copies,
             },
             "round": state.round,
             "labeled": len(state.label_table.labels),

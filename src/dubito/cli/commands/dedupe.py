@@ -10,14 +10,14 @@ from dubito.cli.inputs import read_columns, read_missing, reading_files
 from dubito.cli.options import METHOD, OUTPUT, option
 from dubito.cli.output import Bar, put, say
 from dubito.core.problem import Metric
-from dubito.deduplication import Cover, deduplicate
+from dubito.deduplication import Cover, deduplicate, distances_to_nearest
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io.durable import check_writable, write_atomically
 from dubito.io.formats.parquet import KEY
 from dubito.io.inputs import Inputs, handle_missing, read_inputs
 from dubito.io.picks import render_columns
 from dubito.io.source import reading
-from dubito.matrix import len_of
+from dubito.matrix import FloatArray, len_of
 from dubito.registry import require
 from dubito.request.arrays import check_choice, check_real, read_number
 
@@ -25,8 +25,8 @@ Within = Annotated[
     str | None,
     option(
         "--within R",
-        "Drop rows that lie within this distance of a row that is kept; 0 drops exact copies. Without it, print how "
-        "many rows each distance would keep.",
+        "Drop rows that lie within this distance of a row that is kept; 0 drops exact copies. Without it, print what "
+        "share of the rows has another one within each distance.",
         METHOD,
     ),
 ]
@@ -61,18 +61,20 @@ def dedupe(
     [bold]dubito dedupe pool.parquet --within 0.5 -o kept.parquet[/bold]
 
     Keep rows of a pool such that every other row lies within a distance of one of
-    them, and the kept rows are farther than that from each other.
+    them, and the kept rows are farther than that from each other. Of near-copies,
+    the first row of the pool is kept.
 
     [bold]dubito dedupe pool.parquet[/bold]
 
-    Print how many rows each distance would keep, to choose one.
+    Print what share of the rows has another one within each distance, to choose
+    one: estimated from 1,000 rows, each compared with all.
     """
-    radius = 0.0 if within is None else check_real("within", read_number(within), least=0.0)
+    radius = None if within is None else check_real("within", read_number(within), least=0.0)
     known: Metric = check_choice("metric", metric, get_args(Metric))
     for path in (output, dropped):
         if path is not None:
             check_writable(path, force=force)
-    if (output or dropped) and within is None:
+    if (output or dropped) and radius is None:
         raise InvalidArgument("--within is missing", hint="run it without an output to see what each distance keeps.")
     if output is not None and not (output.endswith(".parquet") and pool.endswith(".parquet")):
         hint = "write the dropped rows with --dropped FILE, and leave them out with --candidates."
@@ -82,12 +84,18 @@ def dedupe(
         inputs = handle_missing(read_inputs(pool, None, {}, columns, may_be_all=True), read_missing(missing))
     features = inputs.pool.features
     with name_files_in_errors(inputs.files, inputs.describe_row), Bar("comparing", quiet=quiet) as bar:
-        found = deduplicate(features, radius, metric=known, progress=bar)
+        if radius is None:
+            curve = distances_to_nearest(features, metric=known, progress=bar)
+        else:
+            found = deduplicate(features, radius, metric=known, progress=bar)
+    if radius is None:
+        show_curve(curve, len_of(features), as_json=as_json, quiet=quiet)
+        return
     if dropped is not None:
         write_atomically(dropped, render_columns(table_of(inputs, found), "csv", safe_csv=True))
     if output is not None:
-        write_kept(pool, output, np.sort(_rows(inputs, found.kept)))
-    show(found, len_of(features), output, is_curve=within is None, as_json=as_json, quiet=quiet)
+        write_kept(pool, output, _rows(inputs, found.kept))
+    show(found, len_of(features), output, as_json=as_json, quiet=quiet)
 
 
 def _rows(inputs: Inputs, positions: Any) -> Any:
@@ -128,20 +136,32 @@ def write_kept(pool: str, output: str, rows: Any) -> None:
     write_atomically(output, buffer.getvalue().to_pybytes())
 
 
-def show(found: Cover, n_rows: int, output: str | None, *, is_curve: bool, as_json: bool, quiet: bool) -> None:
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Of rows with a near-copy: the distances of the curve are those at which so many have one."""
+
+
+def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool, quiet: bool) -> None:
+    """What share of the rows has another one within some distances; ``distances`` are ascending."""
+    positions = np.ceil(np.array(SHARES) * len(distances)).astype(np.int64) - 1
+    radii = np.unique([0.0, *distances[np.maximum(positions, 0)]]).tolist()
+    curve = [(radius, float(np.searchsorted(distances, radius, side="right")) / len(distances)) for radius in radii]
+    if as_json:
+        shares = [{"within": radius, "share": share} for radius, share in curve]
+        print(json.dumps({"schema": 1, "rows": n_rows, "sampled": len(distances), "curve": shares}))
+        return
+    put(["  within  rows with another one as near", *(f"{radius:8.4g}  {share:6.1%}" for radius, share in curve)])
+    basis = "all rows" if len(distances) == n_rows else f"{len(distances):,} of {n_rows:,} rows, drawn at random"
+    say(f"from {basis}; choose a distance and pass it as --within: no more than these rows are dropped.", quiet=quiet)
+
+
+def show(found: Cover, n_rows: int, output: str | None, *, as_json: bool, quiet: bool) -> None:
+    largest = float(found.distances.max()) if len(found.distances) else None
     if as_json:
         facts = {"schema": 1, "rows": n_rows, "kept": len(found.kept), "dropped": len(found.dropped)}
-        largest = float(found.distances.max()) if len(found.distances) else None
-        curve = [{"kept": number, "radius": radius} for number, radius in found.curve()]
-        print(json.dumps({**facts, "within": found.within, "largest_distance": largest, "curve": curve}))
-        return
-    if is_curve:
-        put(["   kept  within", *(f"{number:>7,}  {radius:.6g}" for number, radius in found.curve())])
-        put([f"{len(found.kept):>7,}  0 (without exact copies)"])
-        say("choose a distance and pass it as --within.", quiet=quiet)
+        print(json.dumps({**facts, "within": found.within, "largest_distance": largest}))
         return
     put([f"kept        {len(found.kept):,} of {n_rows:,} rows", f"dropped     {len(found.dropped):,}"])
-    if len(found.dropped):
-        put([f"distance    every dropped row is within {found.distances.max():.6g} of a kept one (checked in float64)"])
+    if largest is not None:
+        put([f"distance    every dropped row is within {largest:.6g} of a kept one (in float64)"])
     if output is not None:
         say(f"written to {output}.", quiet=quiet)

@@ -1,5 +1,6 @@
 """``dubito export``: picks for a labeling tool."""
 
+import os
 from typing import Annotated, get_args
 
 from dubito.cli import options
@@ -13,9 +14,18 @@ from dubito.integrations.exchange.formats import WRITERS, ProjectFormat, labelin
 from dubito.io import write_atomically
 from dubito.labeling.project import is_project
 from dubito.registry import require
-from dubito.request.arrays import check_choice
+from dubito.request.arrays import check_choice, check_real, read_number
 
 Classes = Annotated[str | None, option("--classes NAMES", "The classes to choose from, separated by commas.")]
+
+TestShare = Annotated[
+    str | None,
+    option(
+        "--test-share X",
+        "For a project: the share of each class to hold out for testing, such as 0.2; csv, jsonl and parquet have a "
+        "column split, folders have train and test inside.",
+    ),
+]
 
 
 def export(
@@ -24,7 +34,7 @@ def export(
         str,
         option(
             "--to TOOL",
-            f"For picks: {one_of(WRITERS)}. For a project: {one_of(get_args(ProjectFormat))}.",
+            f"For picks: {one_of(WRITERS)}. For a project: {one_of((*get_args(ProjectFormat), 'folders'))}.",
             show_default=False,
         ),
     ],
@@ -33,6 +43,7 @@ def export(
     show: Annotated[str | None, option("--show COLUMN", "The column to show. Default: text or path.")] = None,
     prefix: Annotated[str, option("--prefix TEXT", "URL prefix of the paths of pictures.")] = "",
     pictures: Annotated[str, option("--pictures FOLDER", "The folder of the pictures, for --to folders.")] = ".",
+    test_share: TestShare = None,
     force: options.Force = False,
     input_limit: options.InputLimit = None,
     quiet: options.Quiet = False,
@@ -42,10 +53,18 @@ def export(
 
     Write picks for a labeling tool. Each pick has its id, so that
     [bold]dubito import[/bold] can match the labels with the rows.
+
+    [bold]dubito export photos.dubito --to folders --test-share 0.2 -o labeled/[/bold]
+
+    Write the labels of a project, here as class folders inside train and test.
     """
+    share = None if test_share is None else check_real("test_share", read_number(test_share), least=0.0)
     if is_project(picks):
-        export_project(picks, to, output, force=force, quiet=quiet)
+        export_project(picks, to, output, share, force=force, quiet=quiet)
         return
+    if share is not None:
+        hint = "leave it out: picks have no labels yet."
+        raise InvalidArgument("is for the labels of a project", argument="test_share", value=share, hint=hint)
     known = split_names(classes)
     with reading_files(input_limit, None, quiet=quiet):
         n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
@@ -56,16 +75,23 @@ def export(
     say(f"{n} items written to {output} for {to}.", quiet=quiet)
 
 
-def export_project(folder: str, to: str, output: str, *, force: bool, quiet: bool) -> None:
-    """Write the labels of a project for another tool."""
+def export_project(folder: str, to: str, output: str, test_share: float | None, *, force: bool, quiet: bool) -> None:
+    """Write the labels of a project for another tool, or as class folders."""
     require("sqlalchemy", extra="label")
-    from dubito.labeling.export import FORMATS, export_labels
+    from dubito.labeling.export import FORMATS, export_folders, export_labels
     from dubito.labeling.project_export import read_state
 
-    if to == "folders":
-        problem = f"--to folders is for picks that people sort into classes, and {folder} has labels already"
-        raise InvalidArgument(problem, hint="pass --to csv: it has the path of each picture, and its label.")
+    if test_share is not None and not 0.0 < test_share < 1.0:
+        raise InvalidArgument("is not allowed", argument="test_share", value=test_share, hint="pass 0.2, for example.")
     state = read_state(folder)
-    found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True)
+    check_choice("to", to, (*FORMATS, "folders"))
+    if to == "folders":
+        n_files = export_folders(state, output, test_share)
+        say(
+            f"{n_files} labeled items written to {output}; {os.path.join(output, 'labels.csv')} lists them.",
+            quiet=quiet,
+        )
+        return
+    found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True, test_share=test_share)
     write_atomically(output, found.data, new=not force)
     say(f"{len(state.label_table.labels)} labels written to {output} for {to}.", quiet=quiet)

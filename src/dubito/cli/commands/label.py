@@ -59,6 +59,10 @@ Audit = Annotated[
         METHOD,
     ),
 ]
+Copies = Annotated[
+    str | None,
+    option("--copies HOW", "share: exact copies of an item get its label (default). separate: label each.", METHOD),
+]
 LabelStore = Annotated[
     str | None,
     option("--store URL", "postgresql+psycopg://user@host/database instead of a file in the project.", FILES),
@@ -99,6 +103,7 @@ def label(
     batch: LabelBatch = None,
     overlap: Overlap = None,
     audit: Audit = None,
+    copies: Copies = None,
     host: Host = "127.0.0.1",
     port: Port = None,
     public: Public = None,
@@ -118,7 +123,7 @@ def label(
     """
     require_extra()
     check_token(token, host)
-    settings = read_settings(batch, overlap, audit)
+    settings = read_settings(batch, overlap, audit, copies)
     from dubito.labeling.web.serving import read_public
 
     number = None if port is None else read_port(port)
@@ -152,7 +157,9 @@ def check_token(token: str | None, host: str) -> None:
         raise InvalidArgument(problem, hint="set one in the variable DUBITO_TOKEN, and give it to those who label.")
 
 
-def read_settings(batch: str | None, overlap: str | None, audit: str | None) -> dict[str, Any]:
+def read_settings(
+    batch: str | None, overlap: str | None, audit: str | None, copies: str | None = None
+) -> dict[str, Any]:
     """The project settings that were given."""
     given = {"batch": batch, "overlap": overlap}
     settings: dict[str, Any] = {
@@ -160,6 +167,8 @@ def read_settings(batch: str | None, overlap: str | None, audit: str | None) -> 
     }
     if audit is not None:
         settings["audit"] = read_share(audit)
+    if copies is not None:
+        settings["copies"] = copies
     replace(Settings(), **settings)  # Raises if a setting is out of range.
     return settings
 

@@ -130,7 +130,7 @@ def known_classes(data: Data) -> tuple[str, ...]:
     """The names of the classes, or none if the data can no longer be read."""
     with suppress(DubitoError, OSError):
         if data.path is not None:
-            return read_dataset(data.path, columns=data.columns).classes
+            return read_dataset(data.path, labeled=data.labeled, columns=data.columns).classes
         if data.images in COLLECTIONS.names():
             return load_images(data.images).classes
     return ()

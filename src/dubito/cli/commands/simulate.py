@@ -14,7 +14,7 @@ from dubito.cli import options
 from dubito.cli.commands import report
 from dubito.cli.commands.report import ABOUT, save_about, schedule_described
 from dubito.cli.commands.run import describe_data
-from dubito.cli.inputs import bounded_inputs, dataset, read_columns, read_missing, read_when, reading_files
+from dubito.cli.inputs import bounded_inputs, opened, read_columns, read_missing, read_when, reading_files
 from dubito.cli.options import argument, option
 from dubito.cli.output import Board, Stopped, say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
@@ -34,7 +34,11 @@ SCHEDULE = "Schedule"
 
 DataPath = Annotated[
     str,
-    argument("DATA", "Features and labels of labeled data: .npz, CSV or Parquet. file.npz::key names the features."),
+    argument(
+        "DATA",
+        "Features and labels of labeled data: .npz, CSV or Parquet. file.npz::key names the features. Or a pool whose "
+        "labels are in --labeled files; or a project of dubito label.",
+    ),
 ]
 TestFile = Annotated[str | None, option("--test FILE", "A test set, in a file of the same kind.", options.FILES)]
 TestShare = Annotated[
@@ -92,6 +96,7 @@ Force = Annotated[bool, option("--force", "Start over in a folder that has a run
 
 def simulate(
     data: DataPath,
+    labeled: options.Labeled = None,
     test: TestFile = None,
     test_share: TestShare = None,
     id_column: options.IdColumn = None,
@@ -128,16 +133,17 @@ def simulate(
     strategies, and if none is better, the report says so. After an interruption,
     the same command continues where it was.
     """
-    data, no_label = dataset(data, no_label)
+    name = name_of(data)
+    data, labeled, ignore_columns, no_label = opened(data, labeled, ignore_columns, no_label)
     when, how = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = read_sizes(initial, budget, rounds), report.read_targets(target)
     arms, learner = read_arms(strategy), read_model(model)
     check_committee(arms, learner, model)
     draft = Experiment(
-        name=name_of(data),
+        name=name,
         strategies=arms,
-        data=read_settings(data, test, test_share, columns),
+        data=read_settings(data, labeled or [], test, test_share, columns),
         model=learner,
         pool=pool,
         seeds=read_seeds(read_number(seeds)),
@@ -266,10 +272,13 @@ def name_of(spec: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "data"
 
 
-def read_settings(data: str, test: str | None, test_share: str | None, columns: Columns) -> Data:
+def read_settings(
+    data: str, labeled: Sequence[str], test: str | None, test_share: str | None, columns: Columns
+) -> Data:
     """The ``[data]`` settings with absolute paths."""
     return Data(
         path=os.path.abspath(data),
+        labeled=tuple(map(os.path.abspath, labeled)),
         test=None if test is None else os.path.abspath(test),
         test_share=None if test_share is None else check_real("test_share", read_number(test_share), least=0.0),
         id_column=columns.id,
@@ -283,12 +292,14 @@ def read_settings(data: str, test: str | None, test_share: str | None, columns: 
 def read_data(draft: Experiment, data: str, test: str | None = None, missing: str | None = None) -> DataSource:
     """Read the data now, so that errors are raised before the output folder is created."""
     source = DataSource(replace(draft, data=replace(draft.data, path=data, test=test, missing=missing)))
-    for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
+    has_labels = [None if draft.data.labeled else data, test]
+    for path in [split_spec(each)[0] for each in has_labels if each is not None]:
         opened = open_source(path)
         if not any(entry.ndim == 1 for entry in opened.entries.values()):
             hint = "add an array labels with one class per row."
             raise MissingFile(f"{path} holds no labels, only {opened.listing()}", hint=hint)
-    _refuse_texts(data, draft.data.label_column, source.whole())
+    if not draft.data.labeled:
+        _refuse_texts(data, draft.data.label_column, source.whole())
     return source
 
 

@@ -236,15 +236,9 @@ UNSORTED = "_unsorted"
 
 def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pictures: str) -> None:
     """Copy the pictures to ``_unsorted``, create a folder for each class, and write the map of file names to items."""
-    if os.path.exists(folder) and os.listdir(folder):
-        raise OutputExists(f"{folder} exists and is not empty", hint="pass another folder.")
-    odd = next((name for name in classes if name in (".", "..") or "/" in name or name.startswith("_")), None)
-    if odd is not None:
-        raise InvalidData(f"the class {odd!r} cannot be the name of a folder", hint="give it another name.")
+    check_class_folders(folder, classes)
     places = [os.path.join(pictures, item.shown) for item in items]
-    missing = next((place for place in places if not os.path.isfile(place)), None)
-    if missing is not None:
-        raise MissingFile(f"{missing} is not there", hint="say where the pictures are with --pictures FOLDER.")
+    check_pictures(places, hint="say where the pictures are with --pictures FOLDER.")
     for name in (UNSORTED, *classes):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
     listed = {}
@@ -253,6 +247,21 @@ def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pic
         shutil.copyfile(place, os.path.join(folder, UNSORTED, name))
         listed[name] = item.payload
     write_atomically(os.path.join(folder, LIST), dump_json({"schema": 1, "files": listed}))
+
+
+def check_class_folders(folder: str, classes: Sequence[str]) -> None:
+    """Raise unless the folder is new or empty and every class can be the name of a folder in it."""
+    if os.path.exists(folder) and os.listdir(folder):
+        raise OutputExists(f"{folder} exists and is not empty", hint="pass another folder.")
+    odd = next((name for name in classes if name in (".", "..") or "/" in name or name.startswith("_")), None)
+    if odd is not None:
+        raise InvalidData(f"the class {odd!r} cannot be the name of a folder", hint="give it another name.")
+
+
+def check_pictures(places: Iterable[str], hint: str = "put it back.") -> None:
+    missing = next((place for place in places if not os.path.isfile(place)), None)
+    if missing is not None:
+        raise MissingFile(f"{missing} is not there", hint=hint)
 
 
 def read_folder(path: str) -> Iterator[Answer]:

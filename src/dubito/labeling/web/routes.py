@@ -61,6 +61,9 @@ class Listing(BaseModel):
     text: Text = Field(default="", description="Part of the name, the text or a column, in upper or lower case.")
     sort: Sort | None = Field(default=None, description="`similar` by default with `like` or `about`.")
     like: Row | None = Field(default=None, description="Row of an item: sort by distance to it in the features.")
+    within: Share = Field(
+        default=1.0, description="With `like`, greatest distance as a share of the median one; 1 for any distance."
+    )
     about: Text = Field(default="", description="Sort by similarity to this text, if `text_search` of the project.")
     offset: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
     count: Annotated[int, Field(ge=1, le=200)] = 60
@@ -230,9 +233,8 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
         if given.about.strip():
             distances = similarity.to_text(given.about.strip())
         sort = given.sort or ("order" if distances is None else "similar")
-        query = ListQuery(
-            given.show, given.label, given.annotator, given.guess, given.low, given.high, given.text.strip(), sort
-        )
+        same = given.model_dump(include={"show", "label", "annotator", "guess", "low", "high", "within"})
+        query = ListQuery(**same, text=given.text.strip(), sort=sort)
         return views.list_facts(service, listed.find(query, distances), given.offset, given.count)
 
     @api.get("/items/{row}", responses=MISSING)

@@ -4,12 +4,12 @@ import { classFace } from "./classes.js";
 import { open } from "./dialogs.js";
 import { button, h, key, own, plain } from "./dom.js";
 import { state } from "./state.js";
-import { beside, render } from "./item.js";
+import { beside, copiesOf, render } from "./item.js";
 import { classOfKey, keyOf, pressed } from "./keys.js";
 import { percent } from "./format.js";
 import { makeZoom, zoomKey } from "./zoom.js";
 
-/** `list` has count(), item(place), assign(place, name), like(place) and close(place). */
+/** `list` has count(), item(place), assign(place, name), like(place), near(place) and close(place). */
 export function openCloseup(list, start) {
   let place = start;
   let zoomer = null;
@@ -31,10 +31,8 @@ export function openCloseup(list, start) {
         "div",
         { class: "acts" },
         button("Skip", () => assign(null)),
-        button("More like this", () => {
-          dialog.close();
-          list.like(place);
-        }),
+        button("More like this", () => leave(list.like)),
+        button("Near-copies", () => leave(list.near)),
       ),
       h("div", { class: "acts" }, before, after),
     ),
@@ -43,6 +41,11 @@ export function openCloseup(list, start) {
   dialog.classList.add("is-large");
   dialog.addEventListener("close", () => list.close(place));
   dialog.addEventListener("keydown", onKey);
+
+  function leave(go) {
+    dialog.close();
+    go(place);
+  }
 
   function show(next) {
     if (next < 0 || next >= list.count()) return;
@@ -59,7 +62,7 @@ export function openCloseup(list, start) {
 
   function draw() {
     const item = list.item(place);
-    facts.replaceChildren(...[standing(item), ...others(item), prediction(item), beside(item)].filter(Boolean));
+    facts.replaceChildren(...[standing(item), ...others(item), copies(item), prediction(item), beside(item)].filter(Boolean));
     classes.classList.toggle("is-short", state.classes.every((name) => name.length === 1));
     classes.replaceChildren(...state.classes.map((name) => h("li", null, button(
       classFace(name, keyOf(name)),
@@ -96,6 +99,11 @@ function others(item) {
   const answers = Object.entries(item.answers ?? {});
   if (answers.length < 2) return [];
   return answers.map(([who, label]) => h("p", { class: "quiet" }, own(who), ": ", label === null ? "skipped" : own(label)));
+}
+
+function copies(item) {
+  const sentence = copiesOf(item);
+  return sentence && h("p", { class: "quiet" }, sentence);
 }
 
 function prediction(item) {

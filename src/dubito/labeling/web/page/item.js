@@ -1,7 +1,8 @@
 // Showing an item: a picture, a text or the columns of a row. Its content is inserted as text, never as markup.
 
 import { button, h, own, plain } from "./dom.js";
-import { count } from "./format.js";
+import { count, some } from "./format.js";
+import { state } from "./state.js";
 
 const FOLD = 4000;
 const SMALL = 256;
@@ -110,4 +111,16 @@ export function described(item) {
 /** The address of the list of items that are similar to one. */
 export function similarTo(row) {
   return `#items?like=${row}`;
+}
+
+/** The address of the list of an item and its near-copies, those within a tenth of the median distance. */
+export function nearCopiesOf(row) {
+  return `${similarTo(row)}&within=0.1`;
+}
+
+/** How many exact copies an item has, and whether they get its label; null if it has none. */
+export function copiesOf(item) {
+  if (!item.copies) return null;
+  const isShared = state.project.settings.copies === "share";
+  return `${some(item.copies, "exact copy", "exact copies")}${isShared ? ", with the same label" : ""}`;
 }

@@ -5,7 +5,7 @@ import { classFace } from "./classes.js";
 import { openCloseup } from "./closeup.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
 import { state, on, emit } from "./state.js";
-import { brief, described, similarTo } from "./item.js";
+import { brief, described, nearCopiesOf, similarTo } from "./item.js";
 import { classOfKey, keyOf } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
 import { rememberLabeled, sendMany, undoScreen } from "./outbox.js";
@@ -21,6 +21,14 @@ const SHOW = [
   ["labeled", "Labeled"],
   ["skipped", "Skipped"],
   ["disagreement", "Disagreement"],
+  ["copies", "Exact copies"],
+];
+const WITHIN = [
+  ["", "Any distance"],
+  ["0.05", "Within 5% of the median distance"],
+  ["0.1", "Within 10%"],
+  ["0.2", "Within 20%"],
+  ["0.4", "Within 40%"],
 ];
 const SURE = [
   ["", "Any confidence"],
@@ -130,6 +138,7 @@ export function makeItemsView(view, filters) {
       choice("guess", "Predicted class", names("Any prediction", state.classes)),
       choice("sure", "Confidence of the prediction", SURE),
       choice("sort", "Sort", sort),
+      query.like === undefined ? "" : choice("within", "Distance", WITHIN),
     );
   }
 
@@ -167,6 +176,8 @@ export function makeItemsView(view, filters) {
     if (mine !== asked) return;
     ({ items, total } = answer);
     selected.clear();
+    // Near-copies mostly get one label for all: they are selected already.
+    if (query.within) for (const item of items) if (item.label === null) selected.add(item.row);
     last = null;
     draw();
   }
@@ -285,6 +296,7 @@ export function makeItemsView(view, filters) {
       queue.drop(rows);
       rememberLabeled(rows, answer.events);
       for (const at of places) items[at] = await answered(items[at], name);
+      for (const [at, item] of items.entries()) if (item.copies && !places.includes(at)) items[at] = { ...item, ...(await ask(`/api/items/${item.row}`)) };
       selected.clear();
       items.forEach((_, at) => redraw(at));
       drawActs();
@@ -319,6 +331,7 @@ export function makeItemsView(view, filters) {
       item: (place) => items[place],
       assign: (place, name) => assign(name, [place]),
       like: (place) => (location.hash = similarTo(items[place].row)),
+      near: (place) => (location.hash = nearCopiesOf(items[place].row)),
       close: (place) => tiles.children[place]?.firstChild.focus(),
     }, at);
   }

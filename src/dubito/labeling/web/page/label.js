@@ -5,7 +5,7 @@ import { classPanel, panelKey } from "./classes.js";
 import { openExport } from "./dialogs.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
 import { state, setProject, on, emit } from "./state.js";
-import { beside, described, similarTo } from "./item.js";
+import { beside, copiesOf, described, similarTo } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
 import { send, undoOne } from "./outbox.js";
@@ -143,6 +143,7 @@ export function makeLabelView(view) {
     const parts = [
       item.undone ? undone : WHY[item.why],
       item.label && !item.undone ? `labeled ${quoted(item.label)} so far` : null,
+      copiesOf(item),
       `next round: ${count(done)} of ${some(of, "label")}`,
     ];
     return parts.filter(Boolean).join(" · ");
