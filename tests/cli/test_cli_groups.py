@@ -196,6 +196,16 @@ def test_group_column_of_a_table(run: Program) -> None:
     assert ran.code == 0, ran.err
     picked = list(csv.DictReader(Path("picks.csv").read_text(encoding="utf-8").splitlines()))
     assert len({row["group"] for row in picked}) == 4
+    Path("prices.csv").write_text("doc,minutes\n" + "\n".join(f"doc{n},{1 + 9 * (n > 2)}" for n in range(7)))
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv", "--spend", "5")
+    assert ran.code == 0, ran.err
+    assert {row["group"] for row in csv.DictReader(ran.out.splitlines())} == {"doc0", "doc1", "doc2"}
+    Path("prices.csv").write_text("group,cost\ndoc0,1\ndoc0,2\n")
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
+    assert "prices.csv has more than one price of the group 'doc0'" in ran.err
+    Path("prices.csv").write_text("group,cost\ndoc0,1\n")
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
+    assert "holds no price of the group 'doc1'" in ran.err
     ran = run("select", "p.csv", "-b", "8", "--group-column", "doc")
     assert "--budget 8 exceeds the 7 groups in the pool" in ran.err
     ran = run("select", "p.csv", "-b", "2", "--group-column", "doc", "--engine", "cluster")
