@@ -39,7 +39,15 @@ from dubito.io import (
 from dubito.io.cells import is_formula
 from dubito.io.column_notes import describe_scale, is_wanted
 from dubito.io.durable import check_writable, file_lock
-from dubito.io.inputs import LIST_SUFFIXES, Inputs, handle_missing, read_inputs, read_prices, with_candidates, with_labels
+from dubito.io.inputs import (
+    LIST_SUFFIXES,
+    Inputs,
+    handle_missing,
+    read_inputs,
+    read_prices,
+    with_candidates,
+    with_labels,
+)
 from dubito.io.labeled import LabeledInputs
 from dubito.io.name_tables import BOX_COLUMNS, as_text, read_carried, read_earlier
 from dubito.io.source import note, suffix_of
