@@ -179,15 +179,16 @@ def test_formats_of_the_same_box_agree(photos: Path) -> None:
         assert read_boxes(str(folder / name))[0].predicted == "cat", name
 
 
-def test_other_boxes_of_the_same_pictures_are_embedded_anew(run: Program, photos: Path) -> None:
+def test_other_boxes_of_the_same_pictures_are_embedded_anew(photos: Path) -> None:
+    out, path = photos.parent / "pool.parquet", photos.parent / "boxes.json"
     for shift in (0, 7):
         boxes = [{"image_id": n, "bbox": [15 + shift, 8, 10, 10], "score": 0.5} for n in range(6)]
-        Path("boxes.json").write_text(json.dumps(boxes), encoding="utf-8")
-        ran = run("embed", "photos", "--boxes", "boxes.json")
-        assert ran.code == 0, ran.err
-        expected = dubito.embed(photos, "pixels", boxes="boxes.json").embedding
-        assert np.array_equal(dubito.io.read_pool("pool.parquet").features[:], expected)
-    assert "6 changed" in ran.err
+        path.write_text(json.dumps(boxes), encoding="utf-8")
+        made = dubito.embed(photos, "pixels", out, boxes=path, processes=1)
+    expected = dubito.embed(photos, "pixels", boxes=path, processes=1).embedding
+    assert np.array_equal(made.embedding, expected)
+    assert made.changes is not None
+    assert len(made.changes.changed) == 6
 
 
 def test_class_scores_give_the_doubt_of_a_box(photos: Path) -> None:

@@ -114,6 +114,7 @@ class CpuEngine:
         if way == "small" and compiled.steps is not None:
             return small.solve(problem, compiled.steps)
         kernels = CpuKernels(by_rows(problem))
-        solution = (algorithm if problem.groups is None else groups).solve(problem, kernels)
+        solve = algorithm.solve if problem.groups is None else groups.solve
+        solution: Solution = solve(problem, kernels)
         _, is_quiet = retry_on_interrupt(kernels.keep)
         return replace(solution, complete=solution.complete and is_quiet)

@@ -72,5 +72,5 @@ def solve(problem: Problem, kernels: Kernels, cold: Callable[[], IntArray] | Non
         complete = False
         radius = run.priorities[-1] if run.priorities else None
     n_picks = min(len(run.picks), len(run.priorities), len(run.earned))
-    found = (each[:n_picks] for each in (run.picks, run.priorities, run.earned))
-    return Solution((run.members.configuration(*found, radius=radius),), complete)
+    picks, priorities, earned = run.picks[:n_picks], run.priorities[:n_picks], run.earned[:n_picks]
+    return Solution((run.members.configuration(picks, priorities, earned, radius=radius),), complete)

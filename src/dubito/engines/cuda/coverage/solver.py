@@ -142,11 +142,15 @@ Entries = tuple[Tensor, Tensor, Tensor]
 """Owners, rows of the pool and kernels of pairs."""
 
 
-def open_lists(state: CoverState, numbers: Tensor, owners: Tensor, n_owners: int, guess: int) -> DeviceLists:
-    """The pairs of candidates (c,), given by their rows in the pool; those of a group have one owner.
+def open_lists(
+    state: CoverState, numbers: Tensor, guess: int, owners: Tensor | None = None, n_owners: int | None = None
+) -> DeviceLists:
+    """The pairs of candidates (c,), given by their rows in the pool; ``guess`` is their expected number.
 
-    ``guess`` is the expected number of pairs.
+    Candidates own their pairs, or have the ``owners`` (c,), such as groups, numbered from 0 to ``n_owners`` - 1.
     """
+    if owners is None or n_owners is None:
+        owners, n_owners = torch.arange(len(numbers), device=numbers.device), len(numbers)
     is_grouped = n_owners < len(numbers)
     owners, rows, kernels = _found(state, numbers, owners, guess, may_split=n_owners == 1)
     order = (owners.long() * len(state.cover) + rows).sort().indices
@@ -293,7 +297,7 @@ class DeviceCover:
         position[front] = torch.arange(len(front), device=front.device)
         owners = position[self.owners]
         is_open = owners >= 0
-        return open_lists(self.state, self.numbers[is_open], owners[is_open], len(front), self.guess)
+        return open_lists(self.state, self.numbers[is_open], self.guess, owners[is_open], len(front))
 
     def _shrink_front(self, n_tried: int, n_pairs: int) -> None:
         """Open fewer candidates at a time, in the order of their bounds."""
@@ -438,11 +442,13 @@ def _sorted_on_host(state: CoverState, numbers: Tensor, guess: int) -> tuple[Int
     except TooManyPairs:
         half = len(numbers) // 2
         lower, upper = (_sorted_on_host(state, part, guess) for part in (numbers[:half], numbers[half:]))
-        parts = zip(lower, (upper[0] + half, *upper[1:]), strict=True)
-        owners, rows, kernels = map(np.concatenate, parts)
-        return owners, rows, kernels
+        return (
+            np.concatenate([lower[0], upper[0] + half]),
+            np.concatenate([lower[1], upper[1]]),
+            np.concatenate([lower[2], upper[2]]),
+        )
     order = (owners.long() * n_pool + rows).sort().indices
-    return tuple(each[order].cpu().numpy() for each in (owners.long(), rows, kernels))  # type: ignore[return-value]
+    return owners[order].long().cpu().numpy(), rows[order].long().cpu().numpy(), kernels[order].cpu().numpy()
 
 
 def by_weight(problem: CoverageProblem) -> Solution:
