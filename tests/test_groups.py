@@ -1,6 +1,7 @@
 """Picking groups of rows: `dubito.select`, `Pool` and the contract of the engines."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ ENGINES = [ReferenceEngine(), CoverageReference(), CpuEngine(), CpuCoverage()]
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
 def test_engines_pick_the_groups_of_the_reference(engine: Engine[Any]) -> None:
     is_reference = isinstance(engine, ReferenceEngine | CoverageReference)
-    check_groups(engine, examples=examples(100 if is_reference else 1000))
+    check_groups(engine, examples=examples(100 if is_reference else 2000))
 
 
 def test_coverage_with_little_memory_picks_the_groups_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +168,7 @@ def test_random_picks_distinct_groups() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["coverage", "coreset", "doubt-coreset"])
-def test_a_pool_picks_the_groups_of_select(strategy: str) -> None:
+def test_a_pool_picks_the_groups_of_select(strategy: str, tmp_path: Path) -> None:
     points, groups, doubt = blobs()
     pool, labeled = dubito.Pool(points, groups=groups), np.empty(0, dtype=np.int64)
     assert "40 groups" in repr(pool)
@@ -178,6 +179,15 @@ def test_a_pool_picks_the_groups_of_select(strategy: str) -> None:
         assert picked.priorities.tolist() == again.priorities.tolist()
         pool.label(picked)
         labeled = np.concatenate([labeled, picked.indices])
+    pool.save(str(tmp_path / "pool.npz"))
+    saved = dubito.Pool.load(str(tmp_path / "pool.npz"), points)
+    picks = [each.select(4, doubt=doubt, strategy=strategy) for each in (pool, saved)]
+    assert picks[0].indices.tolist() == picks[1].indices.tolist()
+    assert picks[1].groups is not None
+    assert not set(picks[1].groups.names.tolist()) & set(groups[labeled].astype(str).tolist())
+    dubito.Pool.load(str(tmp_path / "pool.npz"), points, groups=groups)
+    with pytest.raises(InvalidData, match="was saved with other groups"):
+        dubito.Pool.load(str(tmp_path / "pool.npz"), points, groups=groups[::-1])
     left = pool.select(1).groups
     assert left is not None
     pool.label(groups=left.names.tolist())

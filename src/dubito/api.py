@@ -324,7 +324,6 @@ def estimate(
     width = 1 if beam_width is None else check_integer("beam_width", beam_width, least=1)
     if groups is not None:
         check_budget(budget, check_integer("groups", groups, least=1), groups, unit="group")
-    numbers = None if groups is None else np.arange(n) * groups // n
     limit, chosen = check_memory_limit(memory_limit), configure_strategy(strategy, engine)
     if cost := cost_of(chosen, Sizes(n, d, m, budget, classes, samples)):
         return cost
@@ -344,7 +343,8 @@ def estimate(
     is_scaled = name != "coreset" if scaled is None else scaled
     core_set = _core_set(n, d, m, budget, width, is_scaled, limit, n_candidates)
     problem = _cover(n, d, m, budget, n_covered, limit, n_candidates) if is_cover else core_set
-    problem = replace(problem, groups=numbers)
+    if groups is not None:
+        problem = replace(problem, groups=np.arange(n) * groups // n, candidates=np.arange(n_candidates))
     found = choose_engine(engine, problem).estimate(problem)
     if found is None:
         hint = f"pass {named('engine', 'auto')}."
@@ -371,6 +371,8 @@ def forecast(strategy: Strategy, request: Request) -> Forecast:
     problem = taken.plan(request) if isinstance(taken, Planner) else None
     if problem is None:
         return Forecast(None, cost_of(taken, _sizes(request)), taken.name, note)
+    if request.groups is not None and isinstance(problem, Problem | CoverageProblem):
+        problem = replace(problem, groups=request.groups.numbers, quotas=request.quotas)
     engine = choose_engine(request.engine, problem)
     return Forecast(engine.name, engine.estimate(problem), taken.name, note)
 

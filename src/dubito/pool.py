@@ -1,6 +1,7 @@
 """`Pool`: a pool that keeps distances between rounds of selection."""
 
 import hashlib
+import json
 import time
 from collections.abc import Sequence
 from typing import Literal
@@ -9,8 +10,8 @@ import numpy as np
 
 from dubito.api import answer
 from dubito.arguments import build_request, check_points
-from dubito.core.constraints import rows_of_groups
-from dubito.core.problem import Known, Metric, Problem, Progress, Scaling, Selection
+from dubito.core.constraints import check_groups, rows_of_groups
+from dubito.core.problem import Groups, Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.covering_radius import Given
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData, american_keywords, keyword
@@ -23,7 +24,7 @@ from dubito.strategies.auto import Origin
 
 SCHEMA = 1
 PRINT_ROWS = 64
-ROW_BYTES, SLACK_BYTES = 20, 1 << 24
+ROW_BYTES, SLACK_BYTES = 300, 1 << 24
 """Maximum unpacked size of a saved pool, per row and in addition; larger files are rejected."""
 
 
@@ -226,9 +227,9 @@ class Pool:
             raise
 
     def save(self, path: str) -> None:
-        """Write the labeled rows and the cached distances, but not the features, to an ``.npz`` file, atomically.
+        """Write the labeled rows, the groups and the cached distances to an ``.npz`` file, atomically.
 
-        An existing file is replaced.
+        The features are not written. An existing file is replaced.
         """
         arrays: dict[str, AnyArray] = {
             "schema": np.array(SCHEMA, dtype=np.int64),
@@ -237,6 +238,9 @@ class Pool:
             "squared": self._before.squared,
             "seen": self._before.seen,
         }
+        if (groups := self._points.groups) is not None:
+            names = json.dumps(groups.names.tolist()).encode()
+            arrays |= {"groups": groups.numbers, "names": np.frombuffer(names, dtype=np.uint8)}
         save_sealed(path, arrays)
 
     @classmethod
@@ -251,13 +255,18 @@ class Pool:
         standardize: bool | None = None,
         groups: object = None,
     ) -> "Pool":
-        """Load a saved pool, given the same features; raises InvalidData for other features or a damaged file."""
+        """Load a saved pool, given the same features; raises InvalidData for other features or a damaged file.
+
+        Its groups are those that were saved; ``groups`` may repeat them, and is needed only if the pool had none.
+        """
         pool = cls(features, ids=ids, metric=metric, standardize=standardize, groups=groups)
         saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
             problem = f"{path} was saved with other features, another metric or on another scale"
             raise InvalidData(problem, hint="pass those it was made with.")
         _check_saved(path, saved, len(pool))
+        if "groups" in saved:
+            pool._points = pool._points._replace(groups=_saved_groups(path, saved, len(pool), pool._points.groups))
         pool._order = saved["order"]
         pool._known = pool._before = Known(saved["squared"], saved["seen"], pool._order[:0])
         return pool
@@ -280,7 +289,7 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
 
     saved = load_sealed(path, check_size=check_size)
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
-    if set(saved) != expected or saved["schema"].tolist() != SCHEMA:
+    if set(saved) - {"groups", "names"} != expected or saved["schema"].tolist() != SCHEMA:
         problem = f"{path} holds no pool saved by this version of dubito"
         raise InvalidData(problem, hint="pass a path that Pool.save was given.")
     return saved
@@ -292,6 +301,20 @@ def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
     if name is not None:
         problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
         raise InvalidData(problem, hint="make the pool again, and label what was labeled.")
+
+
+def _saved_groups(path: str, saved: dict[str, AnyArray], n_pool: int, given: Groups | None) -> Groups:
+    """The groups in a file; raises InvalidData if they are not those given."""
+    try:
+        names = np.array(json.loads(saved["names"].tobytes()))
+        groups = check_groups(names[saved["groups"]], n_pool)
+    except (IndexError, KeyError, ValueError):
+        raise InvalidData(f"{path} is damaged: its 'groups' cannot be read", hint="make the pool again.") from None
+    if given is None or (
+        np.array_equal(given.numbers, groups.numbers) and given.names.tolist() == groups.names.tolist()
+    ):
+        return groups
+    raise InvalidData(f"{path} was saved with other groups", hint=f"leave {keyword('groups')} out to use those.")
 
 
 def _unsound(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:

@@ -119,10 +119,13 @@ def test_boxes_that_cannot_be_used_are_listed(photos: Path) -> None:
     more: list[dict[str, object]] = [{"image_id": 3, "bbox": box, "score": 0.5} for box, _ in bad]
     more += [{"image_id": 99, "bbox": [1, 1, 2, 2]}, {"image_id": 3, "bbox": [70, -5, 20, 10], "score": 0.5}]
     more += [{"image_id": 3, "bbox": [1, 1, 2, 2], "score": 7.0}]
+    masks: list[object] = [{"size": [60, 80], "counts": counts} for counts in ("jU1", [4800], [5, "x"])]
+    more += [{"image_id": 3, "segmentation": mask} for mask in (*masks, {"size": [60], "counts": [9, 9]})]
     path.write_text(json.dumps(predictions(*more)), encoding="utf-8")
     items, left_out = opened(photos, path)
     assert len(items) == 12 + 1 + 1
-    assert len(left_out) == 6
+    assert len(left_out) == 10
+    assert sum("has no box, and no mask that can be read" in each for each in left_out) == 4
     for text in [text for _, text in bad] + ["which", "not from 0 to 1"]:
         assert any(text in each for each in left_out), text
     assert (70.0, 0.0, 80.0, 5.0) in [corners for _, corners in items]
@@ -156,7 +159,9 @@ def test_formats_of_the_same_box_agree(photos: Path) -> None:
     coco: dict[str, dict[str, object]] = {
         "box": {"bbox": [20, 10, 10, 10]},
         "polygon": {"segmentation": [[20, 10, 30, 10, 30, 20, 20, 20]]},
-        "mask": {"segmentation": {"size": [60, 80], "counts": [20 * 60 + 10, *([10, 50] * 9), 10, 60 * 80]}},
+        "mask": {"segmentation": {"size": [60, 80], "counts": [20 * 60 + 10, *([10, 50] * 9), 10, 3040]}},
+        # As pycocotools encodes it.
+        "packed": {"segmentation": {"size": [60, 80], "counts": "jU1:b100000000000000000^m2"}},
     }
     for name, shape in coco.items():
         content: dict[str, object] = {"images": images, "annotations": [{"image_id": 7, "category_id": 2, **shape}]}
@@ -166,12 +171,24 @@ def test_formats_of_the_same_box_agree(photos: Path) -> None:
     (folder / "labels" / "classes.txt").write_text("dog\ncat\n", encoding="utf-8")
     (folder / "labels" / "0001.txt").write_text(f"1 {25 / 80} {15 / 60} {10 / 80} {10 / 60} 0.5\n", encoding="utf-8")
     (folder / "b.csv").write_text("image,x,y,w,h,class,score\n1,20,10,10,10,cat,0.5\n", encoding="utf-8")
-    for name in ("box.json", "polygon.json", "mask.json", "labels", "b.csv"):
+    for name in ("box.json", "polygon.json", "mask.json", "packed.json", "labels", "b.csv"):
         items, left_out = opened(photos, folder / name)
         assert not left_out, name
         (corners,) = [corners for each, corners in items if each == "0001.png#0"]
         assert corners == pytest.approx((20.0, 10.0, 30.0, 20.0)), name
         assert read_boxes(str(folder / name))[0].predicted == "cat", name
+
+
+def test_other_boxes_of_the_same_pictures_are_embedded_anew(photos: Path) -> None:
+    out, path = photos.parent / "pool.parquet", photos.parent / "boxes.json"
+    for shift in (0, 7):
+        boxes = [{"image_id": n, "bbox": [15 + shift, 8, 10, 10], "score": 0.5} for n in range(6)]
+        path.write_text(json.dumps(boxes), encoding="utf-8")
+        made = dubito.embed(photos, "pixels", out, boxes=path, processes=1)
+    expected = dubito.embed(photos, "pixels", boxes=path, processes=1).embedding
+    assert np.array_equal(made.embedding, expected)
+    assert made.changes is not None
+    assert len(made.changes.changed) == 6
 
 
 def test_class_scores_give_the_doubt_of_a_box(photos: Path) -> None:
@@ -196,6 +213,16 @@ def test_group_column_of_a_table(run: Program) -> None:
     assert ran.code == 0, ran.err
     picked = list(csv.DictReader(Path("picks.csv").read_text(encoding="utf-8").splitlines()))
     assert len({row["group"] for row in picked}) == 4
+    Path("prices.csv").write_text("doc,minutes\n" + "\n".join(f"doc{n},{1 + 9 * (n > 2)}" for n in range(7)))
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv", "--spend", "5")
+    assert ran.code == 0, ran.err
+    assert {row["group"] for row in csv.DictReader(ran.out.splitlines())} == {"doc0", "doc1", "doc2"}
+    Path("prices.csv").write_text("group,cost\ndoc0,1\ndoc0,2\n")
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
+    assert "prices.csv has more than one price of the group 'doc0'" in ran.err
+    Path("prices.csv").write_text("group,cost\ndoc0,1\n")
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
+    assert "holds no price of the group 'doc1'" in ran.err
     ran = run("select", "p.csv", "-b", "8", "--group-column", "doc")
     assert "--budget 8 exceeds the 7 groups in the pool" in ran.err
     ran = run("select", "p.csv", "-b", "2", "--group-column", "doc", "--engine", "cluster")

@@ -265,7 +265,8 @@ Costs = Annotated[
     str | None,
     option(
         "--costs FILE",
-        "The cost of labeling each item, above 0: a file, or a column of POOL. Priorities are divided by it.",
+        "The cost of labeling each item, above 0: a file, or a column of POOL. Priorities are divided by it. With "
+        "--group-column also a file with the price of each group.",
         FILES,
     ),
 ]

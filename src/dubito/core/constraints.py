@@ -215,7 +215,7 @@ def group_costs(costs: object, groups: Groups, candidates: IntArray, names: RowN
         numbers = _numbers_of("costs", label_keys(np.array(list(costs), dtype=object)), groups)
         unpriced = np.setdiff1d(groups.numbers[candidates], numbers)
         if len(unpriced):
-            problem = f"holds no price of the group {groups.names[unpriced[0]]!r}"
+            problem = f"holds no price of the group {str(groups.names[unpriced[0]])!r}"
             raise InvalidArgument(problem, argument="costs", hint="pass a price for each group, or one cost per row.")
         totals[numbers] = check_costs(list(costs.values()), len(costs))
         return totals[groups.numbers]

@@ -15,6 +15,7 @@ several cover one alike); for core-sets its own priority, and in a cold start 0 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -107,6 +108,14 @@ class Members:
         )
 
 
+def by_rows(problem: Problem) -> Problem:
+    """The problem without groups and quotas, with a budget for the rows of the largest groups."""
+    if problem.groups is None:
+        return problem
+    sizes = np.sort(np.bincount(problem.groups[problem.candidates]))
+    return replace(problem, groups=None, quotas=None, budget=int(sizes[-problem.budget :].sum()))
+
+
 def greedy_coverage(problem: CoverageProblem) -> Configuration:
     """O(b·candidates·n·d) time, O(n·d) memory."""
     members, reach = Members(problem), squared_reach(problem)
@@ -137,6 +146,20 @@ def greedy_coverage(problem: CoverageProblem) -> Configuration:
     return members.configuration(picks, priorities, earned, covered=covered, reach=float(np.sqrt(reach)))
 
 
+def coverage_without_reach(problem: CoverageProblem) -> Configuration:
+    """The same if the reach is 0: a row covers only itself."""
+    members, weights = Members(problem), problem.weights[problem.candidates]
+    gained: FloatArray = np.bincount(members.of, weights=weights).astype(np.float64)
+    priorities = gained / members.costs(slice(None))
+    picks = np.argsort(-priorities, kind="stable")
+    if problem.quotas is not None:
+        picks = picks[problem.quotas.allowed(members.first[picks], problem.quotas.limits)]
+    picks = picks[: problem.budget]
+    parts = [weights[members.positions(pick)] / members.costs(pick) for pick in picks.tolist()]
+    covered = shares(problem.weights, 0.0, gained[picks])
+    return members.configuration(picks, priorities[picks], parts, covered=covered, reach=0.0)
+
+
 def earned_coverage(terms: FloatArray) -> FloatArray:
     """(r,) parts of the rows of a group, from what each would add to each pool row (r, n).
 
@@ -157,7 +180,7 @@ def greedy_core_set(problem: Problem) -> Configuration:
     picks, priorities, earned = list[int](), list[float](), list[FloatArray]()
     for _ in range(problem.budget):
         if not picks and len_of(problem.references) == 0:
-            best, parts = first_of_cold_start(problem, members)
+            best, parts = first_of_cold_start(members, int(cold_order(problem)[0]))
         else:
             largest = members.largest(squared)
             best = int(np.argmax(np.where(members.allowed(picks), largest, -1.0)))
@@ -171,8 +194,7 @@ def greedy_core_set(problem: Problem) -> Configuration:
     return members.configuration(picks, priorities, earned, radius=float(np.sqrt(left.max(initial=0.0))))
 
 
-def first_of_cold_start(problem: Problem, members: Members) -> tuple[int, FloatArray]:
-    """The group of the first row in the order of a cold start, and what its rows earned."""
-    first = int(cold_order(problem)[0])
+def first_of_cold_start(members: Members, first: int) -> tuple[int, FloatArray]:
+    """The group of the first candidate in the order of a cold start, and what its rows earned."""
     group = int(members.of[first])
     return group, np.where(members.positions(group) == first, np.inf, 0.0)

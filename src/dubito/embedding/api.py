@@ -15,7 +15,7 @@ from dubito.embedding.boxes import MARGIN
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import advice, make_embedder
 from dubito.embedding.growing import KnownEmbeddings, changes_between, embed_new
-from dubito.embedding.opening import open_items
+from dubito.embedding.opening import Split, open_items
 from dubito.embedding.running import embed_shards
 from dubito.embedding.source import Embedded, ItemSource, LeftOut
 from dubito.embedding.storing import (
@@ -161,6 +161,7 @@ def embed(
     labels: bool = True,
     boxes: str | os.PathLike[str] | None = None,
     margin: float = MARGIN,
+    split: Split | None = None,
     options: Mapping[str, object] | None = None,
     half: bool = False,
     batch: int | None = None,
@@ -199,6 +200,10 @@ def embed(
         become one row each. Pick whole pictures with ``select(..., groups=pool.columns["path"])``.
     margin : float
         How much to cut out around a box on each side, as a share of its size.
+    split : {"sentences", "frames"}, optional
+        ``sentences``: a row for each sentence of a text, with the column ``document`` (the id of its text).
+        ``frames``: the column ``folder`` of each picture instead of a label, such as the video that it is a frame of.
+        Pick whole texts or folders with ``select(..., groups=...)``.
     options : mapping, optional
         Options of the embedder, such as ``{"size": 224}``.
     half : bool
@@ -240,6 +245,7 @@ def embed(
         labels=labels,
         boxes=None if boxes is None else os.fspath(boxes),
         margin=check_real("margin", margin, least=0.0),
+        split=split,
     )
     made = make_embedder(embedder, opened.takes, options or {})
     notes = (*opened.notes, *([advice(opened.takes)] if embedder == "auto" else []))

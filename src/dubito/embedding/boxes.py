@@ -11,6 +11,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -34,7 +35,7 @@ MOST_BOXES = 10_000
 """Per picture."""
 EMPTY_DOUBT = 0.5
 """The doubt of a picture without boxes, about which the detector says nothing."""
-CORNERS = ("left", "top", "right", "bottom")
+NO_CORNERS = (math.nan, math.nan, math.nan, math.nan)
 COLUMNS: dict[str, tuple[str, ...]] = {
     "picture": ("image", "image_id", "path", "file", "file_name", "filename", "picture"),
     "left": ("x", "x1", "xmin", "x_min", "left"),
@@ -211,6 +212,8 @@ def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, 
     """
     left, top, right, bottom = corners = scaled(box, width, height)
     shown = f"{right - left:g} x {bottom - top:g} pixels"
+    if all(map(math.isnan, corners)):
+        return corners, "has no box, and no mask that can be read"
     if not all(map(math.isfinite, corners)):
         return corners, "has a corner that is no finite number"
     if box.score is not None and not 0.0 <= box.score <= 1.0:
@@ -310,13 +313,44 @@ def _coco_corners(record: Mapping[str, Any]) -> tuple[float, float, float, float
             float(points[:, 0].max()),
             float(points[:, 1].max()),
         )
-    if isinstance(mask, Mapping) and isinstance(mask.get("counts"), list) and sum(mask["counts"][1::2]):
-        # Runs of pixels outside and inside, in turn, column by column.
-        ends = np.cumsum(mask["counts"])
-        inside = np.flatnonzero(np.repeat(np.arange(len(ends)) % 2, mask["counts"]))
-        columns, rows = inside // mask["size"][0], inside % mask["size"][0]
-        return float(columns.min()), float(rows.min()), float(columns.max() + 1), float(rows.max() + 1)
-    return math.nan, math.nan, math.nan, math.nan
+    if isinstance(mask, Mapping) and isinstance(mask.get("size"), list) and mask.get("counts"):
+        with suppress(TypeError, ValueError):
+            return _mask_corners(mask["counts"], *map(int, mask["size"]))
+    return NO_CORNERS
+
+
+def _mask_corners(counts: list[int] | str, height: int, width: int) -> tuple[float, float, float, float]:
+    """The box of a mask, from the lengths of runs of pixels outside and inside, in turn, column by column.
+
+    Examples
+    --------
+    >>> _mask_corners([7, 2, 3, 2, 6], 5, 4), _mask_corners("72303", 5, 4)
+    ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
+    """
+    ends = np.cumsum(counts if isinstance(counts, list) else _unpacked(counts))
+    starts, stops = ends[0:-1:2], ends[1::2]
+    starts, stops = starts[stops > starts], stops[stops > starts] - 1
+    if not len(starts) or height < 1 or len(ends) == 0 or ends[-1] != height * width:
+        return NO_CORNERS
+    tops, bottoms = starts % height, stops % height
+    is_tall = starts // height != stops // height
+    top, bottom = (0, height - 1) if is_tall.any() else (tops.min(), bottoms.max())
+    return float(starts[0] // height), float(top), float(stops[-1] // height + 1), float(bottom + 1)
+
+
+def _unpacked(text: str) -> list[int]:
+    """The runs of compressed counts: five bits of a number in each character, and from the third on differences."""
+    counts, value, shift = list[int](), 0, 0
+    for code in text.encode():
+        bits = code - 48
+        value |= (bits & 31) << shift
+        shift += 5
+        if bits & 32:
+            continue
+        value -= (1 << shift) if bits & 16 else 0
+        counts.append(value + (counts[-2] if len(counts) > 2 else 0))
+        value = shift = 0
+    return counts
 
 
 def _class_doubt(scores: Sequence[object]) -> float:

@@ -32,6 +32,8 @@ class PictureFolder:
     classes: tuple[str | None, ...]
     """For every picture the folder that is its class; nothing where folders are no classes."""
     left_out: tuple[LeftOut, ...]
+    has_folders: bool = False
+    """Whether the folder of each picture is a column, such as the video that a frame is of."""
     takes: Takes = "pictures"
     shown: str = "path"
     has_ids: bool = True
@@ -42,10 +44,14 @@ class PictureFolder:
 
     @property
     def columns(self) -> dict[str, str]:
-        return {"labels": "yes" if self.classes else "no"}
+        return {"labels": "yes" if self.classes else "no", **({"split": "frames"} if self.has_folders else {})}
 
     @property
     def notes(self) -> tuple[str, ...]:
+        if self.has_folders:
+            n_folders = len({os.path.dirname(name) for name in self.names})
+            counted = f"{len(self.names):,} pictures in {n_folders:,} folders"
+            return (f"{self.path}: {counted}. Pick whole folders with --group-column folder.",)
         if not self.classes:
             return ()
         found = list(dict.fromkeys(each for each in self.classes if each is not None))
@@ -88,6 +94,8 @@ class PictureFolder:
         columns = {"id": pyarrow.array(names, pyarrow.string()), "path": pyarrow.array(names, pyarrow.string())}
         if self.classes:
             columns["label"] = pyarrow.array(list(self.classes[start : start + len(names)]), pyarrow.string())
+        if self.has_folders:
+            columns["folder"] = pyarrow.array([os.path.dirname(name) or "." for name in names], pyarrow.string())
         return pyarrow.table(columns)
 
 

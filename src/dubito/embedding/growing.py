@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dubito.embedding.crops import Crop
 from dubito.embedding.embedder import Takes
 from dubito.embedding.running import Done, with_embedding
 from dubito.embedding.source import Changes, Content, ShardItems
@@ -31,7 +32,9 @@ GROUPS = 4
 
 
 def content_hash(content: Content, takes: Takes) -> str | None:
-    """Hash of a text, of the bytes of a picture, or of the file with this path; None if there is nothing to read.
+    """Hash of a text, of the bytes of a picture, of the file with this path, or of such a file and a box in it.
+
+    None if there is nothing to read.
 
     Examples
     --------
@@ -40,6 +43,9 @@ def content_hash(content: Content, takes: Takes) -> str | None:
     """
     if content is None:
         return None
+    if isinstance(content, Crop):
+        found = _file_hash(content)
+        return found and content_hash(f"{found} {content.box}", "texts")
     if takes == "pictures" and isinstance(content, str):
         return _file_hash(content)
     data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
@@ -47,6 +53,16 @@ def content_hash(content: Content, takes: Takes) -> str | None:
 
 
 def _file_hash(path: str) -> str | None:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return _hash_of(str(path), found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _hash_of(path: str, n_bytes: int, changed: int) -> str | None:
+    """The last one is kept, because the boxes of a picture follow each other."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with open_regular(path) as file:
@@ -107,7 +123,7 @@ class KnownEmbeddings:
         if found is not None and found in self._rows:
             return self._rows[found]
         row, written = self._older.get(name, (None, 0.0))
-        if row is None or not isinstance(content, str):
+        if row is None or not isinstance(content, str) or isinstance(content, Crop):
             return None
         try:
             return row if os.stat(content).st_ctime <= written else None

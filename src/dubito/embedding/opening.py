@@ -1,23 +1,29 @@
 """Open a source of items to embed: a folder of pictures, a table, or a Hugging Face data set."""
 
 import os
+from dataclasses import replace
+from typing import Literal, get_args
 
 from dubito.embedding.boxes import MARGIN, open_boxes
 from dubito.embedding.folder import UNREAD, PictureFolder, find_pictures, open_folder, unread_format
+from dubito.embedding.sentences import sentences_of
 from dubito.embedding.source import ItemSource
 from dubito.embedding.table import PoolTable, choose_columns, is_saved, read_arrow, read_cells, read_saved
-from dubito.errors import InvalidArgument, InvalidData, MissingFile, named
+from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, named
 from dubito.experiments.images import SUFFIXES
 from dubito.io.durable import NotRegularFile, check_regular
 from dubito.io.source import reading, suffix_of
+from dubito.request.arrays import check_choice
 
+Split = Literal["sentences", "frames"]
+VIDEOS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
 ARROW = (".parquet", ".feather", ".arrow")
 CELLS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")
 
 
 def open_items(
     path: str, *, text: str | None = None, image: str | None = None, id_column: str | None = None, labels: bool = True,
-    boxes: str | None = None, margin: float = MARGIN,
+    boxes: str | None = None, margin: float = MARGIN, split: Split | None = None,
 ) -> ItemSource:  # fmt: skip
     """Open a source of items to embed.
 
@@ -36,7 +42,14 @@ def open_items(
         Boxes in the pictures of a folder, each of which becomes an item; see `dubito.embedding.boxes`.
     margin : float
         Of boxes, as a share of their size, on each side.
+    split : {"sentences", "frames"}, optional
+        Whether texts are split into sentences, or the pictures of a folder are frames of a video.
     """
+    if split is not None:
+        check_choice("split", split, get_args(Split))
+        if boxes is not None:
+            problem = f"{named('split')} and {named('boxes')} are both given"
+            raise InvalidArgument(problem, hint=f"{PASS} one of them.")
     with reading(path):
         found = os.stat(path)
     if not os.path.isdir(path):
@@ -47,7 +60,12 @@ def open_items(
         )
         if boxes is not None and not given:
             return open_boxes(_open_folder(path, given, labels=False), boxes, margin)
-        return _open_folder(path, given, labels)
+        if split == "sentences":
+            raise InvalidArgument("is for texts", argument="split", value=split, hint="leave it out.")
+        opened = _open_folder(path, given, labels and split is None)
+        return replace(opened, has_folders=split == "frames")
+    if split == "frames":
+        raise InvalidArgument("is for a folder of pictures", argument="split", value=split, hint="leave it out.")
     if boxes is not None:
         raise InvalidArgument("is for a folder of pictures", argument="boxes", value=boxes, hint="leave it out.")
     if os.path.isdir(path):
@@ -69,7 +87,7 @@ def open_items(
         raise InvalidData(f"{path} holds no rows.")
     table = PoolTable(rows, choose_columns(rows, text, image, id_column))
     table.check_ids()
-    return table
+    return table if split is None else sentences_of(table)
 
 
 def _open_folder(path: str, given: str, labels: bool) -> PictureFolder:
@@ -82,6 +100,11 @@ def _open_folder(path: str, given: str, labels: bool) -> PictureFolder:
             raise InvalidData(
                 f"none of the {len(unread)} pictures in {path} can be read: {unread[0]} {unread_format(unread[0])}"
             )
+        videos = find_pictures(path, VIDEOS)
+        if videos:
+            frames = f"ffmpeg -i {videos[0]} -vf fps=1 frames/{os.path.splitext(videos[0])[0]}/%06d.jpg"
+            hint = f"write their frames to a folder for each, as {frames}, and pass frames with --split frames."
+            raise InvalidData(f"the folder {path} holds videos ({videos[0]}), which are not read", hint=hint)
         raise MissingFile(f"the folder {path} holds no pictures ({', '.join(SUFFIXES)})", hint=hint)
     if given:
         raise InvalidArgument(f"{named(given)} is for tables, and {path} is a folder of pictures", hint="leave it out.")

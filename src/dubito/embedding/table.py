@@ -327,6 +327,8 @@ class PoolTable:
 
     rows: TableRows
     chosen: Chosen
+    split: str | None = None
+    """How texts were split into rows."""
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -354,7 +356,8 @@ class PoolTable:
 
     @property
     def columns(self) -> dict[str, str]:
-        return {"column": self.chosen.content, "id_column": self.chosen.id or "the number of the row"}
+        split = {} if self.split is None else {"split": self.split}
+        return {"column": self.chosen.content, "id_column": self.chosen.id or "the number of the row", **split}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -442,12 +445,12 @@ class PoolTable:
 
     def _ids(self, pyarrow: Any, part: Any, first: int) -> Any:
         if self.chosen.id is None:
-            return pyarrow.array(self._numbers[first : first + len(part)])
+            return pyarrow.array(self.row_numbers[first : first + len(part)])
         column = part.column(self.chosen.id)
         return column.cast(pyarrow.int64() if pyarrow.types.is_integer(column.type) else pyarrow.string())
 
     @cached_property
-    def _numbers(self) -> AnyArray:
+    def row_numbers(self) -> AnyArray:
         """Rows go by their numbers among all, broken ones too."""
         n_all = self.rows.n_rows + len(self.rows.broken)
         return np.delete(np.arange(n_all), list(self.rows.broken)) if self.rows.broken else np.arange(n_all)

@@ -1,6 +1,7 @@
 """Read the files of one call of `dubito.select` or `dubito.diagnose` into its arguments."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -20,7 +21,7 @@ from dubito.io.source import Source, nearest, note, suffix_of, whole
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.columns import IDS, refuse_two_sources, usual
 from dubito.request.ids import NamedRows, matching_ids, order_of
-from dubito.request.labels import EMPTY
+from dubito.request.labels import EMPTY, label_keys
 from dubito.request.rows import describe_order
 
 LIST_SUFFIXES = (".txt",)
@@ -223,6 +224,24 @@ def _read_role(role: str, spec: str, pool: PoolFile, columns: Columns) -> RowsFi
     source = open_source(path).without(columns.ignore)
     values = _values(role, source, key or usual(source.names, USUAL[role]) or _only(role, source, columns))
     return RowsFile(values, find_names(source, columns.id, len(values)), source=source)
+
+
+def read_prices(spec: str | None, group_column: str | None) -> dict[str, float] | None:
+    """The price of each group, if the file of costs names groups instead of rows."""
+    if spec is None or group_column is None or not is_file(spec):
+        return None
+    path, key = split_spec(spec)
+    source = open_source(path)
+    group = usual(source.names, (group_column, *USUAL["groups"], "path"))
+    if group is None or key == group or usual(source.names, IDS) or index_columns(source):
+        return None
+    name = key or usual(source.names, USUAL["costs"]) or _only("costs", source.without([group]), Columns())
+    groups, prices = label_keys(source.entry(group).values()), _values("costs", source, name).tolist()
+    twice = next((each for each, count in Counter(groups).items() if count > 1), None)
+    if twice is not None:
+        problem = f"{path} has more than one price of the {group} {twice!r}"
+        raise InvalidData(problem, hint="leave one price for each; or add a column of ids, if costs are those of rows.")
+    return dict(zip(groups, prices, strict=True))
 
 
 # Rows with missing features are filled in, or left out; other rows keep their numbers.

@@ -87,9 +87,9 @@ def solve_with_constraints(request: Request, problem: Solvable) -> Choice:
 
 def _solve_groups(request: Request, problem: Solvable) -> Choice:
     """Solve a problem with groups, whose engines support quotas. Picking stops at the spending limit."""
-    engine: Engine[Solvable] = choose_engine(request.engine, problem)
     if request.quotas is not None:
         problem = replace(problem, candidates=pickable(problem.candidates, request.quotas), quotas=request.quotas)
+    engine: Engine[Solvable] = choose_engine(request.engine, problem)
     solution = engine.solve(problem)
     found = solution.configurations[0]
     if problem.costs is not None and request.spend is not None and len(found.indices):

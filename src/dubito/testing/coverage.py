@@ -57,20 +57,22 @@ def _reference_solution(seed: int, quotas: bool) -> Configuration:
     return coverage.greedy(problem if quotas else replace(problem, quotas=None))
 
 
-def make_coverage_problem(seed: int) -> CoverageProblem:
+def make_coverage_problem(seed: int, *, least_rows: int = 1) -> CoverageProblem:
     """A small problem with edge cases: ties, copies, zero doubt, outliers, zero reach, costs, quotas, unusual storage.
 
     Parameters
     ----------
     seed : int
         The same number gives the same problem.
+    least_rows : int
+        Minimum number of rows of the pool; most pools have fewer than 60 more.
 
     Examples
     --------
     >>> make_coverage_problem(3).budget == make_coverage_problem(3).budget
     True
     """
-    rng, base = np.random.default_rng([seed, 14]), make_problem(seed, beams=False)
+    rng, base = np.random.default_rng([seed, 14]), make_problem(seed, beams=False, least_rows=least_rows)
     n, doubt = base.pool.shape[0], base.doubt if base.doubt is not None else np.ones(base.pool.shape[0])
     weights = scaling_weights(doubt, float(rng.choice(STRENGTHS)) / 2.0).copy()
     weights[rng.random(n) < rng.choice([0.0, 0.0, 0.0, 0.3, 0.3, 0.9])] = 0.0

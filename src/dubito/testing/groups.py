@@ -62,6 +62,8 @@ def solve_reference(problem: Problem | CoverageProblem) -> Configuration:
 def make_group_problem(seed: int, *, covers: bool) -> Problem | CoverageProblem:
     """A small problem whose groups have no to all candidates, with the edge cases of problems without groups.
 
+    One in twenty has a group of up to 500 rows.
+
     Parameters
     ----------
     seed : int
@@ -74,15 +76,18 @@ def make_group_problem(seed: int, *, covers: bool) -> Problem | CoverageProblem:
     >>> make_group_problem(3, covers=True).budget == make_group_problem(3, covers=True).budget
     True
     """
+    least_rows = 500 if seed % 20 == 13 else 1
     if covers:
-        return _with_groups(make_coverage_problem(seed), seed)
-    return _with_groups(replace(make_problem(seed, beams=False), scaling="respective"), seed)
+        return _with_groups(make_coverage_problem(seed, least_rows=least_rows), seed)
+    return _with_groups(replace(make_problem(seed, beams=False, least_rows=least_rows), scaling="respective"), seed)
 
 
 def _with_groups(problem: P, seed: int) -> P:
     rng, n = np.random.default_rng([seed, 17]), len_of(problem.pool)
     kind = rng.integers(6)
-    if kind == 0:
+    if n >= 500:
+        numbers = np.maximum(np.arange(n) - int(rng.integers(100, 500)), 0) // 3
+    elif kind == 0:
         numbers = np.arange(n)
     elif kind == 1:
         numbers = np.zeros(n, dtype=np.int64)

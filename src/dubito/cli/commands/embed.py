@@ -80,6 +80,15 @@ BoxesFile = Annotated[
 Margin = Annotated[
     str | None, option("--margin X", "Cut out so much more around a box, as a share of its size. Default: 0.1.", FILES)
 ]
+SplitInto = Annotated[
+    str | None,
+    option(
+        "--split KIND",
+        "sentences: a row for each sentence, with the column document. frames: pictures are frames of the video that "
+        "their folder holds, with the column folder.",
+        FILES,
+    ),
+]
 Half = Annotated[bool, option("--half", "Store float16 instead of float32.", OUTPUT)]
 BatchSize = Annotated[str | None, option("--batch N", "Items per batch. Default: the embedder's.", METHOD)]
 ShardSize = Annotated[str, option("--shard N", "Items per shard.", OUTPUT)]
@@ -101,6 +110,7 @@ def embed(
     labels: FolderLabels = True,
     boxes: BoxesFile = None,
     margin: Margin = None,
+    split: SplitInto = None,
     option: EmbedderOption = None,
     batch: BatchSize = None,
     processes: Processes = None,
@@ -140,10 +150,11 @@ def embed(
         if boxes is None:
             raise InvalidArgument("is for boxes", argument="margin", value=margin, hint="pass --boxes, too.")
         settings["margin"] = check_real("margin", read_number(margin), least=0.0)
-    settings["boxes"] = boxes
+    settings |= {"boxes": boxes, "split": split}
     with files.input_limit(check_memory_limit(input_limit, "input_limit")):
         embedded = embed_with_bar(source, embedder, output, settings, quiet)
-    finish(embedded, errors, as_json, quiet, is_of_boxes=boxes is not None)
+    groups = {"sentences": "document", "frames": "folder"}.get(split or "", "path" if boxes is not None else None)
+    finish(embedded, errors, as_json, quiet, groups)
 
 
 SOME_LEFT_OUT = 4
@@ -191,7 +202,7 @@ def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[st
             raise Stopped(f"interrupted; run the same command again to continue from {output}.parts.") from None
 
 
-def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, *, is_of_boxes: bool = False) -> None:
+def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, groups: str | None = None) -> None:
     """Print the result, the items left out and the next command; the exit code says whether items were left out."""
     for note in embedded.notes:
         say(note, quiet=quiet)
@@ -208,8 +219,8 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, *
     if as_json:
         print(json.dumps(summary(embedded)))
     say(described(embedded), quiet=quiet)
-    groups = " --group-column path" if is_of_boxes else ""
-    say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50{groups} -o batch.csv", quiet=quiet)
+    grouped = "" if groups is None else f" --group-column {groups}"
+    say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50{grouped} -o batch.csv", quiet=quiet)
     if embedded.left_out:
         raise typer.Exit(SOME_LEFT_OUT)
 

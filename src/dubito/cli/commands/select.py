@@ -39,7 +39,15 @@ from dubito.io import (
 from dubito.io.cells import is_formula
 from dubito.io.column_notes import describe_scale, is_wanted
 from dubito.io.durable import check_writable, file_lock
-from dubito.io.inputs import LIST_SUFFIXES, Inputs, handle_missing, read_inputs, with_candidates, with_labels
+from dubito.io.inputs import (
+    LIST_SUFFIXES,
+    Inputs,
+    handle_missing,
+    read_inputs,
+    read_prices,
+    with_candidates,
+    with_labels,
+)
 from dubito.io.labeled import LabeledInputs
 from dubito.io.name_tables import BOX_COLUMNS, as_text, read_carried, read_earlier
 from dubito.io.source import note, suffix_of
@@ -137,7 +145,8 @@ def select(
     del given["metric"]  # `check_points` takes it.
     with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            rows = {**specs, "costs": costs, "classes": classes, "groups": group_column}
+            prices = read_prices(costs, group_column)
+            rows = {**specs, "costs": costs if prices is None else None, "classes": classes, "groups": group_column}
             by_group = [] if group_column is None else [each for each in labeled or [] if names_groups(each)]
             by_row = [each for each in labeled or [] if each not in by_group]
             found = read_inputs(pool, by_row, rows, columns)
@@ -154,8 +163,9 @@ def select(
             is_standardized = is_wanted(when, found.pool.feature_names)
             if advice := describe_scale(when, found.pool.feature_names, found.pool.features):
                 note(advice)
-            with name_files_in_errors(found.files, found.describe_row):
-                arguments = found.arguments()
+            named_files = found.files if prices is None else {**found.files, "costs": str(costs)}
+            with name_files_in_errors(named_files, found.describe_row):
+                arguments = found.arguments() | ({} if prices is None else {"costs": prices})
                 started = time.perf_counter()
                 groups = arguments.pop("groups", None)
                 points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized, groups)

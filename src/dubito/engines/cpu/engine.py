@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dubito import native as compiled
+from dubito.core.groups import Members, by_rows
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
 from dubito.engines.cpu import small
 from dubito.engines.cpu.cost import cost_of
-from dubito.engines.cpu.groups import solve_groups
 from dubito.engines.cpu.kernels import CpuKernels
-from dubito.engines.lazy import algorithm
+from dubito.engines.lazy import algorithm, groups
 from dubito.engines.lazy.bounds import WIDEST_ROW
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.interrupts import retry_on_interrupt
@@ -39,6 +39,7 @@ def way_of(problem: Problem) -> Way:
 def can(problem: Problem) -> bool:
     """Whether `dubito.engines.cpu.small` can solve it: greedy, one call, no memory limit; it needs the C extension."""
     is_greedy = problem.beam_width == 1 and problem.scaling == "respective" and problem.quotas is None
+    is_greedy = is_greedy and problem.groups is None
     return compiled.steps is not None and is_greedy and problem.known is None and problem.memory_limit is None
 
 
@@ -83,11 +84,7 @@ class CpuEngine:
 
     def estimate(self, problem: Problem) -> Estimate:
         """See `dubito.engines.cpu.cost`."""
-        if problem.groups is not None:
-            # All rows of a picked group become references.
-            n, n_groups = len(problem.candidates), len(np.unique(problem.groups))
-            problem = replace(problem, groups=None, budget=min(n, -(-problem.budget * n // n_groups)))
-        return cost_of(problem, self.name)
+        return cost_of(by_rows(problem), self.name)
 
     def catch_up(self, problem: Problem) -> None:
         """Exact distances of the candidates to every reference, kept in ``problem.known``."""
@@ -109,16 +106,17 @@ class CpuEngine:
             return self._solve(problem)
         except KeyboardInterrupt:
             # Before there was any pick.
+            if problem.groups is not None:
+                return Solution((Members(problem).configuration([], [], []),), complete=False)
             none = np.empty(0, dtype=np.int64)
             return Solution((finished(problem, none, np.empty(0), np.inf),), complete=False)
 
     def _solve(self, problem: Problem) -> Solution:
-        if problem.groups is not None:
-            return solve_groups(problem)
         way = self.way if self.way is not None and can(problem) else way_of(problem)
         if way == "small" and compiled.steps is not None:
             return small.solve(problem, compiled.steps)
-        kernels = CpuKernels(problem)
-        solution = algorithm.solve(problem, kernels)
+        kernels = CpuKernels(by_rows(problem))
+        solve = algorithm.solve if problem.groups is None else groups.solve
+        solution: Solution = solve(problem, kernels)
         _, is_quiet = retry_on_interrupt(kernels.keep)
         return replace(solution, complete=solution.complete and is_quiet)

@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import ClassVar
 
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.groups import by_rows
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
 from dubito.engines.lazy.bounds import WIDEST_ROW
@@ -27,16 +29,17 @@ class CudaEngine:
 
     name: ClassVar[str] = "cuda"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
+    picks_groups: ClassVar[bool] = True
     device: str = "cuda"
 
     def refusals(self, problem: Problem) -> list[str]:
         """What is missing on this machine, or does not fit into the GPU's memory."""
-        if problem.costs is not None:
-            return ["it does not support costs; the engine 'cpu' does"]
+        if unsupported := limits_of(problem):
+            return unsupported
         reasons = missing(self.device, problem.pool.shape[1])
         if not reasons:
             try:
-                import_module("dubito.engines.cuda.solver").plan_for(problem, self.device)
+                import_module("dubito.engines.cuda.solver").plan_for(by_rows(problem), self.device)
             except MemoryLimit as error:
                 return [error.problem]
         return reasons
@@ -47,7 +50,7 @@ class CudaEngine:
         return is_on_device(problem.pool) or n_products >= WORTHWHILE
 
     def estimate(self, problem: Problem) -> Estimate:
-        found: Estimate = import_module("dubito.engines.cuda.solver").cost_of(problem, self.device, self.name)
+        found: Estimate = import_module("dubito.engines.cuda.solver").cost_of(by_rows(problem), self.device, self.name)
         return found
 
     def catch_up(self, problem: Problem) -> None:
@@ -56,6 +59,14 @@ class CudaEngine:
     def solve(self, problem: Problem) -> Solution:
         solution: Solution = import_module("dubito.engines.cuda.solver").solve(problem, self.device)
         return solution
+
+
+def limits_of(problem: Problem | CoverageProblem) -> list[str]:
+    """What the problem limits that is not supported on a GPU. Quotas of rows are enforced by the caller."""
+    if problem.costs is not None:
+        return ["it does not support costs; the engine 'cpu' does"]
+    has_quotas = problem.groups is not None and problem.quotas is not None
+    return ["it does not support quotas of groups; the engine 'cpu' does"] if has_quotas else []
 
 
 def missing(device: str, d: int) -> list[str]:

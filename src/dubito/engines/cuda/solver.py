@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
+from dubito.core.groups import by_rows
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.beam import HIGHEST_SCORE, WIDEST_BLOCK, CannotStep, DeviceBeam
@@ -21,6 +22,7 @@ from dubito.engines.cuda.points import (
     to_device,
 )
 from dubito.engines.lazy import algorithm as lazy
+from dubito.engines.lazy import groups
 from dubito.engines.lazy.bounds import FLOOR, front_slack
 from dubito.engines.lazy.front import Front
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, OnDevice, blocks, len_of
@@ -125,7 +127,7 @@ def solve(problem: Problem, device: str) -> Solution:
     """
     if isinstance(problem.pool, OnDevice):
         device = str(problem.pool.tensor.device)
-    plan = plan_for(problem, device)
+    plan = plan_for(by_rows(problem), device)
     while True:
         try:
             with torch.no_grad(), torch.cuda.device(device) if device.startswith("cuda") else nullcontext():
@@ -137,7 +139,7 @@ def solve(problem: Problem, device: str) -> Solution:
             torch.cuda.empty_cache()
         if smaller.sizes.front < SMALLEST_FRONT:
             (n, d), free = problem.pool.shape, free_bytes(problem.memory_limit, device)
-            raise out_of_memory((n, d), _n_references(problem), plan.sizes.working_bytes(d), free)
+            raise out_of_memory((n, d), _n_references(by_rows(problem)), plan.sizes.working_bytes(d), free)
         plan = smaller
 
 
@@ -171,7 +173,9 @@ def free_bytes(limit: int | None, device: str) -> int:
 
 
 def _solve(problem: Problem, device: str, plan: DevicePlan) -> Solution:
-    bounds = _bounds(problem, device, plan)
+    bounds = _bounds(by_rows(problem), device, plan)
+    if problem.groups is not None:
+        return groups.solve(problem, DeviceKernels(bounds), lambda: cold_order(bounds, 1))
     if problem.scores is not None and problem.beam_width > 1:
         if 0 <= problem.scores.min() <= problem.scores.max() < HIGHEST_SCORE:
             try:

@@ -128,7 +128,7 @@ class Bounds:
 
     def refresh_first(self, rows: IntArray, threshold: Threshold) -> bool:
         """Refresh the first candidates until exact or below the threshold; False if none was stale."""
-        n_stale, size = int(np.count_nonzero(self._is_stale(rows))), len(rows)
+        n_stale, size = int(np.count_nonzero(self.is_stale(rows))), len(rows)
         n_most, n_ahead = max(LEAST_LOOK, int(LOOK_AHEAD * size)), max(LEAST_AHEAD, int(AHEAD * size))
         if 0 < n_stale < n_most:
             # Refreshing a few takes nearly as long as many, and others move up as these fall.
@@ -136,12 +136,12 @@ class Bounds:
         # A candidate just below the threshold will be needed soon.
         return self.refresh(rows, SPARE * threshold.value)
 
-    def _is_stale(self, rows: IntArray) -> BoolArray:
+    def is_stale(self, rows: IntArray) -> BoolArray:
         return (self.seen[rows] < self.n_references) & (self.bound[rows] > 0.0)
 
     def refresh(self, rows: IntArray, needed: float) -> bool:
         """Refresh candidates until exact or below ``needed``; False if none was stale."""
-        stale = rows[self._is_stale(rows)]
+        stale = rows[self.is_stale(rows)]
         if len(stale):
             # Candidates that fell below the rest cannot come before it again.
             self._top = self._top[self.bound[self._top] >= self._rest.value]

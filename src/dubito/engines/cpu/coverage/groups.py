@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from dubito.core.coverage_reference import CoverageProblem, add_rows, shares
-from dubito.core.groups import Members, earned_coverage
+from dubito.core.groups import Members, coverage_without_reach, earned_coverage
 from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.gains import CLOSED, EXACT, CompiledGains, Gains
 from dubito.engines.cpu.coverage.solver import FirstCover
@@ -31,7 +31,7 @@ def solve_groups(problem: CoverageProblem) -> Solution:
         # Costs and quotas are those of groups.
         first.append(FirstCover(replace(problem, groups=None, costs=None, quotas=None), reporter.report_phase))
         if first[0].reach == 0.0:
-            return _by_weight(problem)
+            return Solution((coverage_without_reach(problem),))
         n_kept = first[0].n_pairs // KEPT_SHARE
         first[0].n_pairs -= n_kept
         made.append(GroupGains(problem, first[0].gains(1), n_kept))
@@ -48,20 +48,6 @@ def solve_groups(problem: CoverageProblem) -> Solution:
 
     solution, is_quiet = retry_on_interrupt(finish)
     return solution if is_quiet else Solution(solution.configurations, complete=False)
-
-
-def _by_weight(problem: CoverageProblem) -> Solution:
-    """If the reach is 0, a row covers only itself."""
-    members, weights = Members(problem), problem.weights[problem.candidates]
-    gains: FloatArray = np.bincount(members.of, weights=weights).astype(np.float64)
-    priorities = gains / members.costs(slice(None))
-    picks = np.argsort(-priorities, kind="stable")
-    if problem.quotas is not None:
-        picks = picks[problem.quotas.allowed(members.first[picks], problem.quotas.limits)]
-    picks = picks[: problem.budget]
-    parts = [weights[members.positions(pick)] / members.costs(pick) for pick in picks.tolist()]
-    covered = shares(problem.weights, 0.0, gains[picks])
-    return Solution((members.configuration(picks, priorities[picks], parts, covered=covered, reach=0.0),))
 
 
 class GroupGains:

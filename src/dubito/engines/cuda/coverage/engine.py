@@ -10,7 +10,7 @@ from typing import ClassVar
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Solution
 from dubito.engines.base import Estimate
-from dubito.engines.cuda.engine import WORTHWHILE, is_on_device, missing
+from dubito.engines.cuda.engine import WORTHWHILE, is_on_device, limits_of, missing
 from dubito.errors import MemoryLimit
 from dubito.matrix import len_of
 
@@ -21,12 +21,13 @@ class CudaCoverage:
 
     name: ClassVar[str] = "cuda"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
+    picks_groups: ClassVar[bool] = True
     device: str = "cuda"
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
         """What is missing on this machine, or does not fit into the GPU's memory."""
-        if problem.costs is not None:
-            return ["it does not support costs; the engine 'cpu' does"]
+        if unsupported := limits_of(problem):
+            return unsupported
         reasons = missing(self.device, problem.pool.shape[1])
         if not reasons:
             try:

@@ -22,6 +22,8 @@ STATE_BYTES = 640
 """Per row of the pool: distances, limits, cover, weights, bounds, sketches, and the state of the rounds."""
 PAIR_BYTES = 112
 """Per pair: its rows, kernel and term, and temporary copies for sorting."""
+GROUP_PAIR_BYTES = 40
+"""The same for groups in addition: copies when the pairs of a group are joined."""
 MIN_PAIRS = 4
 """The minimum number of pairs in memory, per row of the pool."""
 
@@ -48,14 +50,15 @@ def plan_memory(problem: CoverageProblem, free: int) -> DeviceCoverPlan:
     while kept + sizes.working_bytes(d) > free // 2 and sizes.front > 64:
         sizes = sizes.smaller()
     kept += sizes.working_bytes(d)
-    least = kept + MIN_PAIRS * PAIR_BYTES * n
+    pair_bytes = PAIR_BYTES + (0 if problem.groups is None else GROUP_PAIR_BYTES)
+    least = kept + MIN_PAIRS * pair_bytes * n
     if least > free:
         raise MemoryLimit(
             f"coverage of {n} rows of {d} features needs {-(-least // 10**6)} MB of GPU memory, and "
             f"{-(-free // 10**6)} MB may be used",
             hint=f"free some, raise {named('memory_limit')}, pass float16 features, or pass {named('engine', 'cpu')}.",
         )
-    n_pairs = min((free - kept) // PAIR_BYTES, 2**31 - 1)
+    n_pairs = min((free - kept) // pair_bytes, 2**31 - 1)
     return DeviceCoverPlan(sizes, n_pairs, free)
 
 

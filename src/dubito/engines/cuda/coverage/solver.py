@@ -1,12 +1,14 @@
 """Solving a problem of coverage on a device."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach, finished, warm_reach
+from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach, finished, shares, warm_reach
+from dubito.core.groups import Members, coverage_without_reach
 from dubito.core.problem import Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, first_in_order, first_threshold
 from dubito.engines.cuda.coverage.planning import DeviceCoverPlan, plan_for
@@ -15,7 +17,7 @@ from dubito.engines.cuda.programs.exact import exact_sq_distances
 from dubito.engines.cuda.programs.pairs import TooManyPairs, most_covered, pairs_within
 from dubito.engines.cuda.programs.rounds import add_terms, cover_rounds
 from dubito.engines.cuda.sketch import Sketches
-from dubito.engines.lazy.bounds import SMALLEST
+from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
 from dubito.matrix import FloatArray, IntArray, OnDevice, blocks, len_of
@@ -136,10 +138,62 @@ class DeviceLists:
         )
 
 
-def open_lists(state: CoverState, numbers: Tensor, guess: int) -> DeviceLists:
-    """The pairs of candidates (c,), given by their rows in the pool; ``guess`` is their expected number."""
+Entries = tuple[Tensor, Tensor, Tensor]
+"""Owners, rows of the pool and kernels of pairs."""
+
+
+def open_lists(
+    state: CoverState, numbers: Tensor, guess: int, owners: Tensor | None = None, n_owners: int | None = None
+) -> DeviceLists:
+    """The pairs of candidates (c,), given by their rows in the pool; ``guess`` is their expected number.
+
+    Candidates own their pairs, or have the ``owners`` (c,), such as groups, numbered from 0 to ``n_owners`` - 1.
+    """
+    if owners is None or n_owners is None:
+        owners, n_owners = torch.arange(len(numbers), device=numbers.device), len(numbers)
+    is_grouped = n_owners < len(numbers)
+    owners, rows, kernels = _found(state, numbers, owners, guess, may_split=n_owners == 1)
+    order = (owners.long() * len(state.cover) + rows).sort().indices
+    owners, rows, kernels = owners[order], rows[order], kernels[order]
+    if is_grouped:
+        owners, rows, kernels = _largest(owners, rows, kernels)
+    starts = torch.zeros(n_owners + 1, dtype=torch.int64, device=rows.device)
+    starts[1:] = torch.bincount(owners, minlength=n_owners).cumsum(0)
+    return _with_terms(state, starts, owners, rows, kernels)
+
+
+def _largest(owners: Tensor, rows: Tensor, kernels: Tensor) -> Entries:
+    """The largest kernel of each owner with each row, from sorted pairs."""
+    is_first = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+    is_first[1:] = (owners[1:] != owners[:-1]) | (rows[1:] != rows[:-1])
+    largest = torch.zeros(int(is_first.sum()), dtype=kernels.dtype, device=rows.device)
+    largest.scatter_reduce_(0, is_first.cumsum(0) - 1, kernels, "amax")
+    return owners[is_first], rows[is_first], largest
+
+
+def _found(state: CoverState, numbers: Tensor, owners: Tensor, guess: int, *, may_split: bool) -> Entries:
+    """The pairs of candidates; of a group that has more than there is memory for, in parts."""
+    try:
+        return _entries_of(state, numbers, owners, guess)
+    except TooManyPairs:
+        if not may_split or len(numbers) == 1:
+            raise
+    parts = []
+    for half in (slice(None, len(numbers) // 2), slice(len(numbers) // 2, None)):
+        found = _found(state, numbers[half], owners[half], guess, may_split=True)
+        order = found[1].sort().indices
+        parts.append(_largest(*(each[order] for each in found)))
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Entries]) -> Entries:
+    owners, rows, kernels = (torch.cat(part) for part in zip(*parts, strict=True))
+    return owners, rows, kernels
+
+
+def _entries_of(state: CoverState, numbers: Tensor, owners: Tensor, guess: int) -> Entries:
     position = torch.full((len(state.cover),), -1, dtype=torch.int32, device=numbers.device)
-    position[numbers] = torch.arange(len(numbers), dtype=torch.int32, device=numbers.device)
+    position[numbers] = owners.int()
     live = state.live_rows()
     everyone = torch.nonzero((position >= 0) | state.is_live())[:, 0]
     if len(everyone) ** 2 <= 2 * len(live) * len(numbers):
@@ -153,7 +207,7 @@ def open_lists(state: CoverState, numbers: Tensor, guess: int) -> DeviceLists:
         parts = [_entries(state, position, lefts, rights, _exact_pairs(state, lefts, rights))]
     own = live[position[live] >= 0]
     parts.append((position[own], own.int(), torch.ones(len(own), dtype=torch.float64, device=own.device)))
-    return _sorted(state, parts, len(numbers))
+    return _joined(parts)
 
 
 def _search(state: CoverState, rows: Tensor, others: Tensor, guess: int) -> tuple[Tensor, Tensor]:
@@ -178,22 +232,11 @@ def _exact_pairs(state: CoverState, lefts: Tensor, rights: Tensor) -> Tensor:
     return torch.cat([torch.empty(0, dtype=torch.float64, device=lefts.device), *parts])
 
 
-def _entries(
-    state: CoverState, position: Tensor, rows: Tensor, candidates: Tensor, squared: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _entries(state: CoverState, position: Tensor, rows: Tensor, candidates: Tensor, squared: Tensor) -> Entries:
     """Owners, rows and kernels of the pairs in which a candidate adds cover to a row."""
     kernels, owners = state.kernel(squared), position[candidates.long()]
     is_kept = (kernels > state.cover[rows.long()]) & (owners >= 0) & state.is_wanted[rows.long()]
     return owners[is_kept], rows[is_kept], kernels[is_kept]
-
-
-def _sorted(state: CoverState, parts: list[tuple[Tensor, Tensor, Tensor]], n_owners: int) -> DeviceLists:
-    owners, rows, kernels = (torch.cat(part) for part in zip(*parts, strict=True))
-    order = (owners.long() * len(state.cover) + rows).sort().indices
-    owners, rows, kernels = owners[order], rows[order], kernels[order]
-    starts = torch.zeros(n_owners + 1, dtype=torch.int64, device=rows.device)
-    starts[1:] = torch.bincount(owners, minlength=n_owners).cumsum(0)
-    return _with_terms(state, starts, owners, rows, kernels)
 
 
 def _with_terms(state: CoverState, starts: Tensor, owners: Tensor, rows: Tensor, kernels: Tensor) -> DeviceLists:
@@ -212,15 +255,20 @@ SPARE = 2
 
 
 class DeviceCover:
-    """A run: upper bounds on the gains and the picks so far. Candidates are numbered from 0."""
+    """A run: upper bounds on the gains and the picks so far. Candidates, or groups of them, are numbered from 0."""
 
-    def __init__(self, state: CoverState) -> None:
-        self.state, problem = state, state.problem
-        self.numbers = to_device(problem.candidates, state.cover.device)
-        self.bound = torch.full((len(self.numbers),), torch.inf, dtype=torch.float64, device=state.cover.device)
+    def __init__(self, state: CoverState, members: Members | None = None) -> None:
+        self.state, problem, device = state, state.problem, state.cover.device
+        self.numbers = to_device(problem.candidates, device)
+        self.owners = (
+            torch.arange(len(self.numbers), device=device) if members is None else to_device(members.of, device)
+        )
+        """(candidates,) the group of each candidate, or itself."""
+        n_owners = len(self.numbers) if members is None else len(members)
+        self.bound = torch.full((n_owners,), torch.inf, dtype=torch.float64, device=device)
         """(n,) upper bounds on the gains; -1 once picked."""
-        self.front_rows = len(self.numbers)
-        """Number of candidates that are opened together."""
+        self.front_rows = n_owners
+        """Number of candidates, or groups, that are opened together."""
         n_pool, m = len_of(problem.pool), len_of(problem.references)
         self.guess = max(FIRST_PAIRS, SPARE * n_pool * n_pool // (m + 1)) if m else FIRST_PAIRS
         self.picks: list[Tensor] = []
@@ -237,19 +285,28 @@ class DeviceCover:
             self._take(zeros, self.bound[zeros])
             return
         try:
-            lists = open_lists(self.state, self.numbers[front.rows], self.guess)
+            lists = self._open(front.rows)
         except TooManyPairs as error:
             self._shrink_front(len(front.rows), error.n_pairs)
             return
         self.guess = max(FIRST_PAIRS, SPARE * len(lists.rows))
         self._pick(front.rows, lists, front.threshold, n_left)
 
+    def _open(self, front: Tensor) -> DeviceLists:
+        position = torch.full_like(self.bound, -1, dtype=torch.int64)
+        position[front] = torch.arange(len(front), device=front.device)
+        owners = position[self.owners]
+        is_open = owners >= 0
+        return open_lists(self.state, self.numbers[is_open], self.guess, owners[is_open], len(front))
+
     def _shrink_front(self, n_tried: int, n_pairs: int) -> None:
         """Open fewer candidates at a time, in the order of their bounds."""
         fewer = int(n_tried * self.state.max_pairs / (SPARE * n_pairs))
         self.front_rows = max(1, min(fewer, n_tried // 2))
         if bool(torch.isinf(self.bound).any()):
-            self.bound = upper_bounds(self.state, self.numbers)
+            bounds = upper_bounds(self.state, self.numbers)
+            # Together, rows add no more than one after another.
+            self.bound = torch.zeros_like(self.bound).index_add_(0, self.owners, bounds) * ROUND_UP
 
     def _pick(self, front: Tensor, lists: DeviceLists, outside: Threshold, n_left: int) -> None:
         """Pick in stages, each down to a lower gain, until no more candidates come before those outside."""
@@ -326,25 +383,78 @@ def solve(problem: CoverageProblem, device: str) -> Solution:
         state = CoverState(problem, device, plan)
         if state.reach == 0.0:
             return by_weight(problem)
-        cover: FloatArray = state.cover.cpu().numpy()
-        before = float(add_rows(problem.weights * cover))
-        return _pick(state, before)
+        return _pick(state)
 
 
-def _pick(state: CoverState, before: float) -> Solution:
-    problem, reporter = state.problem, Reporter(state.problem)
-    run, complete = DeviceCover(state), True
+def _pick(state: CoverState) -> Solution:
+    problem, reporter, complete = state.problem, Reporter(state.problem), True
+    cover: FloatArray = state.cover.cpu().numpy().copy()
+    before = float(add_rows(problem.weights * cover))
+    members = None if problem.groups is None else Members(problem)
+    run = DeviceCover(state, members)
     try:
         while run.n_picks < problem.budget:
             run.step()
             reporter.report(run.n_picks, None)
     except KeyboardInterrupt:
         complete = False
-    return Solution((finished(problem, state.reach, before, *run.found()),), complete)
+    picks, gained = run.found()
+    if members is None:
+        return Solution((finished(problem, state.reach, before, picks, gained),), complete)
+    covered, reach = shares(problem.weights, before, gained), float(np.sqrt(state.reach))
+    earned = earned_parts(state, members, picks, cover, run.guess)
+    return Solution((members.configuration(picks, gained, earned, covered=covered, reach=reach),), complete)
+
+
+PICKS_TOGETHER = 64
+"""Number of picked groups whose pairs are copied to the host at a time."""
+
+
+def earned_parts(
+    state: CoverState, members: Members, picks: IntArray, cover: FloatArray, guess: int
+) -> list[FloatArray]:
+    """The parts of the rows of each picked group, given the cover (n,) before the first pick, which is updated."""
+    parts, weights = list[FloatArray](), state.problem.weights
+    for span in blocks(len(picks), PICKS_TOGETHER):
+        positions = [members.positions(pick) for pick in picks[span].tolist()]
+        rows = state.problem.candidates[np.concatenate(positions)]
+        state.cover = to_device(cover, state.cover.device)
+        owners, others, kernels = _sorted_on_host(state, to_device(rows, state.cover.device), guess)
+        first = 0
+        for own in positions:
+            begin, end = np.searchsorted(owners, [first, first + len(own)])
+            pairs = owners[begin:end] - first, others[begin:end], kernels[begin:end]
+            terms = np.maximum(pairs[2] - cover[pairs[1]], 0.0) * weights[pairs[1]]
+            # The largest term of each row of the pool, the lowest owner's if several are as large; rows ascending.
+            order = np.lexsort((pairs[0], -terms, pairs[1]))
+            best = order[np.unique(pairs[1][order], return_index=True)[1]]
+            parts.append(np.bincount(pairs[0][best], weights=terms[best], minlength=len(own)).astype(np.float64))
+            np.maximum.at(cover, pairs[1], pairs[2])
+            first += len(own)
+    return parts
+
+
+def _sorted_on_host(state: CoverState, numbers: Tensor, guess: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """The pairs of candidates by owner and row of the pool, where owners are positions among these candidates."""
+    device, n_pool = numbers.device, len(state.cover)
+    try:
+        owners, rows, kernels = _entries_of(state, numbers, torch.arange(len(numbers), device=device), guess)
+    except TooManyPairs:
+        half = len(numbers) // 2
+        lower, upper = (_sorted_on_host(state, part, guess) for part in (numbers[:half], numbers[half:]))
+        return (
+            np.concatenate([lower[0], upper[0] + half]),
+            np.concatenate([lower[1], upper[1]]),
+            np.concatenate([lower[2], upper[2]]),
+        )
+    order = (owners.long() * n_pool + rows).sort().indices
+    return owners[order].long().cpu().numpy(), rows[order].long().cpu().numpy(), kernels[order].cpu().numpy()
 
 
 def by_weight(problem: CoverageProblem) -> Solution:
     """With reach 0, a candidate covers only itself."""
+    if problem.groups is not None:
+        return Solution((coverage_without_reach(problem),))
     weights = problem.weights[problem.candidates]
     picks = np.argsort(-weights, kind="stable")[: problem.budget]
     return Solution((finished(problem, 0.0, 0.0, picks, weights[picks]),))
