@@ -143,7 +143,7 @@ def beam_scores(doubt: FloatArray) -> IntArray:
 def sharpened_doubt(probabilities: Matrix, unlabeled: IntArray, most: float) -> FloatArray:
     """`margin_doubt` of probabilities that are sharpened until the median over the unlabeled rows is at most ``most``.
 
-    Sharpening divides the logarithms of all probabilities by the same temperature: the largest of 1, 2^-1/4, 2^-1/2, ...
+    Sharpening divides the logarithms of all probabilities by one temperature: the largest of 1, 2^-1/4, 2^-1/2, ...,
     2^-12 that suffices, for at most 4,096 of the rows, evenly spaced.
 
     Examples
