@@ -150,7 +150,6 @@ class Badge:
     uses_engine: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:

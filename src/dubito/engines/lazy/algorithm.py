@@ -80,8 +80,8 @@ class Greedy:
                 reporter.report(self.n_picks, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
-        found, is_quiet = retry_on_interrupt(self._configuration)
-        return Solution((found,), complete and is_quiet)
+        found, is_uninterrupted = retry_on_interrupt(self._configuration)
+        return Solution((found,), complete and is_uninterrupted)
 
     def _step(self) -> None:
         """Refresh one front and pick from it."""
