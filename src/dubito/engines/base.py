@@ -44,7 +44,6 @@ class Engine(Protocol[P]):
     @property
     def name(self) -> str:
         """The value of ``engine=`` that selects this engine."""
-        ...
 
     @property
     def solves(self) -> tuple[type, ...]:
@@ -53,7 +52,6 @@ class Engine(Protocol[P]):
 
     def refusals(self, problem: P) -> list[str]:
         """The reasons why this engine cannot solve the problem on this machine; empty if it can."""
-        ...
 
     def pays(self, problem: P) -> bool:
         """Whether ``engine="auto"`` should use this engine for the problem if it is not refused. Must be fast."""
@@ -72,4 +70,3 @@ class Engine(Protocol[P]):
 
     def solve(self, problem: P) -> Solution:
         """The configurations, best first."""
-        ...

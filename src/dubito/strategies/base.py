@@ -47,16 +47,13 @@ class Strategy(Protocol):
     @property
     def name(self) -> str:
         """The value of ``strategy=`` that selects it."""
-        ...
 
     @property
     def uses_engine(self) -> bool:
         """Whether it uses the ``engine=`` argument."""
-        ...
 
     def choose(self, request: Request) -> Choice:
         """Choose ``request.budget`` rows of ``request.candidates``."""
-        ...
 
 
 @runtime_checkable
@@ -65,7 +62,6 @@ class Planner(Protocol):
 
     def plan(self, request: Request) -> object:
         """The problem that an engine would solve, or None; raises the errors about the request of `Strategy.choose`."""
-        ...
 
 
 @runtime_checkable
@@ -74,7 +70,6 @@ class Delegates(Protocol):
 
     def take(self, request: Request) -> tuple[Strategy, str]:
         """The strategy to use for this request, and a sentence for the user that says why."""
-        ...
 
 
 def uses_doubt(strategy: Strategy) -> bool:

@@ -11,8 +11,7 @@ import dubito
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.core.problem import Problem
 from dubito.engines.base import Engine
-from dubito.engines.cuda.coverage.engine import CudaCoverage
-from dubito.engines.cuda.engine import CudaEngine
+from dubito.engines.cuda.engine import CudaCoverage, CudaEngine
 from dubito.errors import InvalidArgument
 from dubito.matrix import IntArray, OnDevice
 from dubito.testing import check_groups, make_group_problem

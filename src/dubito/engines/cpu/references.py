@@ -39,7 +39,6 @@ class ReferencePacker(Protocol):
 
     def pack_references(self, sketch: Sketch, picks: IntArray, start: int, into: ReferenceArrays) -> None:
         """Fill the arrays from reference ``start`` on."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

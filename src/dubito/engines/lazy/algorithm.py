@@ -42,11 +42,9 @@ class PickLog(Protocol):
     @property
     def earlier(self) -> tuple[IntArray, FloatArray]:
         """The picks of the interrupted run, and their squared priorities."""
-        ...
 
     def note(self, picks: IntArray, squared: FloatArray) -> None:
         """Append picks."""
-        ...
 
 
 class Greedy:
