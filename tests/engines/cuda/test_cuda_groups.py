@@ -15,6 +15,7 @@ from dubito.engines.cuda.engine import CudaCoverage, CudaEngine
 from dubito.errors import InvalidArgument
 from dubito.matrix import IntArray, OnDevice
 from dubito.testing import check_groups, make_group_problem
+from dubito.testing.contract import difference_between
 from dubito.testing.groups import solve_reference
 
 torch = pytest.importorskip("torch")
