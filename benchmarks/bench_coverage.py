@@ -97,7 +97,7 @@ def device_of(engine: str) -> Record:
 def hold_to_contract(engine: str, examples: int) -> Record:
     """Picks and priorities of small problems, bit for bit."""
     from dubito.engines.cpu.coverage.engine import CpuCoverage
-    from dubito.engines.cuda.coverage.engine import CudaCoverage
+    from dubito.engines.cuda.engine import CudaCoverage
 
     started = time.perf_counter()
     check_coverage_engine(CpuCoverage() if engine == "cpu" else CudaCoverage(), examples=examples)

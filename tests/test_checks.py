@@ -325,9 +325,9 @@ def test_nothing_may_be_labeled(nothing: object) -> None:
         (
             [0, 3],
             InvalidArgument,
-            "labeled holds 3 at position 1, which is no row of the pool; pass row numbers from 0 to 2",
+            "labeled holds 3 at position 1, which is not a row of the pool; pass row numbers from 0 to 2",
         ),
-        ([-1], InvalidArgument, "labeled holds -1 at position 0, which is no row of the pool"),
+        ([-1], InvalidArgument, "labeled holds -1 at position 0, which is not a row of the pool"),
         ([True, False], InvalidArgument, r"labeled is a mask of 2 and the pool has 3 rows; pass one a row"),
         ([[1.0, np.nan]], InvalidData, r"labeled holds nan at row 0, column 1"),
         (["a"], InvalidArgument, r"labeled holds ids \('a'\), and the pool has none; pass ids="),
@@ -351,7 +351,7 @@ def test_candidates_are_ascending_and_never_labeled() -> None:
     [
         ([], r"candidates is empty; pass at least one row, or pass None for the whole pool"),
         ([[0, 1]], r"candidates has shape \(1, 2\); pass a 1-D mask or 1-D row numbers"),
-        ([4], "candidates holds 4 at position 0, which is no row of the pool; pass row numbers from 0 to 3"),
+        ([4], "candidates holds 4 at position 0, which is not a row of the pool; pass row numbers from 0 to 3"),
         ([0.0], r"candidates is 1-D with dtype float64"),
         ([True], r"candidates is a mask of 1 and the pool has 4 rows"),
         (["a"], r"candidates holds ids \('a'\), and the pool has none"),

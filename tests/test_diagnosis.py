@@ -336,7 +336,10 @@ bad_calls: list[tuple[str, dict[str, object]]] = [
     (r"checked names 2 rows, too few", {"checked": [1, 2], "wrong": [True, False]}),
     (r"checked names row 99, which is labeled", {"checked": range(50, 100), "wrong": [True] * 50}),
     (r"checked names 1 rows twice", {"checked": [*FIFTY, 0], "wrong": [True] * 51}),
-    ("checked holds 100 at position 50, which is no row of the pool", {"checked": [*FIFTY, 100], "wrong": [True] * 51}),
+    (
+        "checked holds 100 at position 50, which is not a row",
+        {"checked": [*FIFTY, 100], "wrong": [True] * 51},
+    ),
     (r"wrong has shape \(49,\).*shape \(50,\)", {"checked": FIFTY, "wrong": [True] * 49}),
     (r"wrong holds 7; pass True", {"checked": FIFTY, "wrong": [7] * 50}),
     (r"pool is all zeros at row 3", {"metric": "cosine", "pool": np.eye(2)[[0, 1, 0]].tolist() + [[0.0, 0.0]] * 97}),

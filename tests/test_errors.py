@@ -65,7 +65,7 @@ def test_a_value_that_cannot_be_pickled_goes_as_its_text() -> None:
 
 def test_a_value_that_was_left_out_is_none_and_none_is_a_value() -> None:
     assert str(DubitoError("is empty", argument="pool")) == "pool is empty"
-    assert str(DubitoError("is no name", argument="strategy", value=None)) == "strategy=None is no name"
+    assert str(DubitoError("is not a name", argument="strategy", value=None)) == "strategy=None is not a name"
     assert DubitoError("is empty", argument="pool").value is None
 
 

@@ -69,8 +69,11 @@ def test_whole_numbers_and_half_precision_are_costs() -> None:
         ({"quotas": 0, "probabilities": PROBABILITIES}, "quotas=0 is too small"),
         ({"quotas": 1.5, "probabilities": PROBABILITIES}, "quotas=1.5 is not a whole number"),
         ({"quotas": {0: -1}, "probabilities": PROBABILITIES}, "quotas=-1 is too small"),
-        ({"quotas": {"a": 1}, "probabilities": PROBABILITIES}, "quotas='a' is no class of a row; classes are 0, 1"),
-        ({"quotas": {2: 1}, "probabilities": PROBABILITIES}, "quotas='2' is no class of a row"),
+        (
+            {"quotas": {"a": 1}, "probabilities": PROBABILITIES},
+            "quotas='a' is not a class of any row; classes are 0, 1",
+        ),
+        ({"quotas": {2: 1}, "probabilities": PROBABILITIES}, "quotas='2' is not a class of any row"),
         ({"quotas": {1: 1, "1.0": 2}, "probabilities": PROBABILITIES}, "names a class twice"),
         (
             {"quotas": {0: 1, 1: 0}, "probabilities": PROBABILITIES},

@@ -249,9 +249,9 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         dubito.Pool(features, ids=["a", "b"])
     with pytest.raises(InvalidData, match=r"ids holds .*'a'.* more than once"):
         dubito.Pool(features, ids=["a", "b", "a", "c"])
-    with pytest.raises(InvalidArgument, match="ids holds 'z', which is no id of this pool"):
+    with pytest.raises(InvalidArgument, match="ids holds 'z', which is not an id of this pool"):
         dubito.Pool(features, ids=["a", "b", "c", "d"]).label(["z"])
-    with pytest.raises(InvalidArgument, match="rows holds 9 at position 0, which is no row of the pool"):
+    with pytest.raises(InvalidArgument, match="rows holds 9 at position 0, which is not a row of the pool"):
         dubito.Pool(features).label([9])
     with pytest.raises(MissingFile, match=r"nowhere.npz does not exist"):
         dubito.Pool.load(str(tmp_path / "nowhere.npz"), features)

@@ -141,7 +141,7 @@ def test_a_sorted_series_beside_a_plain_pool_is_joined_or_asked_about_and_never_
     doubt = pd.Series(DOUBT).sort_values()
     assert select(pd.DataFrame(FEATURES), 5, labeled=[3], doubt=doubt).indices.tolist() == WANTED
     with pytest.raises(
-        InvalidData, match=r"doubt has the row numbers 0 to 11 in another order for ids, and the pool has none"
+        InvalidData, match=r"doubt has the row numbers 0 to 11 in another order as ids, and the pool has none"
     ):
         select(FEATURES, 5, labeled=[3], doubt=doubt)
 
@@ -214,7 +214,7 @@ def test_integers_that_are_rows_and_ids_of_others_are_asked_about() -> None:
     pool = pd.DataFrame(FEATURES, index=np.arange(1, 13))
     with pytest.raises(InvalidArgument, match=r"labeled holds row numbers or ids, which differ here \(3 is the id of"):
         dubito.select(pool, 2, labeled=[3], strategy="coreset")
-    with pytest.raises(InvalidArgument, match=r"\(0 is no id, as 3 is\); pass a boolean mask, or ids as text, such as"):
+    with pytest.raises(InvalidArgument, match=r"\(0 is not an id, as 3 is\); pass a boolean mask, or ids as text"):
         dubito.select(pool, 2, labeled=[0, 3], strategy="coreset")
     by_text = dubito.select(pool, 2, candidates=["3", "4"], strategy="coreset")
     by_index = dubito.select(pool, 2, candidates=pool.index[2:4], strategy="coreset")
@@ -271,7 +271,9 @@ def test_classes_are_not_taken_for_row_numbers() -> None:
 @pytest.mark.parametrize("name", ["label", "Class", "target", "split", "labeled", "is_labeled", "unlabeled", "doubt"])
 def test_a_column_that_is_no_feature_by_its_name_is_asked_about(name: str) -> None:
     for frame in (POOL.assign(**{name: 1}), pl.DataFrame(columns(FEATURES)).with_columns(pl.lit(1).alias(name))):
-        with pytest.raises(InvalidArgument, match=rf"pool has the column '{name}', which is no feature by its name"):
+        with pytest.raises(
+            InvalidArgument, match=rf"pool has the column '{name}', whose name says it is not a feature"
+        ):
             dubito.select(frame, 2, strategy="coreset")
 
 

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def deduplicate(
         left = first + np.flatnonzero(nearest[first:] < 0)[:n_queries]
         if not len(left):
             break
-        near = tree.query_ball_point(coordinates[left], radius * (1.0 + SLACK) + slack, workers=n_threads())
+        near: Any = tree.query_ball_point(coordinates[left], radius * (1.0 + SLACK) + slack, workers=n_threads())
         for row, found in zip(left.tolist(), near, strict=True):
             if nearest[row] < 0:
                 _keep(points.pool, metric, row, np.array(found), radius, nearest, distances)

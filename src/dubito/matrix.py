@@ -27,16 +27,13 @@ class Matrix(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """(n, d)."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The element type of every block."""
-        ...
 
     def __getitem__(self, rows: Any, /) -> Any:
         """A block of rows: a slice or an array of row numbers."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

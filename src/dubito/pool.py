@@ -155,7 +155,7 @@ class Pool:
         asked = Ids("ids", np.asarray(ids).ravel(), argument="ids")
         for row, key in enumerate(asked.keys):
             if key not in known.row_of_key:
-                problem = f"holds {asked.shown([row])}, which is no id of this pool"
+                problem = f"holds {asked.shown([row])}, which is not an id of this pool"
                 raise InvalidArgument(problem, argument="ids", hint="pass ids it was made with.")
         return np.array([known.row_of_key[key] for key in asked.keys], dtype=np.int64)
 

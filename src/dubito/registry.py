@@ -44,6 +44,9 @@ class Registry(Generic[Named]):
     built_in: Mapping[str, Named]
     load: "Callable[[EntryPoint], Named]" = load_entry_point
 
+    def __repr__(self) -> str:
+        return f"Registry({self.group!r}, {list(self.built_in)})"
+
     def offered(self) -> "dict[str, EntryPoint]":
         """The entry points of plug-ins, not loaded."""
         return {name: entry for name, entry in _entries(self.group).items() if name not in self.built_in}
@@ -98,7 +101,7 @@ def import_object(name: str, path: object) -> Any:
     """Import an object by a path such as ``package.module.Class``; ``name`` is the argument for error messages."""
     module, dot, attribute = str(path).rpartition(".")
     if not isinstance(path, str) or not dot:
-        raise InvalidArgument("is no import path", argument=name, value=path, hint="write package.module.Name.")
+        raise InvalidArgument("is not an import path", argument=name, value=path, hint="write package.module.Name.")
     try:
         with current_folder_on_path():
             found = import_module(module)

@@ -24,12 +24,12 @@ class Ran:
 
     @property
     def complaint(self) -> str:
-        """The one line of an error; fails where there is more, or data beside it."""
-        lines = self.err.splitlines()
-        assert len(lines) == 1, self.err
-        assert lines[0].startswith("dubito: error: "), self.err
+        """The one line of an error, after notes on the files read; fails if there is other output."""
+        *notes, error = self.err.splitlines()
+        assert error.startswith("dubito: error: "), self.err
+        assert not any("error:" in note for note in notes), self.err
         assert self.out == ""
-        return lines[0].removeprefix("dubito: error: ")
+        return error.removeprefix("dubito: error: ")
 
 
 Program = Callable[..., Ran]

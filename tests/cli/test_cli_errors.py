@@ -160,7 +160,7 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
         spoil("bad.npy", lambda pool: [1, 30]),
         (*FEATURES, "-s", "coreset", "--labeled", "bad.npy"),
         2,
-        "labeled (bad.npy) holds 30 at position 1, which is no row of the pool",
+        "labeled (bad.npy) holds 30 at position 1, which is not a row of the pool",
     ),
     "labeled fractions": (
         spoil("bad.npy", lambda pool: [0.5, 1.5]),
@@ -172,7 +172,7 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
         spoil("bad.npy", lambda pool: [99]),
         (*SELECT, "--candidates", "bad.npy"),
         2,
-        "candidates (bad.npy) holds 99 at position 0, which is no row of the pool",
+        "candidates (bad.npy) holds 99 at position 0, which is not a row of the pool",
     ),
     "picks of another pool": (
         write("picks.csv", b"rank,index,priority\n1,99,1.0\n"),

@@ -220,7 +220,7 @@ def test_columns_to_ignore_are_reported_as_an_option(run: Program) -> None:
     assert described.endswith("if 'id' is not an id pass --ignore-columns id.")
     features(NAMES).assign(label="a").rename_axis("id").to_csv("pool.csv")
     described = run("select", "pool.csv", "-b", "5", "-q").complaint
-    assert described.endswith("pass --ignore-columns label to pick among them all the same.")
+    assert described.endswith("pass --ignore-columns label to pick among them anyway.")
 
 
 def test_leading_zeros_make_another_id_and_the_hint_is_reported(run: Program) -> None:
@@ -255,7 +255,7 @@ def test_row_numbers_in_another_order_beside_a_pool_without_ids_are_asked_about(
     np.save("pool.npy", FEATURES)
     probabilities(ORDER).rename_axis("id").to_csv("p.csv")
     ran = run("select", "pool.npy", "-b", "5", "--probabilities", "p.csv")
-    assert (ran.code, "has the row numbers 0 to 19 in another order for ids" in ran.complaint) == (3, True)
+    assert (ran.code, "has the row numbers 0 to 19 in another order as ids" in ran.complaint) == (3, True)
 
 
 def test_one_file_may_hold_it_all(run: Program) -> None:
@@ -336,7 +336,7 @@ def test_an_index_that_repeats_is_refused_with_the_way_to_leave_it_out(run: Prog
     features([*NAMES[:-1], "n0"]).to_parquet("pool.parquet")
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset")
     assert (
-        "repeats the id 'n0' (rows 0 and 19); each must be there once; if '__index_level_0__' is not an id"
+        "repeats the id 'n0' (rows 0 and 19); each must occur once; if '__index_level_0__' is not an id"
         in ran.complaint
     )
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset", "--ignore-columns", "__index_level_0__", "--json")
@@ -591,7 +591,7 @@ def test_a_split_is_left_out_and_reported(run: Program) -> None:
     write_with(".csv", "split", np.arange(N) % 3)
     ran = run("select", "pool.csv", "-b", "5", "-s", "coreset", "--json")
     assert picks(ran.out) == dubito.select(FEATURES, 5, strategy="coreset").indices.tolist()
-    assert "left out: split" in ran.err
+    assert "left out because of their names: split" in ran.err
 
 
 def test_x_and_y_are_coordinates(run: Program) -> None:

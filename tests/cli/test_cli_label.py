@@ -91,7 +91,7 @@ def test_update_keeps_probabilities_by_id_and_none_forgets_them(project: Path, t
         ({"probabilities": np.full((60, 2), 0.7)}, "adds up to 1.4"),
         ({"probabilities": np.full((59, 2), 0.5)}, "59 rows of probabilities for 60 items"),
         ({"probabilities": np.full((60, 3), 1 / 3)}, "3 columns, and 2 classes"),
-        ({"probabilities": np.full((60, 2), 0.5), "classes": ["left", "up"]}, "'up' is no class"),
+        ({"probabilities": np.full((60, 2), 0.5), "classes": ["left", "up"]}, "'up' is not a class"),
     ],
 )
 def test_update_refuses_what_cannot_be_meant(

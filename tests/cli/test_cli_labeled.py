@@ -180,7 +180,7 @@ def test_a_table_of_features_without_names_is_features(pool: Pool, run: Program)
         ("seen.csv", "words\nonly\n", 3, "words"),
         ("seen.csv", "index,label\nfour,a\n", 3, "not a row number"),
         ("seen.csv", "index,label\n,a\n", 3, "has no index in row 1"),
-        ("seen.csv", "index\n31\n", 3, "seen.csv holds the index 31, which is no row of the pool"),
+        ("seen.csv", "index\n31\n", 3, "seen.csv holds the index 31, which is not a row of the pool"),
         ("seen.json", '{"picked": []}', 3, "names rows of the pool; it holds picked; give it a column index"),
         ("seen.json", "{", 3, "seen.json cannot be read"),
         ("seen.jsonl", '3\n{"id": 4}\n', 3, "holds 3 as line 1"),

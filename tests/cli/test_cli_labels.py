@@ -191,7 +191,7 @@ def test_labels_of_a_pool_that_was_sorted_since_are_refused(run: Program) -> Non
     ran = run("select", "sorted.parquet", "-b", "3", "--labeled", "first.csv")
     assert ran.code == 3
     assert "first.csv says text 'wing 0' and sorted.parquet 'apple 11' of id 0, and 8 more differ;" in ran.complaint
-    assert "the pool was sorted or made anew: give it ids, or use the pool that the picks came from" in ran.complaint
+    assert "the pool was sorted or rebuilt: give it ids, or use the pool that the picks came from" in ran.complaint
     write("first.csv", "id,label", range(9), ["u", "v", "w"] * 3)
     assert run("select", "sorted.parquet", "-b", "3", "--labeled", "first.csv").code == 0
 

@@ -101,3 +101,48 @@ def test_the_labeled_rows_can_be_played_again(run: Program) -> None:
     ran = run("simulate", "table.csv", *OPTIONS[:6], *options, "-o", "out")
     assert ran.code == 0, ran.err
     assert untold(ran, "10 of 90 rows have a label; the others are ignored", "columns are standardized") == []
+
+
+def text_table(name: str, n_rows: int = 40) -> None:
+    lines = [f"{row},message number {row},{'spam' if row % 2 else 'ham'},{row / 8},{row % 7}" for row in range(n_rows)]
+    Path(name).write_text("\n".join(["id,message,kind,size,links", *lines, ""]))
+
+
+def test_texts_are_embedded_before_they_are_selected_from(run: Program) -> None:
+    text_table("mail.csv")
+    ran = run("select", "mail.csv", "-b", "3", "--label-column", "kind")
+    assert "run dubito embed mail.csv --text message -o pool.parquet and pass pool.parquet;" in ran.complaint
+    assert run("embed", "mail.csv", "--text", "message", "-o", "pool.parquet").code == 0
+    assert run("select", "pool.parquet", "-b", "3", "--ignore-columns", "kind").code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (("select", "mail.csv", "-b", "3"), "all 40 labels in 'id' of mail.csv are different"),
+        (("status", "mail.csv"), "all 40 labels in 'id' of mail.csv are different"),
+        (
+            ("simulate", "mail.csv"),
+            "column 'id' of mail.csv cannot be the class of the rows: it has 40 different values",
+        ),
+    ],
+)
+def test_a_column_of_ids_is_no_label_column(run: Program, command: tuple[str, ...], problem: str) -> None:
+    text_table("mail.csv")
+    ran = run(*command, "--label-column", "id", "--ignore-columns", "message,kind")
+    assert problem in ran.complaint
+    assert "name another column with --label-column" in ran.complaint
+
+
+def test_numbers_that_hardly_repeat_are_no_classes(run: Program) -> None:
+    text_table("mail.csv")
+    ran = run("simulate", "mail.csv", "--label-column", "size", "--ignore-columns", "message,kind")
+    assert "or put the values into a few classes" in ran.complaint
+
+
+def test_notes_on_a_file_come_before_an_error(run: Program) -> None:
+    Path("pool.csv").write_text("x;y\n1;2\n2;3\n")
+    ran = run("select", "pool.csv", "-b", "9", "-s", "coreset")
+    notes, error = ran.err.splitlines()[:-1], ran.complaint
+    assert "dubito: pool.csv was read with semicolons between its fields." in notes
+    assert error.startswith("--budget 9 exceeds the 2 points")

@@ -14,7 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from dubito.cli.commands import run as run_command
-from dubito.cli.commands.simulate import Sizes, read_workers
+from dubito.cli.commands.run import read_workers
+from dubito.cli.commands.simulate import Sizes
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Arm, Data, Experiment
 
@@ -204,7 +205,7 @@ def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path, wait_unti
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (130, "")
-    assert "trainings; run the same command again to continue." in err
+    assert "trainings are kept. Go on with: the same command" in err
     assert journal.read_bytes().count(b"\n") > 3
 
 
@@ -220,10 +221,11 @@ def test_sizes_fit_the_data_where_none_are_given() -> None:
 
 
 def test_processes_are_started_where_the_data_is_large() -> None:
-    assert read_workers(None, 60, 1000) == 1
-    assert read_workers(None, 60, 10**9) == min(os.cpu_count() or 1, 8)
-    assert read_workers(None, 1, 10**9) == 1
-    assert read_workers("3", 60, 1000) == 3
+    one, many = (Experiment("digits", (Arm("random"),), seeds=tuple(range(n_seeds))) for n_seeds in (1, 60))
+    assert read_workers(None, many, 1000) == 1
+    assert read_workers(None, many, 10**9) == min(os.cpu_count() or 1, 8)
+    assert read_workers(None, one, 10**9) == 1
+    assert read_workers("3", many, 1000) == 3
 
 
 def test_help_begins_with_an_example(run: Program) -> None:

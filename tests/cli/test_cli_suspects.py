@@ -43,7 +43,7 @@ def test_columns_of_probabilities_are_named_in_full_with_both_hint(run: Program)
 def test_what_is_no_feature_by_its_name_is_told_to_be_left_out(run: Program) -> None:
     frame = table(split=["train", "test"] * 30, fold=np.arange(N) % 5, target=[""] * 30 + ["a", "b"] * 15)
     described = notes(run, frame.assign(y=1))
-    assert "left out: split, fold, y, no features by their names; --feature-columns includes them" in described
+    assert "left out because of their names: split, fold, y; --feature-columns includes them" in described
     assert "pool.csv: 30 of 60 rows have a target and count as labeled." in described
 
 

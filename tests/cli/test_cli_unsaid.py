@@ -46,14 +46,14 @@ def test_a_class_of_logits_may_have_the_name_of_a_role(run: Program, name: str) 
 def test_labels_beside_logits_are_left_out_with_a_note(run: Program, labels: object) -> None:
     write("lg.csv", "n,maybe,yes,label", *LOGITS.T, labels)
     ran = run("select", "pool.csv", "-b", "5", "-s", "entropy", "--logits", "lg.csv", *JSON)
-    assert "lg.csv: left out label, no class" in ran.err
+    assert "lg.csv: left out label; rename it if it belongs to a class" in ran.err
     assert picked(ran.out) == by_logits(LOGITS)
 
 
 def test_doubt_beside_logits_is_no_class(run: Program) -> None:
     write("lg.csv", "n,maybe,yes,doubt", *LOGITS.T, SHARES[:, 0])
     ran = run("select", "pool.csv", "-b", "5", "-s", "entropy", "--logits", "lg.csv", *JSON)
-    assert "left out doubt, no class" in ran.err
+    assert "left out doubt; rename" in ran.err
     assert picked(ran.out) == by_logits(LOGITS)
 
 
@@ -64,7 +64,7 @@ def test_probabilities_are_the_columns_that_sum_to_one(run: Program) -> None:
     for path, classes, left in (("p.csv", "n, maybe, y", "fold"), ("q.csv", "n, maybe, yes", "target")):
         ran = run("select", "pool.csv", "-b", "5", "-s", "entropy", "--probabilities", path, *JSON)
         assert f"probabilities of 3 classes: {classes}" in ran.err
-        assert f"left out {left}, no class" in ran.err
+        assert f"left out {left}; rename" in ran.err
         assert picked(ran.out) == chosen
 
 

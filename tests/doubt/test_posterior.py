@@ -12,7 +12,6 @@ from dubito.doubt import learnable_doubt, split_posterior
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import FloatArray
 from dubito.strategies import DoubtCoreset, DoubtCoverage, FilterThenCover, PowerSampling
-from dubito.strategies.base import NeedsSamples
 
 NAMES = ("doubt-coreset", "doubt-coverage", "filter-then-cover", "power")
 
@@ -96,8 +95,6 @@ def test_one_model_has_nothing_to_disagree_with(name: str, shape: tuple[int, ...
 def test_a_strategy_says_when_it_asks_a_committee() -> None:
     for kind in (DoubtCoreset, DoubtCoverage, FilterThenCover, PowerSampling):
         asking, alone = kind(doubt="learnable"), kind()
-        assert isinstance(asking, NeedsSamples)
-        assert isinstance(alone, NeedsSamples)
         assert (asking.needs_samples, alone.needs_samples) == (True, False)
 
 

@@ -135,7 +135,7 @@ def test_odd_names_are_kept_and_those_that_are_no_text_are_reported(make_digits:
     assert {"0.png", *ODD} < set(pool.ids.tolist())
     assert len(pool) == len(ODD) + 2
     bad, same = sorted(pool.left_out)
-    assert bad == ("bad\\udcff.png", "has a name that is no text in UTF-8; rename it")
+    assert bad == ("bad\\udcff.png", "has a name that is not UTF-8; rename it")
     assert same.problem.startswith("has the same name as")
 
 

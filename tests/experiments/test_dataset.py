@@ -147,7 +147,7 @@ def test_labels_that_are_numbers_may_have_gaps_but_no_fractions(tmp_path: Path) 
     np.savez(tmp_path / "data.npz", features=POINTS, labels=np.array([0.0, np.nan, 1.0] * 4))
     assert read_dataset(str(tmp_path / "data.npz")).labels.tolist() == [0, 1] * 4
     np.savez(tmp_path / "data.npz", features=POINTS, labels=np.array([0.0, 0.5] * 6))
-    with pytest.raises(InvalidData, match="holds fractions; classes are integers or text"):
+    with pytest.raises(InvalidData, match="holds fractions; a class is text or an integer"):
         read_dataset(str(tmp_path / "data.npz"))
     np.savez(tmp_path / "data.npz", features=POINTS, labels=np.full(12, np.nan))
     with pytest.raises(InvalidData, match="has no label in any row"):

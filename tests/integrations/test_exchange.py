@@ -233,7 +233,7 @@ def test_what_comes_back_is_what_select_takes_as_labeled(capsys: pytest.CaptureF
         ("[1, 2]", "doccano", "line 1, is not an object"),
         ('{"data": {}}', "label-studio", "is not a list of Label Studio's tasks"),
         ("[" * 100_000, "label-studio", "is not valid JSON"),
-        ('[{"dubito_id": "e", "text": "x"}]', "label-studio-min", "no labels under a name that is known"),
+        ('[{"dubito_id": "e", "text": "x"}]', "label-studio-min", "no labels under a known name"),
         ("{}", "label-studio-min", "is not a list of objects; export as JSON-MIN."),
         ('[{"dubito_id": "e", "label": {"choices": ["cat", "dog"]}}]', "label-studio-min", "has 2 labels for"),
         ('[{"dubito_id": "e", "label": [{"start": 1}]}]', "label-studio-min", "which is not a class"),

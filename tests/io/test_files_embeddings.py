@@ -53,7 +53,7 @@ def test_a_folder_of_pool_files_of_one_embedder_is_one_pool(tmp_path: Path) -> N
     [
         (Embeddings("words", "1", 2, "path", "photos"), "words (version 1, 2 wide)"),
         (Embeddings("pixels", "2", 2, "path", "photos"), "pixels (version 2, 2 wide)"),
-        (None, "nobody known"),
+        (None, "an unknown embedder"),
     ],
 )
 def test_a_folder_of_two_embedders_is_refused_by_name(tmp_path: Path, other: Embeddings | None, named: str) -> None:

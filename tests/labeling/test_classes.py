@@ -103,7 +103,7 @@ def test_classes_are_put_in_another_order_and_get_chosen_keys(service: LabelingS
     assert read_project(service.state.project.folder).keys == facts["keys"]
     for order, keys, problem in (
         (["left"], None, "the order is not of the classes"),
-        (None, {"left": "g"}, "'g' is no key"),
+        (None, {"left": "g"}, "'g' cannot be the key"),
         (None, {"left": "5", "right": "5"}, "the same key"),
         (None, {"down": "5"}, "no class 'down'"),
     ):
@@ -140,7 +140,7 @@ def test_a_change_that_another_person_has_overtaken_is_refused(service: Labeling
     for kind, names, problem in (
         ("rename", ("left", "starboard"), "no class 'left'; it is called 'port' now"),
         ("rename", ("port", "right"), "a class 'right' already"),
-        ("merge", ("port", "down"), "'down' is no other class"),
+        ("merge", ("port", "down"), "'down' is not another class"),
         ("remove", ("down",), "no class 'down'"),
     ):
         with pytest.raises(Conflict, match=problem):

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from dubito.cli import main
-from dubito.errors import InvalidArgument, InvalidData
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.labeling.creation import demo_source, is_pool, open_project, write_digits
 from dubito.labeling.project import read_project
 from dubito.labeling.service import AnswerIn, LabelingService
@@ -44,6 +44,8 @@ def write_pictures(folder: Path, *names: str) -> Path:
         ["--embedder", "nonsense"],
         ["--batch", "99999"],
         ["--classes", "a\tb"],
+        ["--classes", "spam"],
+        ["--classes", "spam,spam"],
     ],
 )
 def test_a_refused_start_leaves_no_project_behind(
@@ -154,6 +156,13 @@ def test_another_embedder_is_refused_and_the_same_is_not(tmp_path: Path) -> None
     rows, _ = open_project(str(write_rows(tmp_path)))
     with pytest.raises(InvalidArgument, match="features of your own"):
         open_project(rows.folder, embedder="words")
+
+
+def test_a_misspelt_column_of_a_project_is_named_with_the_right_one(tmp_path: Path) -> None:
+    source = str(write_texts(tmp_path))
+    open_project(source, classes=["a", "b"])
+    with pytest.raises(MissingFile, match=r"texts.csv has no column 'txt'; did you mean 'text'\?"):
+        open_project(source, columns={"text": "txt"})
 
 
 def test_settings_and_classes_that_change_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

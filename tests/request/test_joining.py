@@ -40,7 +40,7 @@ def test_rows_are_found_whatever_their_order_and_type(ours: list[int], theirs: l
         (ids(*"abcdef"), r"holds an id that is none of the pool's 5 \('f'\); drop or correct those rows"),
         (ids(*"ab"), r"p.csv lacks 3 of the pool's 5 ids \('c', 'd', 'e'\); pass a row for each"),
         (ids("a"), r"lacks 4 of the pool's 5 ids \('b', 'c', 'd', ...\)"),
-        (ids(*"abcdd"), r"p.csv repeats the id 'd' \(rows 3 and 4\); each must be there once"),
+        (ids(*"abcdd"), r"p.csv repeats the id 'd' \(rows 3 and 4\); each must occur once"),
         (ids("a", "b", "c", "d", "e", "e "), r"repeats the id 'e' and 'e ', which are one id, \(rows 4 and 5\)"),
         (ids(*"ABCDE"), r"they differ in upper and lower case alone: write them alike"),
     ],
@@ -119,7 +119,7 @@ def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowNames, pool
 )
 def test_shuffled_row_numbers_on_one_side_are_asked_about(theirs: RowNames, pool: RowNames) -> None:
     with pytest.raises(
-        InvalidData, match=r"row numbers 0 to 3 in another order for ids, .* give both sides ids, or neither"
+        InvalidData, match=r"row numbers 0 to 3 in another order as ids, .* give both sides ids, or neither"
     ):
         matching_ids(theirs, pool)
 
@@ -142,5 +142,5 @@ def test_quotas_name_the_columns_of_a_file_of_probabilities(tmp_path: Path) -> N
     pool, given = read_pool(str(tmp_path / "pool.csv")), read_rows(str(tmp_path / "p.csv"), "probabilities")
     picked = dubito.select(pool, 2, probabilities=given, quotas={"cat": 1}, strategy="coreset", standardize=False)
     assert len({0, 1} & {*picked.indices.tolist()}) == 1
-    with pytest.raises(InvalidArgument, match="quotas='emu' is no class of a row; classes are cat, dog"):
+    with pytest.raises(InvalidArgument, match="quotas='emu' is not a class of any row; classes are cat, dog"):
         dubito.select(pool, 2, probabilities=given, quotas={"emu": 1}, standardize=False)

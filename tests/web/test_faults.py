@@ -116,7 +116,7 @@ def test_the_source_may_move_and_only_its_pictures_are_missed(tmp_path: Path) ->
     (tmp_path / "photos").mkdir()
     for number in range(4):
         Image.new("L", (8, 8), 60 * number).save(tmp_path / "photos" / f"{number}.png")
-    open_project(str(tmp_path / "photos"), classes=["a"])
+    open_project(str(tmp_path / "photos"), classes=["a", "b"])
     (tmp_path / "photos").rename(tmp_path / "elsewhere")
     with client_of(LabelingService(*open_project(str(tmp_path / "photos.dubito")))) as client:
         answer = client.get("/api/items/0/picture")

@@ -127,7 +127,7 @@ def test_a_camera_note_of_a_place_does_not_go_out(client: TestClient, folder: Pa
 
 def test_text_has_no_picture(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("id,text\na,one two\nb,three four\nc,five six\n")
-    with client_of(LabelingService(*open_project(str(tmp_path / "texts.csv"), classes=["x"]))) as opened:
+    with client_of(LabelingService(*open_project(str(tmp_path / "texts.csv"), classes=["x", "y"]))) as opened:
         assert opened.get("/api/items/1").json()["text"] == "three four"
         assert opened.get("/api/items/1/picture").status_code == 404
 

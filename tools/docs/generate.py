@@ -131,12 +131,12 @@ def class_head(name: str, kind: type) -> str:
 
 
 def members(kind: type, level: str) -> Iterator[str]:
-    """The fields of a class with the strings below them, then its own documented properties and methods."""
+    """The fields of a class with the strings below them, then its own properties and methods that have docstrings."""
     fields = list(documented_fields(kind))
     if fields:
         yield "**Attributes**\n\n" + "\n".join(fields)
     for name, member in vars(kind).items():
-        if name.startswith("_"):
+        if name.startswith("_") or not inspect.getdoc(member):
             continue
         if isinstance(member, property):
             yield page([f"{level}# {name}", document(member)])

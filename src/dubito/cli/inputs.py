@@ -49,19 +49,18 @@ def read_missing(text: str | None) -> Missing | None:
 
 @contextmanager
 def reading_files(limit: str | None = None, memory_limit: str | None = None, *, quiet: bool) -> Iterator[None]:
-    """Limit the memory of files read in the block, and print the notes about them if all could be read.
+    """Limit the memory of files read in the block, and print the notes about them, before an error if there is one.
 
     Without a limit for inputs, ``memory_limit`` applies to them too.
     """
     given = check_memory_limit(limit, "input_limit")
-    with (
-        input_limit(check_memory_limit(memory_limit) if given is None else given),
-        gathering_notes() as notes,
-        keeping_gaps(),
-    ):
-        yield
-    for text in notes:
-        say(text, quiet=quiet)
+    most = check_memory_limit(memory_limit) if given is None else given
+    with input_limit(most), gathering_notes() as notes, keeping_gaps():
+        try:
+            yield
+        finally:
+            for text in notes:
+                say(text, quiet=quiet)
 
 
 @contextmanager

@@ -181,11 +181,16 @@ def program_name() -> str:
 # Live progress of an experiment: a bar for each strategy, and one for the total.
 
 
+FIRST_LINE, LATER_LINES = 10.0, 1.5
+"""Without a terminal: seconds before the first line of progress, and how many times as late the next one is."""
+
+
 class Board:
-    """Progress display of an experiment; shown after half a second, and only on a terminal."""
+    """Progress display of an experiment: bars after half a second, or lines at growing intervals without a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self.wanted = sys.stderr.isatty() and not quiet
+        self.wanted, self.quiet = sys.stderr.isatty() and not quiet, quiet
+        self.next_line = FIRST_LINE
         self.last: RunStatus | None = None
         self.drawn: Progress | None = None
         self.tasks: dict[str, TaskID] = {}
@@ -201,6 +206,10 @@ class Board:
 
     def __call__(self, standing: "RunStatus", /) -> None:
         self.last = standing
+        if not self.wanted and standing.seconds >= self.next_line:
+            self.next_line = LATER_LINES * standing.seconds
+            shown = ", ".join(filter(None, (f"{standing.done:,} of {standing.total:,} trainings", pace(standing))))
+            say(shown, quiet=self.quiet)
         if not self.wanted or standing.seconds < PATIENCE:
             return
         if self.drawn is None:

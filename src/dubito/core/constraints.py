@@ -100,7 +100,7 @@ def check_quotas(
     limits = np.full(len(shown), n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
-            raise InvalidArgument("is no class of a row", argument="quotas", value=name, hint=some_classes(shown))
+            raise InvalidArgument("is not a class of any row", argument="quotas", value=name, hint=some_classes(shown))
         limits[known[name]] = limit
     if len({known[name] for name in by_class}) < len(by_class):
         raise InvalidArgument(

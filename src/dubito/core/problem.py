@@ -30,7 +30,6 @@ class Progress(Protocol):
 
     def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
         """Picks made, picks requested, the current radius (None without distances), seconds since the start."""
-        ...
 
 
 @runtime_checkable
@@ -39,7 +38,6 @@ class PhasedProgress(Protocol):
 
     def phase(self, name: str, share: float, seconds: float, /) -> None:
         """The name of the phase, the share of it that is done, seconds since the start."""
-        ...
 
 
 @dataclass(slots=True)

@@ -215,7 +215,7 @@ def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, 
     if all(map(math.isnan, corners)):
         return corners, "has no box, and no mask that can be read"
     if not all(map(math.isfinite, corners)):
-        return corners, "has a corner that is no finite number"
+        return corners, "has a corner that is not a finite number"
     if box.score is not None and not 0.0 <= box.score <= 1.0:
         return corners, f"has the score {box.score:g}, which is not from 0 to 1"
     if right < left or bottom < top:
@@ -274,14 +274,14 @@ def _read_coco(path: str) -> Iterator[Box]:
     for image in content["images"] if is_whole else ():
         if image.get("id") in names:
             problem = f"{path} has two images with the id {image['id']} ({names[image['id']]} and {image['file_name']})"
-            raise InvalidData(problem, hint="give each image an id of its own.")
+            raise InvalidData(problem, hint="give each image its own id.")
         names[image.get("id")] = str(image.get("file_name"))
     categories = {each.get("id"): str(each.get("name")) for each in (content.get("categories", []) if is_whole else [])}
     used = Counter(each["id"] for each in records if "id" in each)
     repeated = next((key for key, count in used.items() if count > 1), None)
     if repeated is not None:
         problem = f"{path} has {used[repeated]} boxes with the id {repeated}"
-        raise InvalidData(problem, hint="give each box an id of its own, or none.")
+        raise InvalidData(problem, hint="give each box its own id, or none.")
     for number, each in enumerate(records):
         name = f"annotation {each['id']}" if "id" in each else f"box {number} of {os.path.basename(path)}"
         image_id = each.get("image_id", each.get("file_name", ""))

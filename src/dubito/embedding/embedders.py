@@ -34,7 +34,7 @@ BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
 def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Embedder | LearningEmbedder:
     """The embedder that is asked for, if it takes what the source holds."""
     if not isinstance(spec, str):
-        raise InvalidArgument("is no name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
+        raise InvalidArgument("is not a name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
     kind, _, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
     maker = EMBEDDERS.find("embedder", kind)
     if kind in BUILT_IN and (kind in NAMED) != bool(rest):

@@ -119,7 +119,7 @@ def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
     for name in names:
         shown = _shown(name)
         if shown != name and not _is_text(name):
-            left_out.append(LeftOut(shown, "has a name that is no text in UTF-8; rename it"))
+            left_out.append(LeftOut(shown, "has a name that is not UTF-8; rename it"))
         elif seen.setdefault(text_key(name), name) != name:
             left_out.append(
                 LeftOut(name, f"has the same name as {seen[text_key(name)]} but for white space or accents")

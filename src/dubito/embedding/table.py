@@ -406,7 +406,7 @@ class PoolTable:
         if ids.repeated is not None:
             first, second = ids.repeated
             problem = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
-            raise ids.wrong(problem, f"each must be there once, or {PASS} {named('id_column')} with another column.")
+            raise ids.wrong(problem, f"each must occur once, or {PASS} {named('id_column')} with another column.")
 
     def shards(self, n_rows: int) -> Iterator[ShardItems]:
         """So many rows at a time, fewer where they are large."""
@@ -566,7 +566,7 @@ def read_saved(path: str) -> TableRows:
     state, info = _read_json(os.path.join(path, STATE)), _read_json(os.path.join(path, INFO))
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise InvalidData(
-            f"{path} holds rows in an order of their own beside it", hint="call flatten_indices() before saving it."
+            f"{path} keeps the order of its rows separately", hint="call flatten_indices() before saving it."
         )
     files = [os.path.join(path, os.path.basename(str(each["filename"]))) for each in _listed(state, "_data_files")]
     if not files:

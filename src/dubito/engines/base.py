@@ -21,34 +21,14 @@ class Estimate:
     """Name of the engine that the estimate is for; ``"none"`` for a strategy without one."""
 
 
-@runtime_checkable
-class KeepsQuotas(Protocol):
-    """An engine that declares whether it enforces the ``quotas`` of a problem."""
-
-    @property
-    def keeps_quotas(self) -> bool:
-        """Whether the engine enforces quotas."""
-        ...
-
-
 def keeps_quotas(engine: object) -> bool:
     """Whether an engine enforces quotas itself. Engines that do not are never passed any."""
-    return isinstance(engine, KeepsQuotas) and engine.keeps_quotas
-
-
-@runtime_checkable
-class PicksGroups(Protocol):
-    """An engine that declares whether it solves problems with ``groups``."""
-
-    @property
-    def picks_groups(self) -> bool:
-        """Whether the engine picks groups."""
-        ...
+    return bool(getattr(engine, "keeps_quotas", False))
 
 
 def group_refusals(engine: object, problem: object) -> list[str]:
     """A reason if the problem has groups and the engine does not declare that it picks groups."""
-    picks_groups = isinstance(engine, PicksGroups) and engine.picks_groups
+    picks_groups = getattr(engine, "picks_groups", False)
     return [] if picks_groups or getattr(problem, "groups", None) is None else ["it does not pick groups"]
 
 
@@ -64,7 +44,6 @@ class Engine(Protocol[P]):
     @property
     def name(self) -> str:
         """The value of ``engine=`` that selects this engine."""
-        ...
 
     @property
     def solves(self) -> tuple[type, ...]:
@@ -73,7 +52,6 @@ class Engine(Protocol[P]):
 
     def refusals(self, problem: P) -> list[str]:
         """The reasons why this engine cannot solve the problem on this machine; empty if it can."""
-        ...
 
     def pays(self, problem: P) -> bool:
         """Whether ``engine="auto"`` should use this engine for the problem if it is not refused. Must be fast."""
@@ -92,4 +70,3 @@ class Engine(Protocol[P]):
 
     def solve(self, problem: P) -> Solution:
         """The configurations, best first."""
-        ...

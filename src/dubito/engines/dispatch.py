@@ -9,8 +9,7 @@ from dubito.engines.base import Engine, Estimate, group_refusals
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.engine import CpuEngine
-from dubito.engines.cuda.coverage.engine import CudaCoverage
-from dubito.engines.cuda.engine import CudaEngine
+from dubito.engines.cuda.engine import CudaCoverage, CudaEngine
 from dubito.engines.reference_engine import CoverageReference, ReferenceEngine
 from dubito.errors import PASS, InvalidArgument, named
 from dubito.registry import Registry

@@ -194,7 +194,7 @@ def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray
     values = source.entry(name).values()
     kept = are_labels(f"{source.path} ({name})", values, columns.no_label)
     if any(isinstance(value, float) and not value.is_integer() for value in values[kept].tolist()):
-        hint = "classes are integers or text."
+        hint = "a class is text or an integer: name another column as the labels, or put the numbers into classes."
         raise InvalidData(f"{source.noun} {name!r} of {source.path} holds fractions", hint=hint)
     if len(values) != n or kept.all():
         return np.asarray(found.features[:]), as_labels(values)

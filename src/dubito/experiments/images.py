@@ -348,7 +348,6 @@ class DownloadProgress(Protocol):
 
     def __call__(self, name: str, done: int, total: int, /) -> None:
         """Receive the name of the file, the bytes downloaded so far, and the total."""
-        ...
 
 
 # Images by name or path.
@@ -361,7 +360,6 @@ class ImageReader(Protocol):
         self, folder: Path, /, *, allow_download: bool = ..., progress: DownloadProgress | None = ...
     ) -> ImageSet:
         """Read it from a folder, into which missing files may be downloaded."""
-        ...
 
 
 BUILT_IN: dict[str, ImageReader] = {}

@@ -31,7 +31,7 @@ from dubito.registry import Registry
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies import STRATEGIES, Strategy, build_strategy
 from dubito.strategies import option_names as strategy_options
-from dubito.strategies.base import NeedsSamples, Option, spelled
+from dubito.strategies.base import Option, spelled
 
 # The tables ``[data]`` and ``[schedule]``.
 
@@ -224,7 +224,7 @@ class Arm:
     def needs_samples(self) -> bool:
         """Whether it needs probabilities of posterior samples."""
         strategy = self.build()
-        return isinstance(strategy, NeedsSamples) and strategy.needs_samples
+        return bool(getattr(strategy, "needs_samples", False))
 
     def build(self) -> Strategy:
         """The strategy itself."""

@@ -291,25 +291,20 @@ class View(Protocol):
     @property
     def pool_probabilities(self) -> FloatArray:
         """(n, c) probabilities for the training rows."""
-        ...
 
     @property
     def test_probabilities(self) -> FloatArray:
         """(t, c) probabilities for the test set."""
-        ...
 
     @property
     def state(self) -> State:
         """Model state that committee members start from."""
-        ...
 
     def largest(self, doubt: FloatArray | None = None) -> float:
         """δ, the largest distance to the nearest labeled row; with doubt δ̂, the largest distance times doubt."""
-        ...
 
     def choose(self, strategy: Strategy, metric: Metric, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
         """Rows to label next; ``probabilities`` is (n, c), or (n, k, c) for a strategy that uses a committee."""
-        ...
 
 
 @runtime_checkable
@@ -318,7 +313,6 @@ class UsesSimulation(Protocol):
 
     def in_simulation(self, turn: "Turn", view: View) -> Strategy:
         """The strategy that picks the rows of this turn."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

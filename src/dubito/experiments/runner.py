@@ -87,7 +87,6 @@ class Runner(Protocol):
         /,
     ) -> bool:
         """Claim and finish some of the remaining runs; False if other processes hold all of them."""
-        ...
 
 
 RUNNERS: Registry[Runner] = Registry("dubito.runners", {"one-by-one": run_one_by_one})

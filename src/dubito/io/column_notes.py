@@ -79,7 +79,7 @@ def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
         return
     strays = left_out(pool.source)
     if strays:
-        yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns includes them"
+        yield f"left out because of their names: {', '.join(strays)}; --feature-columns includes them"
     yield from _describe_suspects(pool, columns)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile, by_interface
 from dubito.io.lookup import Columns, usual_name
 from dubito.io.name_tables import (
     BOOLEANS,
@@ -78,7 +78,7 @@ def _reordered_pool_error(
     more = f", and {len(different) - 1} more differ{'s' * (len(different) == 2)}" if len(different) > 1 else ""
     return InvalidData(
         f"{table.path} says {name} {_short(theirs)} and {pool.source.path} {_short(ours)} of {where}{more}",
-        hint="the pool was sorted or made anew: give it ids, or use the pool that the picks came from; "
+        hint="the pool was sorted or rebuilt: give it ids, or use the pool that the picks came from; "
         f"where the {name} alone was changed, take it out of {table.path}.",
     )
 
@@ -224,15 +224,31 @@ def own_labels(
     if len(rows) == n and rows_named is not NO_ROWS:
         note(f"{source.path}: every row has one of {name}; those named as labeled count as such.")
         return NO_ROWS
+    check_classes_repeat(source.path, name, values[rows], n)
     if len(rows) == n and not may_be_all:
         problem = f"every row of {source.path} is labeled ({name}), so that nothing is left to pick"
-        raise InvalidArgument(problem, hint=f"pass --ignore-columns {name} to pick among them all the same.")
+        raise InvalidArgument(problem, hint=f"pass --ignore-columns {name} to pick among them anyway.")
     if len(rows):
         note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labeled.")
     return LabeledInputs(rows)
 
 
 # Labels from files, used to fit a model.
+
+FEWEST_LABELS = 20
+"""Fewer labels may all be different by chance."""
+AS_LABELS = by_interface("Columns(label=...)", command="--label-column", toml="label_column")
+
+
+def check_classes_repeat(path: str, name: str, labels: AnyArray, n_pool: int) -> None:
+    """Raise if every row of the pool has a label of its own, as ids are; a note says so if every labeled row has."""
+    if len(set(label_keys(labels))) == len(labels) >= FEWEST_LABELS:
+        problem = f"all {len(labels):,} labels in {name!r} of {path} are different, and a class has several rows"
+        hint = f"name another column with {AS_LABELS}"
+        if len(labels) == n_pool:
+            raise InvalidData(problem, hint=f"{hint}.")
+        note(f"{problem}; {hint} if they are not classes.")
+
 
 SURROUNDING = re.compile(r"^[\W_]+|[\W_]+$")
 """Whitespace and punctuation around a name."""
@@ -311,6 +327,7 @@ def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, S
         return {}
     values = table.columns[name]()
     kept = are_labels(f"{table.path} ({name})", values, columns.no_label)
+    check_classes_repeat(table.path, name, values[kept], len_of(pool.features))
     rows = named_rows(table, pool, columns, kept)
     return {} if rows is None else _sourced_labels(rows, values[kept], table.path, name)
 

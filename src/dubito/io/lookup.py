@@ -1,5 +1,6 @@
 """Find the array of a file that has a role: by its key, by conventional names, or because only one fits."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -31,6 +32,8 @@ from dubito.request.ids import Ids, RowNames
 MOST_ROWS = 10_000
 """Number of rows that are inspected."""
 SUM_TOLERANCE = 1e-3
+SHOWN_TEXTS = 100
+"""Values that are looked at to tell texts from names of classes: most texts have several words."""
 
 
 def class_columns(source: Source, role: str, free: Sequence[str], ambiguous: Sequence[str]) -> list[str]:
@@ -101,7 +104,7 @@ def _index(source: Source, n_rows: int, *, needed: bool) -> Ids | None:
         if needed:
             option = by_interface("Columns(id=)", command="--id-column", toml="id_column")
             problem = f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})"
-            raise InvalidData(problem, hint=f"say which of them tells rows apart with {option}.")
+            raise InvalidData(problem, hint=f"say which of them identifies the rows with {option}.")
         return None
     if not levels or _has_restarting_numbers(_values(source, levels[0])):
         return None
@@ -132,7 +135,7 @@ def _checked(source: Source, name: str, n_rows: int) -> Ids:
         ignoring = by_interface(
             f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
         )
-        raise ids.wrong(what, f"each must be there once; if {name!r} is not an id pass {ignoring}.")
+        raise ids.wrong(what, f"each must occur once; if {name!r} is not an id pass {ignoring}.")
     return ids
 
 
@@ -260,13 +263,25 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns:
         if entry.content != "numbers":
             raise InvalidData(
                 f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
-                hint=f"{plain_numbers(entry)}if it identifies the rows {_as_ids(source, role, name, columns)}, "
+                hint=f"{plain_numbers(entry)}{_embedding(source, role, no_numbers)}"
+                f"if it identifies the rows {_as_ids(source, role, name, columns)}, "
                 f"if it is their class {_as_column('label', name)}, else {_ignoring(no_numbers)}.",
             )
     if not free:
         hint = f"it holds {source.listing()}."
         raise MissingFile(f"{source.path} has no columns that could be the {role}", hint=hint)
     return list(free)
+
+
+def _embedding(source: Source, role: Role, names: Sequence[str]) -> str:
+    """The start of the hint for a table of texts: how to turn a column of them into features."""
+    for name in names if role == "features" else ():
+        entry = source.entries[name]
+        values = entry.values()[:SHOWN_TEXTS].tolist() if entry.content == "text" else []
+        if 2 * sum(len(str(value).split()) > 1 for value in values) > len(values):
+            words = shlex.join(["dubito", "embed", source.path, "--text", name, "-o", "pool.parquet"])
+            return f"to pick by the texts in {name!r} run {words} and pass pool.parquet; "
+    return ""
 
 
 def _as_ids(source: Source, role: Role, name: str, columns: Columns) -> str:

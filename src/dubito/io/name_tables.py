@@ -29,9 +29,9 @@ NOTHING = "none"
 def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) -> dict[str, AnyArray]:
     """The columns named in ``keep``, or every text column of a table except ids and labels; (n,) each.
 
-    The file is opened again, because a column that is ignored as a feature may still be useful for labeling.
+    Columns that are ignored as features are included, since they may still be useful for labeling.
     """
-    source = open_source(split_spec(spec)[0])
+    source = open_source(split_spec(spec)[0]) if columns.ignore else pool.source
     if keep is not None:
         names = [name.strip() for name in keep.split(",") if name.strip() not in ("", NOTHING)]
         for name in names:
@@ -288,11 +288,11 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
         raise InvalidData(f"{table.path} holds an {index} that is not a row number ({error}); pass integers.") from None
     wrong = (rows < 0) | (rows >= n_pool)
     if wrong.any():
-        problem = f"{table.path} holds the {index} {rows[wrong][0]}, which is no row of the pool"
+        problem = f"{table.path} holds the {index} {rows[wrong][0]}, which is not a row of the pool"
         raise InvalidData(problem, hint=f"row numbers go from 0 to {n_pool - 1}.")
     values, counts = np.unique(rows, return_counts=True)
     if len(values) < len(rows):
-        hint = "each must be there once."
+        hint = "each must occur once."
         raise InvalidData(f"{table.path} names row {values[np.argmax(counts > 1)]} twice", hint=hint)
     refuse_ids(table.path, rows, pool.names.ids)
     return rows

@@ -159,8 +159,8 @@ def _one_embedder(sources: list[Source]) -> str:
     first = sources[0]
     for source in sources:
         if source.embedder != first.embedder:
-            theirs, ours = source.embedder or "nobody known", first.embedder or "nobody known"
-            hint = "embed both with one embedder, or keep them in folders of their own."
+            theirs, ours = source.embedder or "an unknown embedder", first.embedder or "an unknown embedder"
+            hint = "embed both with one embedder, or keep them in separate folders."
             raise InvalidData(f"{source.path} was embedded by {theirs} and {first.path} by {ours}", hint=hint)
     return first.embedder
 

@@ -131,7 +131,7 @@ def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> 
     role : {"probabilities", "logits", "doubt"}
         The role of the array.
     columns : Columns
-        As in `read_pool`, but it is no error if this file lacks the id column.
+        As in `read_pool`, but this file may lack the id column.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def class_names(
         shown = ", ".join(names[:MAX_SHOWN_CLASSES]) + (", ..." if len(names) > MAX_SHOWN_CLASSES else "")
         note(f"{role} of {len(names)} classes: {shown}")
     if omitted:
-        note(f"{source.path}: left out {', '.join(omitted)}, no class by name and values; rename it if it is one.")
+        note(f"{source.path}: left out {', '.join(omitted)}; rename it if it belongs to a class.")
     if len(names) < 2:
         return (), ()
     stems = [pattern.removesuffix("*") for pattern in columns.probabilities if pattern.endswith("*")]

@@ -180,9 +180,11 @@ def _check_columns(project: Project, given: Mapping[str, str]) -> None:
     """Raise `InvalidArgument` if a project was created with other columns."""
     for name, value in given.items():
         if project.columns.get(name) != value:
+            if name != "labels" and os.path.isfile(project.source_path):
+                open_source(project.source_path).entry(value)  # Raises if there is no such column.
             shown = f"no {named(name)}" if project.columns.get(name) is None else f"{project.columns[name]!r}"
             problem = f"is not what {project.folder} was made with ({shown})"
-            hint = "leave it out, or rename that folder and begin anew."
+            hint = "leave it out, or rename that folder and start over."
             raise InvalidArgument(problem, argument=name, value=value, hint=hint)
 
 
@@ -228,7 +230,7 @@ def _check_embedder(project: Project, embedder: str) -> None:
     is_same = embedder in ("auto", current) or (embedder.startswith("onnx:") and current.startswith("onnx:"))
     if not is_same:
         problem = f"is not what {project.folder} was made with ({current or 'features of your own'})"
-        hint = "leave it out, or rename that folder and begin anew."
+        hint = "leave it out, or rename that folder and start over."
         raise InvalidArgument(problem, argument="embedder", value=embedder, hint=hint)
 
 
@@ -274,8 +276,9 @@ def _create(
     if os.path.exists(os.path.join(source, ITEMS)):
         hint = f"put a copy of it back, or run dubito label with the source: the labels in {source} are kept."
         raise MissingFile(f"{source} was a project, but its {NAME} is gone", hint=hint)
-    for name in classes or ():
-        check_name("classes", name)
+    if classes and len({check_name("classes", name) for name in classes}) == 1:
+        hint = f"name at least two, such as {classes[0]},other."
+        raise InvalidArgument("is a single class", argument="classes", value=classes[0], hint=hint)
     if store is not None:
         check_store(store, read_ident(folder))
     is_new = not os.path.exists(folder)

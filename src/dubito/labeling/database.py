@@ -135,10 +135,10 @@ def _postgres(url: str, *, read_only: bool = False) -> Engine:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
         hint = "write postgresql+psycopg://user@host/database."
-        raise InvalidArgument("is no address of a database", argument="store", hint=hint) from error
+        raise InvalidArgument("is not the address of a database", argument="store", hint=hint) from error
     if parsed.get_backend_name() != "postgresql":
         hint = "write postgresql+psycopg://user@host/database, or leave it out for a file in the project."
-        raise InvalidArgument("is no PostgreSQL", argument="store", hint=hint)
+        raise InvalidArgument("is not the address of a PostgreSQL database", argument="store", hint=hint)
     require("psycopg", extra="postgres")
     # A standby is read-only: of several hosts, the writer connects to the primary.
     defaults = POSTGRES if read_only else {**POSTGRES, "target_session_attrs": "read-write"}

@@ -126,7 +126,7 @@ def check_text(argument: str, value: str, max_length: int = MAX_TEXT_LENGTH) -> 
     if len(text) > max_length:
         raise InvalidArgument(f"has {len(text):,} characters", argument=argument, hint=f"write {max_length:,} at most.")
     if any(unicodedata.category(each) == "Cs" or each == "\0" for each in text):
-        raise InvalidArgument("holds what is no text in UTF-8", argument=argument, hint="leave it out.")
+        raise InvalidArgument("holds characters that UTF-8 cannot represent", argument=argument, hint="leave it out.")
     return text
 
 

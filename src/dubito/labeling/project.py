@@ -152,7 +152,7 @@ class Project:
             raise InvalidArgument(f"there is no class {unknown!r}", hint="load the classes again.")
         bad = next((key for key in given.values() if key not in (*KEYS, "0")), None)
         if bad is not None:
-            raise InvalidArgument(f"{bad!r} is no key for a class", hint=f"choose one of 0{KEYS}; others are commands.")
+            raise InvalidArgument(f"{bad!r} cannot be the key of a class", hint=f"choose one of 0{KEYS}.")
         if len(set(given.values())) < len(given):
             raise InvalidArgument("two classes have the same key", hint="choose another for one of them.")
         kept = {name: key for name, key in self.keys.items() if key not in given.values()}
@@ -231,7 +231,7 @@ def ensure_ident(folder: str) -> str:
 def read_project(folder: str) -> Project:
     path = os.path.join(folder, NAME)
     if not os.path.isfile(path):
-        raise MissingFile(f"{folder} is no project: it has no {NAME}", hint="make one with dubito label SOURCE.")
+        raise MissingFile(f"{folder} is not a project: it has no {NAME}", hint="make one with dubito label SOURCE.")
     with reading(path), open(path, "rb") as file:
         found = tomllib.load(file)
     if _typed_value(path, found, "schema", int) != SCHEMA:

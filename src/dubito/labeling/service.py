@@ -387,7 +387,7 @@ class LabelingService:
             return [last]
         others = set(numbers) - set(table.active.get(annotator, ()))
         if others:
-            problem = f"event {min(others)} is no answer of {annotator} that could be undone"
+            problem = f"event {min(others)} is not an answer of {annotator} that can be undone"
             raise Conflict(problem, hint="undo only answers that count.")
         return [table.events[number] for number in sorted(set(numbers), reverse=True)]
 
@@ -490,7 +490,7 @@ class LabelingService:
                 hint = "merge the two, or choose another name."
                 raise Conflict(f"there is a class {new_label!r} already", hint=hint)
             if kind == "merge" and (new_label not in classes or new_label == label):
-                raise Conflict(f"{new_label!r} is no other class", hint=f"classes are {', '.join(classes[:20])}.")
+                raise Conflict(f"{new_label!r} is not another class", hint=f"classes are {', '.join(classes[:20])}.")
             position = classes.index(str(label))
         elif len(classes) >= MAX_CLASSES:
             raise Conflict(f"there are {MAX_CLASSES} classes", hint="remove one first.")

@@ -79,7 +79,7 @@ def _classes(path: str, n_columns: int, project: Project) -> list[str]:
         raise InvalidArgument(problem, hint="name them in an array classes, or by the names of the columns.")
     unknown = [name for name in names if name not in project.classes]
     if unknown:
-        raise InvalidArgument(f"{unknown[0]!r} is no class of the project", hint="add it first.")
+        raise InvalidArgument(f"{unknown[0]!r} is not a class of the project", hint="add it first.")
     return names
 
 

@@ -285,7 +285,7 @@ def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
 
 def is_off(model: object) -> bool:
     if model is None:
-        raise InvalidArgument("is no model", argument="model", value=None, hint=f"pass {NO_MODEL!r} for none.")
+        raise InvalidArgument("is not a model", argument="model", value=None, hint=f"pass {NO_MODEL!r} for none.")
     return isinstance(model, str) and model == NO_MODEL
 
 

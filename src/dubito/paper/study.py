@@ -60,7 +60,6 @@ class Finding(Protocol):
 
     def verdict(self) -> Verdict:
         """Check the claim on these data."""
-        ...
 
 
 class Study(Protocol):
@@ -68,7 +67,6 @@ class Study(Protocol):
 
     def measure(self, seed: int) -> Finding:
         """The same seed gives the same finding, except for times."""
-        ...
 
 
 # Active learning on toy data, with the small network that the paper uses for it.

@@ -55,7 +55,6 @@ class Bait:
             check_integer("subset", self.subset, least=1)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:

@@ -86,7 +86,6 @@ class DropQuery:
         check_integer("passes", self.passes, least=1)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
@@ -114,7 +113,6 @@ class AlfaMix:
     uses_engine: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:

@@ -58,9 +58,6 @@ class MaxHerding:
     def __post_init__(self) -> None:
         check_positive("bandwidth", self.bandwidth)
 
-    def plan(self, request: Request) -> None:
-        """No engine is needed."""
-
     def choose(self, request: Request) -> Choice:
         """Priorities are gains of coverage."""
         request = with_fewer_candidates(request)
@@ -92,7 +89,6 @@ class UncertaintyHerding:
         check_positive("temperature", self.temperature)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         if len_of(request.references):
             require_doubt(request, self.name)
 
@@ -147,7 +143,6 @@ class ProbCover:
             check_integer("classes", self.classes, least=1)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         if self.delta is None and self.classes is None and request.probabilities is None:
             problem = "needs the number of classes, or class probabilities"
             raise InvalidArgument(problem, argument="strategy", value=self.name, hint="write probcover:classes=10.")

@@ -63,7 +63,6 @@ class Refine:
         check_real("share", self.share, least=0.0)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:

@@ -30,9 +30,6 @@ class PublishedTypiClust:
     uses_engine: ClassVar[bool] = False
     uses_doubt: ClassVar[bool] = False
 
-    def plan(self, request: Request) -> None:
-        """No engine is needed."""
-
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
         points = unit_length(request, request.pool, request.candidates)

@@ -267,8 +267,8 @@ def matching_ids(theirs: RowNames, pool: RowNames) -> Pair | None:
         return pair
     alone = pool.ids if theirs.ids is None else theirs.ids
     if alone is not None and _are_shuffled_rows(alone) and _is_numbered(theirs, pool, alone):
-        other = "the pool has none" if alone is theirs.ids else "what stands beside it has none"
-        problem = f"has the row numbers 0 to {len(alone) - 1} in another order for ids, and {other}"
+        other = "the pool has none" if alone is theirs.ids else "the other one has none"
+        problem = f"has the row numbers 0 to {len(alone) - 1} in another order as ids, and {other}"
         raise alone.wrong(problem, "give both sides ids, or neither.")
     return None
 
@@ -313,7 +313,7 @@ def _refuse_repeats(ids: Ids) -> None:
     first, second = ids.repeated
     one, other = ids.shown([first]), ids.shown([second])
     what = one if one == other else f"{one} and {other}, which are one id,"
-    raise ids.wrong(f"repeats the id {what} (rows {first} and {second})", "each must be there once.")
+    raise ids.wrong(f"repeats the id {what} (rows {first} and {second})", "each must occur once.")
 
 
 def _unmatched(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> InvalidData:
@@ -373,7 +373,7 @@ def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
     value, names = take_names("pool", pool)
     strays = no_features(columns_of(value))
     if strays:  # They would silently be used as features.
-        problem = f"has the column {strays[0]!r}, which is no feature by its name"
+        problem = f"has the column {strays[0]!r}, whose name says it is not a feature"
         hint = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
         raise InvalidArgument(problem, argument="pool", hint=hint)
     features = check_features("pool", value)

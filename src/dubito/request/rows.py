@@ -74,7 +74,7 @@ def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NA
     outside = (array < 0) | (array >= n_pool)
     if outside.any():
         at = int(np.argmax(outside))
-        problem = f"holds {array[at]} at position {at}, which is no row of the pool"
+        problem = f"holds {array[at]} at position {at}, which is not a row of the pool"
         raise InvalidArgument(problem, argument=name, hint=f"pass row numbers from 0 to {n_pool - 1}.")
     refuse_ids(name, array, names.ids)
     _refuse_classes(name, array)
@@ -120,7 +120,7 @@ def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
     ambiguous = next((number for number in numbers if known and known.get(number) != number), None)
     if ambiguous is not None:
         is_id = ambiguous in known
-        what = f"is the id of row {known[ambiguous]}" if is_id else f"is no id, as {next(iter(known))} is"
+        what = f"is the id of row {known[ambiguous]}" if is_id else f"is not an id, as {next(iter(known))} is"
         problem = f"holds row numbers or ids, which differ here ({ambiguous} {what})"
         hint = f"pass a boolean mask, or ids as text, such as {str(ambiguous)!r}."
         raise InvalidArgument(problem, argument=name, hint=hint)

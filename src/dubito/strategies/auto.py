@@ -167,9 +167,9 @@ def detect_origin(request: Request) -> tuple[Origin, str]:
     """Whether the features are frozen or trained, and the reason."""
     doubt, rows, n_labels = request.doubt, request.labeled, len_of(request.references)
     if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
-        few = f"{n_labels} label is" if n_labels == 1 else f"{n_labels} labels are"
-        known = few if n_labels < MIN_LABELS_TO_DETECT else "the data are"
-        return "frozen", f"{known} not enough to detect training; if they were trained, pass auto:features=trained"
+        few = "1 label is too few" if n_labels == 1 else f"{n_labels} labels are too few"
+        known = few if n_labels < MIN_LABELS_TO_DETECT else "there is too little data"
+        return "frozen", f"assumed: {known} to tell; if they were trained on the labels, pass auto:features=trained"
     left = unlabeled_doubt(request)
     if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
         return "frozen", "the model still doubts labeled rows"

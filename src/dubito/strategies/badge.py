@@ -37,15 +37,12 @@ class PointSet(Protocol):
     @property
     def squared_lengths(self) -> FloatArray:
         """(n,)"""
-        ...
 
     def pairwise(self, positions: IntArray) -> FloatArray:
         """(k, k) squared distances, 0 if two points differ only by rounding."""
-        ...
 
     def to_nearest(self, positions: IntArray) -> FloatArray:
         """(n,) squared distance of every point to the nearest of these, with the same rule."""
-        ...
 
 
 def sample(
@@ -150,7 +147,6 @@ class Badge:
     uses_engine: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:

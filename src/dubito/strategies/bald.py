@@ -38,7 +38,6 @@ class Bald:
         check_per_group(self.per_group)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:
@@ -80,7 +79,6 @@ class BatchBald:
         check_integer("samples", self.samples, least=1)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:

@@ -37,33 +37,31 @@ class Choice:
 
 @runtime_checkable
 class Strategy(Protocol):
-    """Decides what to label next."""
+    """Decides what to label next.
+
+    A strategy may declare more, as attributes: ``uses_doubt`` (default: True) whether a model's doubt can change the
+    choice, ``needs_samples`` whether it needs probabilities (n, k, c) of posterior samples, as of a committee, and
+    ``keeps_limits`` and ``picks_groups`` whether it supports costs and quotas, and groups (default: False).
+    """
 
     @property
     def name(self) -> str:
         """The value of ``strategy=`` that selects it."""
-        ...
 
     @property
     def uses_engine(self) -> bool:
         """Whether it uses the ``engine=`` argument."""
-        ...
 
     def choose(self, request: Request) -> Choice:
         """Choose ``request.budget`` rows of ``request.candidates``."""
-        ...
 
 
 @runtime_checkable
 class Planner(Protocol):
-    """A strategy that supports dry runs, as all built-in ones do."""
+    """A strategy that uses an engine, or that cannot handle every request; used for dry runs."""
 
     def plan(self, request: Request) -> object:
-        """The problem that an engine would solve; None if no engine is needed.
-
-        Raises the same errors about the request as `Strategy.choose`.
-        """
-        ...
+        """The problem that an engine would solve, or None; raises the errors about the request of `Strategy.choose`."""
 
 
 @runtime_checkable
@@ -72,22 +70,11 @@ class Delegates(Protocol):
 
     def take(self, request: Request) -> tuple[Strategy, str]:
         """The strategy to use for this request, and a sentence for the user that says why."""
-        ...
-
-
-@runtime_checkable
-class DeclaresDoubt(Protocol):
-    """A strategy that declares whether it uses the model's doubt; all others are assumed to."""
-
-    @property
-    def uses_doubt(self) -> bool:
-        """Whether doubt can change the choice."""
-        ...
 
 
 def uses_doubt(strategy: Strategy) -> bool:
     """Whether a model's doubt can change the strategy's choice."""
-    return strategy.uses_doubt if isinstance(strategy, DeclaresDoubt) else True
+    return bool(getattr(strategy, "uses_doubt", True))
 
 
 def solve_problem(request: Request, problem: object) -> Choice:
@@ -95,16 +82,6 @@ def solve_problem(request: Request, problem: object) -> Choice:
     engine = choose_engine(request.engine, problem)
     solution = engine.solve(problem)
     return Choice(solution.configurations, engine.name, solution.complete)
-
-
-@runtime_checkable
-class NeedsSamples(Protocol):
-    """A strategy that declares whether it needs probabilities of posterior samples (n, k, c), as of a committee."""
-
-    @property
-    def needs_samples(self) -> bool:
-        """Whether probabilities (n, c) of a single model are not enough."""
-        ...
 
 
 PerGroup = str

@@ -8,7 +8,6 @@ the classes that are not full yet, with at most one solution per class. Picking 
 
 import time
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,29 +24,9 @@ from dubito.strategies.base import Choice, Strategy
 Solvable = Problem | CoverageProblem
 
 
-@runtime_checkable
-class KeepsLimits(Protocol):
-    """A strategy that declares whether it supports costs and quotas."""
-
-    @property
-    def keeps_limits(self) -> bool:
-        """Whether the strategy supports costs and quotas."""
-        ...
-
-
-@runtime_checkable
-class PicksGroups(Protocol):
-    """A strategy that declares whether it picks groups of rows."""
-
-    @property
-    def picks_groups(self) -> bool:
-        """Whether the strategy picks groups of rows."""
-        ...
-
-
 def refuse_limits(strategy: Strategy, request: Request) -> None:
     """Raise `InvalidArgument` if costs, quotas or groups are given to a strategy that ignores them."""
-    if request.groups is not None and not (isinstance(strategy, PicksGroups) and strategy.picks_groups):
+    if request.groups is not None and not getattr(strategy, "picks_groups", False):
         hint = (
             "leave it out, or choose auto, coverage, doubt-coverage, coreset, doubt-coreset, margin, entropy, "
             "least-confidence, bald or random."
@@ -55,7 +34,7 @@ def refuse_limits(strategy: Strategy, request: Request) -> None:
         raise InvalidArgument(f"means nothing to {named('strategy', strategy.name)}", argument="groups", hint=hint)
     given = "costs" if request.costs is not None else "quotas"
     has_limits = request.costs is not None or request.quotas is not None
-    if has_limits and not (isinstance(strategy, KeepsLimits) and strategy.keeps_limits):
+    if has_limits and not getattr(strategy, "keeps_limits", False):
         problem = f"means nothing to {named('strategy', strategy.name)}"
         hint = "leave it out, or choose auto, coverage, doubt-coverage, coreset or doubt-coreset."
         raise InvalidArgument(problem, argument=given, hint=hint)

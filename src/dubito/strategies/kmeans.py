@@ -38,9 +38,6 @@ class ClosestKMeans:
     uses_engine: ClassVar[bool] = False
     uses_doubt: ClassVar[bool] = False
 
-    def plan(self, request: Request) -> None:
-        """It takes any request, and no engine."""
-
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
         points = read_rows(request.pool, request.candidates, request.metric)
@@ -247,9 +244,6 @@ class TypiClust:
 
     def __post_init__(self) -> None:
         check_integer("neighbors", self.neighbors, least=1)
-
-    def plan(self, request: Request) -> None:
-        """It takes any request, and no engine."""
 
     def choose(self, request: Request) -> Choice:
         """Priorities are how typical a pick is: one over its mean distance to its neighbors."""

@@ -45,7 +45,6 @@ class LargestCluster:
         return self.strength > 0.0
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         if self.strength > 0.0:
             require_doubt(request, self.name)
 

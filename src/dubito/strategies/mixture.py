@@ -284,7 +284,6 @@ class ProbabilisticCoreset:
         check_choice("covariance", self.covariance, get_args(Covariance))
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         if self.exploit > 0:
             require_doubt(request, self.name)
 

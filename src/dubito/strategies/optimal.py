@@ -39,7 +39,6 @@ class OptimalCoreset:
         check_real("seconds", self.seconds, least=0.0)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         self._refuse_large(len_of(request.pool))
 
     def choose(self, request: Request) -> Choice:

@@ -27,26 +27,26 @@ from dubito.strategies.coverage import Coverage
 
 
 @dataclass(frozen=True, slots=True)
-class LeastConfidence:
-    """The largest doubt ``1 - max P`` first. O(n log n).
+class ByScore:
+    """Base class of strategies that rank rows by a score."""
 
-    Parameters
-    ----------
-    per_group : str
-        With groups: the score of a group is the largest of its rows' scores (``"max"``), their ``"mean"``, their
-        ``"sum"``, or the sum of the k largest (``"top-k"``, such as ``"top-3"``).
-    """
-
-    name: ClassVar[str] = "least-confidence"
     uses_engine: ClassVar[bool] = False
     picks_groups: ClassVar[bool] = True
     per_group: PerGroup = "max"
+    """With groups: the score of a group is the largest of its rows' scores (``"max"``), their ``"mean"``, their
+    ``"sum"``, or the sum of the k largest (``"top-k"``, such as ``"top-3"``)."""
 
     def __post_init__(self) -> None:
         check_per_group(self.per_group)
 
+
+@dataclass(frozen=True, slots=True)
+class LeastConfidence(ByScore):
+    """The largest doubt ``1 - max P`` first. O(n log n)."""
+
+    name: ClassVar[str] = "least-confidence"
+
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
@@ -55,26 +55,12 @@ class LeastConfidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Margin:
-    """The smallest gap between the two largest probabilities first. O(n log n).
-
-    Parameters
-    ----------
-    per_group : str
-        With groups: the score of a group is the largest of its rows' scores (``"max"``), their ``"mean"``, their
-        ``"sum"``, or the sum of the k largest (``"top-k"``, such as ``"top-3"``).
-    """
+class Margin(ByScore):
+    """The smallest gap between the two largest probabilities first. O(n log n)."""
 
     name: ClassVar[str] = "margin"
-    uses_engine: ClassVar[bool] = False
-    picks_groups: ClassVar[bool] = True
-    per_group: PerGroup = "max"
-
-    def __post_init__(self) -> None:
-        check_per_group(self.per_group)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
@@ -86,26 +72,12 @@ class Margin:
 
 
 @dataclass(frozen=True, slots=True)
-class Entropy:
-    """The largest entropy of the class probabilities first. O(n log n).
-
-    Parameters
-    ----------
-    per_group : str
-        With groups: the score of a group is the largest of its rows' scores (``"max"``), their ``"mean"``, their
-        ``"sum"``, or the sum of the k largest (``"top-k"``, such as ``"top-3"``).
-    """
+class Entropy(ByScore):
+    """The largest entropy of the class probabilities first. O(n log n)."""
 
     name: ClassVar[str] = "entropy"
-    uses_engine: ClassVar[bool] = False
-    picks_groups: ClassVar[bool] = True
-    per_group: PerGroup = "max"
-
-    def __post_init__(self) -> None:
-        check_per_group(self.per_group)
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
@@ -147,7 +119,6 @@ class PowerSampling:
         return self.doubt == LEARNABLE
 
     def plan(self, request: Request) -> None:
-        """No engine is needed."""
         doubt_of(request, self.name, self.doubt)
 
     def choose(self, request: Request) -> Choice:
@@ -170,9 +141,6 @@ class Random:
     uses_engine: ClassVar[bool] = False
     uses_doubt: ClassVar[bool] = False
     picks_groups: ClassVar[bool] = True
-
-    def plan(self, request: Request) -> None:
-        """No engine is needed."""
 
     def choose(self, request: Request) -> Choice:
         """Takes O(n) time."""

@@ -1,13 +1,15 @@
 """The contract of core-set engines and of strategies."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from dubito.api import select
 from dubito.core import reference
+from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Configuration, Known, Problem, Selection
 from dubito.engines.base import Engine, keeps_quotas
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
@@ -37,27 +39,41 @@ def check_engine(engine: Engine[Problem], *, examples: int = 200, seed: int = 0,
     >>> from dubito.engines.reference_engine import ReferenceEngine
     >>> check_engine(ReferenceEngine(), examples=5)
     """
-    label = f"engine {engine.name!r}"
-    n_accepted = 0
-    for number in range(seed, seed + examples):
-        problem_rows, problem = 1, make_problem(number, beams=beams)
+
+    def make(number: int) -> Example[Problem]:
+        least_rows, problem = 1, make_problem(number, beams=beams)
         if engine.refusals(problem):
-            problem_rows, problem = MANY_ROWS, make_problem(number, beams=beams, least_rows=MANY_ROWS)
+            least_rows, problem = MANY_ROWS, make_problem(number, beams=beams, least_rows=MANY_ROWS)
+        problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
+        made = f"make_problem({number}, beams={beams}, least_rows={least_rows})"
+        return problem, made, partial(_reference_solution, number, beams, least_rows, problem.quotas is not None)
+
+    check_examples(engine, map(make, range(seed, seed + examples)))
+    problem = _first_accepted(engine, _to_interrupt, (500, 60, 9, 4000))
+    check_interruption(engine, problem, _interruption_reference(len_of(problem.pool)))
+    _check_answers(engine)
+
+
+P = TypeVar("P", Problem, CoverageProblem)
+Example: TypeAlias = tuple[P, str, Callable[[], Sequence[Configuration]]]
+"""A problem, the call that makes it, and a function that solves it with the reference."""
+
+
+def check_examples(engine: Engine[P], examples: Iterable[Example[P]]) -> None:
+    """Check that an engine solves one problem in ten or more, with the picks of the reference."""
+    label, n_examples, n_accepted = f"engine {engine.name!r}", 0, 0
+    for problem, made, solve in examples:
+        n_examples += 1
         if engine.refusals(problem):
             continue
-        made = f"make_problem({number}, beams={beams}, least_rows={problem_rows})"
-        problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
         n_accepted += 1
         before = _contents(problem)
         solution = engine.solve(problem)
         assert _contents(problem) == before, f"{label} changed its input: {made}"
         assert solution.complete, f"{label} returned complete=False for {made} without an interruption."
-        expected = _reference_solution(number, beams, problem_rows, problem.quotas is not None)
-        difference = _difference(expected, solution.configurations)
+        difference = difference_between(solve(), solution.configurations)
         assert not difference, f"{label} differs from the reference on {made}: {difference}"
-    assert n_accepted * 10 >= examples, f"{label} refused {examples - n_accepted} of {examples} problems."
-    _check_interruption(engine)
-    _check_answers(engine)
+    assert n_accepted * 10 >= n_examples, f"{label} refused {n_examples - n_accepted} of {n_examples} problems."
 
 
 @lru_cache(maxsize=2000)
@@ -96,17 +112,15 @@ def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> 
         assert (picked.engine is not None) == strategy.uses_engine, f"{label} returned engine={picked.engine!r}."
 
 
-def _difference(expected: Sequence[Configuration], found: Sequence[Configuration]) -> str:
+def difference_between(expected: Sequence[Configuration], found: Sequence[Configuration]) -> str:
     """A description of the first difference; empty if there is none."""
     if len(found) != len(expected):
         return f"{len(found)} configurations instead of {len(expected)}"
     for rank, (ours, theirs) in enumerate(zip(expected, found, strict=True)):
-        for name in ("indices", "priorities"):
-            wanted, got = getattr(ours, name), np.asarray(getattr(theirs, name))
+        for name in ("groups", "indices", "priorities", "earned", "covered", "radius", "reach"):
+            wanted, got = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
             if wanted.dtype != got.dtype or not np.array_equal(wanted, got):
                 return f"configuration {rank} has {name} {got!r} instead of {wanted!r}"
-        if ours.radius != theirs.radius:
-            return f"configuration {rank} has radius {theirs.radius!r} instead of {ours.radius!r}"
         close_to = np.nan if theirs.uncertainty is None else theirs.uncertainty
         if ours.uncertainty is not None and not np.isclose(ours.uncertainty, close_to, rtol=1e-9, atol=0.0):
             return f"configuration {rank} has uncertainty {theirs.uncertainty!r} instead of {ours.uncertainty!r}"
@@ -125,10 +139,9 @@ def _fault(found: Configuration, budget: int, candidates: IntArray) -> str:
     return f"row {stray[0]} is not a candidate" if len(stray) else ""
 
 
-def _contents(problem: Problem) -> list[bytes]:
-    arrays = (problem.candidates, problem.doubt, problem.weights, problem.scores, problem.costs)
-    given = [np.asarray(matrix[:]) for matrix in (problem.pool, problem.references)]
-    return [array.tobytes() for array in (*given, *arrays) if array is not None]
+def _contents(problem: Problem | CoverageProblem) -> list[bytes]:
+    values = [problem.pool[:], problem.references[:], *(getattr(problem, each.name) for each in fields(problem))]
+    return [value.tobytes() for value in values if isinstance(value, np.ndarray)]
 
 
 def _first_accepted(engine: Engine[Problem], make: Callable[[int], Problem], sizes: Iterable[int]) -> Problem:
@@ -150,27 +163,22 @@ def _interruption_reference(n: int) -> Configuration:
     return reference.solve(_to_interrupt(n))[0]
 
 
-def _check_interruption(engine: Engine[Problem]) -> None:
+def check_interruption(engine: Engine[P], problem: P, whole: Configuration) -> None:
     """Ctrl-C during a progress report must leave a prefix of the reference's picks."""
-    reports, problem = list[int](), _first_accepted(engine, _to_interrupt, (500, 60, 9, 4000))
-    budget = problem.budget
+    reports, budget, label = list[int](), problem.budget, f"engine {engine.name!r}"
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        message = f"engine {engine.name!r} reports progress {done} of {total}, not of {budget}."
-        assert 0 <= done <= total == budget, message
+        assert 0 <= done <= total == budget, f"{label} reports progress {done} of {total}, not of {budget}."
         reports.append(done)
         raise KeyboardInterrupt
 
     solution = engine.solve(replace(problem, progress=interrupt))
     made = "rows when progress raised KeyboardInterrupt"
-    assert solution.complete is not bool(reports), (
-        f"engine {engine.name!r} returned complete={solution.complete}; {reports} {made}"
-    )
-    found, whole = solution.configurations[0], _interruption_reference(len_of(problem.pool))
-    n_found = len(found.indices)
-    assert n_found >= max(reports, default=budget), f"engine {engine.name!r} returned {n_found} picks; {reports} {made}"
-    same = np.array_equal(found.indices, whole.indices[:n_found])
-    assert same, f"engine {engine.name!r} returned picks that are not a prefix of the reference's; {reports} {made}"
+    assert solution.complete is not bool(reports), f"{label} returned complete={solution.complete}; {reports} {made}"
+    found = solution.configurations[0].indices
+    assert len(found) >= max(reports, default=budget), f"{label} returned {len(found)} picks; {reports} {made}"
+    same = np.array_equal(found, whole.indices[: len(found)])
+    assert same, f"{label} returned picks that are not a prefix of the reference's; {reports} {made}"
 
 
 def _to_answer(n: int) -> Problem:
@@ -193,7 +201,7 @@ def _check_answers(engine: Engine[Problem]) -> None:
         assert cost.seconds > 0.0, f"{label} estimates a cost of {figures}."
         assert cost.engine == engine.name, f"{label} estimates a cost of {figures}."
     engine.catch_up(problem)
-    difference = _difference(reference.solve(problem), engine.solve(problem).configurations)
+    difference = difference_between(reference.solve(problem), engine.solve(problem).configurations)
     assert not difference, f"{label} differs from the reference after catching up: {difference}"
 
 

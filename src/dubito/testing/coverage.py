@@ -1,7 +1,7 @@
 """The contract of coverage engines."""
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from dubito.core.problem import Configuration, Known
 from dubito.doubt import scaling_weights
 from dubito.engines.base import Engine, keeps_quotas
 from dubito.matrix import FloatArray, Matrix
+from dubito.testing.contract import Example, check_examples, check_interruption, difference_between
 from dubito.testing.problems import STRENGTHS, make_costs, make_problem, with_quotas
 
 
@@ -31,30 +32,24 @@ def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 20
     >>> from dubito.engines.reference_engine import CoverageReference
     >>> check_coverage_engine(CoverageReference(), examples=5)
     """
-    label, n_accepted = f"engine {engine.name!r}", 0
-    for number in range(seed, seed + examples):
-        problem, made = make_coverage_problem(number), f"make_coverage_problem({number})"
-        if engine.refusals(problem):
-            continue
+
+    def make(number: int) -> Example[CoverageProblem]:
+        problem = make_coverage_problem(number)
         problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
-        n_accepted += 1
-        before = _contents(problem)
-        solution = engine.solve(problem)
-        assert _contents(problem) == before, f"{label} changed its input: {made}"
-        assert solution.complete, f"{label} returned complete=False for {made} without an interruption."
-        assert len(solution.configurations) == 1, f"{label} returned more than one configuration for {made}"
-        difference = _difference(_reference_solution(number, problem.quotas is not None), solution.configurations[0])
-        assert not difference, f"{label} differs from the reference on {made}: {difference}"
-    assert n_accepted * 10 >= examples, f"{label} refused {examples - n_accepted} of {examples} problems."
-    _check_interruption(engine)
+        return problem, f"make_coverage_problem({number})", partial(_solution, number, problem.quotas is not None)
+
+    check_examples(engine, map(make, range(seed, seed + examples)))
+    problem, _ = _even_problem(500, 400)
+    if not engine.refusals(problem):
+        check_interruption(engine, problem, _interruption_reference())
     _check_second_round(engine)
 
 
 @lru_cache(maxsize=2000)
-def _reference_solution(seed: int, quotas: bool) -> Configuration:
+def _solution(seed: int, quotas: bool) -> tuple[Configuration]:
     """The reference solution, cached for the next engine that is checked."""
     problem = make_coverage_problem(seed)
-    return coverage.greedy(problem if quotas else replace(problem, quotas=None))
+    return (coverage.greedy(problem if quotas else replace(problem, quotas=None)),)
 
 
 def make_coverage_problem(seed: int, *, least_rows: int = 1) -> CoverageProblem:
@@ -101,27 +96,6 @@ def _some_distance(rng: np.random.Generator, pool: Matrix) -> float:
     return float(np.sqrt(np.sum((left - right) ** 2))) * float(rng.choice([0.5, 1.0, 2.0]))
 
 
-def _difference(ours: Configuration, theirs: Configuration) -> str:
-    """A description of the first difference; empty if there is none."""
-    for name in ("indices", "priorities", "covered"):
-        wanted, got = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
-        if wanted.dtype != got.dtype or not np.array_equal(wanted, got):
-            return f"{name} are {got!r} instead of {wanted!r}"
-    for name in ("radius", "reach"):
-        if getattr(ours, name) != getattr(theirs, name):
-            return f"{name} is {getattr(theirs, name)!r} instead of {getattr(ours, name)!r}"
-    doubt, other = (np.nan if each.uncertainty is None else each.uncertainty for each in (ours, theirs))
-    if not np.isclose(doubt, other, rtol=1e-9, atol=0.0, equal_nan=True):
-        return f"uncertainty is {theirs.uncertainty!r} instead of {ours.uncertainty!r}"
-    return ""
-
-
-def _contents(problem: CoverageProblem) -> list[bytes]:
-    arrays = (problem.candidates, problem.weights, problem.sample, problem.doubt, problem.costs)
-    given = [np.asarray(matrix[:]) for matrix in (problem.pool, problem.references)]
-    return [array.tobytes() for array in (*given, *arrays) if array is not None]
-
-
 def _even_problem(n: int, budget: int) -> tuple[CoverageProblem, FloatArray]:
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((n, 4))
@@ -135,30 +109,6 @@ def _interruption_reference() -> Configuration:
     return coverage.greedy(_even_problem(500, 400)[0])
 
 
-def _check_interruption(engine: Engine[CoverageProblem]) -> None:
-    """Ctrl-C during a progress report must leave a prefix of the reference's picks."""
-    reports = list[int]()
-
-    def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        assert 0 <= done <= total == 400, f"engine {engine.name!r} reports progress {done} of {total}, not of 400."
-        reports.append(done)
-        raise KeyboardInterrupt
-
-    problem, _ = _even_problem(500, 400)
-    if engine.refusals(problem):
-        return
-    solution = engine.solve(replace(problem, progress=interrupt))
-    made = "rows when progress raised KeyboardInterrupt"
-    assert solution.complete is not bool(reports), (
-        f"engine {engine.name!r} returned complete={solution.complete}; {reports} {made}"
-    )
-    found, whole = solution.configurations[0], _interruption_reference()
-    n_found = len(found.indices)
-    assert n_found >= max(reports, default=400), f"engine {engine.name!r} returned {n_found} picks; {reports} {made}"
-    same = np.array_equal(found.indices, whole.indices[:n_found])
-    assert same, f"engine {engine.name!r} returned picks that are not a prefix of the reference's; {reports} {made}"
-
-
 def _check_second_round(engine: Engine[CoverageProblem]) -> None:
     """The ``known`` distances of one round must not change the next, with other weights and more labeled rows."""
     problem, pool = _even_problem(200, 20)
@@ -170,10 +120,10 @@ def _check_second_round(engine: Engine[CoverageProblem]) -> None:
         rest = np.setdiff1d(np.arange(200), labeled)
         weights = np.random.default_rng(n_round).random(200)
         again = replace(problem, references=pool[labeled], candidates=rest, weights=weights, sample=rest, known=known)
-        found, expected = engine.solve(again).configurations[0], coverage.greedy(again)
-        difference = _difference(expected, found)
+        found = engine.solve(again).configurations
+        difference = difference_between([coverage.greedy(again)], found)
         assert not difference, (
             f"engine {engine.name!r} differs in round {n_round + 1} with known distances: {difference}"
         )
-        labeled = np.concatenate([labeled, found.indices])
+        labeled = np.concatenate([labeled, found[0].indices])
         known.added = labeled[:0]

@@ -1,7 +1,7 @@
 """The contract of engines that pick groups."""
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Configuration, Problem
 from dubito.engines.base import Engine, group_refusals
 from dubito.matrix import len_of
+from dubito.testing.contract import Example, check_examples
 from dubito.testing.coverage import make_coverage_problem
 from dubito.testing.problems import make_problem
 
@@ -33,23 +34,15 @@ def check_groups(engine: Engine[Problem] | Engine[CoverageProblem], *, examples:
     >>> from dubito.engines.reference_engine import CoverageReference
     >>> check_groups(CoverageReference(), examples=5)
     """
-    label, n_accepted = f"engine {engine.name!r}", 0
-    for number in range(seed, seed + examples):
-        covers = CoverageProblem in engine.solves
-        problem, made = make_group_problem(number, covers=covers), f"make_group_problem({number}, covers={covers})"
-        assert not group_refusals(engine, problem), f"{label} does not declare picks_groups."
-        if engine.refusals(problem):  # type: ignore[arg-type]
-            continue
-        n_accepted += 1
-        solution = engine.solve(problem)  # type: ignore[arg-type]
-        assert solution.complete, f"{label} returned complete=False for {made} without an interruption."
-        difference = difference_of_groups(solve_reference(problem), solution.configurations[0])
-        assert not difference, f"{label} differs from the reference on {made}: {difference}"
-        if problem.groups is not None and np.array_equal(problem.groups, np.arange(len(problem.groups))):
-            rows = solve_reference(replace(problem, groups=None))
-            same = np.array_equal(rows.indices, solution.configurations[0].indices)
-            assert same, f"{label} picks other groups of one row than rows: {made}"
-    assert n_accepted * 10 >= examples, f"{label} refused {examples - n_accepted} of {examples} problems."
+    covers = CoverageProblem in engine.solves
+    undeclared = group_refusals(engine, make_group_problem(seed, covers=covers))
+    assert not undeclared, f"engine {engine.name!r} does not declare picks_groups."
+
+    def make(number: int) -> Example[Any]:
+        problem = make_group_problem(number, covers=covers)
+        return problem, f"make_group_problem({number}, covers={covers})", lambda: [solve_reference(problem)]
+
+    check_examples(engine, map(make, range(seed, seed + examples)))
 
 
 def solve_reference(problem: Problem | CoverageProblem) -> Configuration:
@@ -110,15 +103,3 @@ def _with_groups(problem: P, seed: int) -> P:
         budget = int(np.minimum(counts, quotas.limits).sum())
     budget = budget if rng.random() < 0.3 else int(rng.integers(1, budget + 1))
     return replace(problem, groups=numbers, costs=costs, quotas=quotas, budget=budget)
-
-
-def difference_of_groups(ours: Configuration, theirs: Configuration) -> str:
-    """A description of the first difference; empty if there is none."""
-    for name in ("groups", "indices", "priorities", "earned", "covered"):
-        wanted, got = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
-        if wanted.dtype != got.dtype or not np.array_equal(wanted, got):
-            return f"{name} are {got!r} instead of {wanted!r}"
-    for name in ("radius", "reach"):
-        if getattr(ours, name) != getattr(theirs, name):
-            return f"{name} is {getattr(theirs, name)!r} instead of {getattr(ours, name)!r}"
-    return ""

@@ -162,9 +162,9 @@ def test_first_bounds_are_true(kind: str, metric: Metric, n_labeled: int) -> Non
 def test_a_closer_look_gives_true_bounds_and_lower_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(points_of(3000, 70, 7, "float16"), 900)
     close, _ = CpuKernels(problem).first_bounds()
-    monkeypatch.setattr(RowSteps, "can_look_closer", False)
+    monkeypatch.setattr(RowSteps, "can_tighten_by_cells", False)
     plain, _ = CpuKernels(problem).first_bounds()
-    monkeypatch.setattr(FirstBounds, "_look_closer", lambda *_: None)
+    monkeypatch.setattr(FirstBounds, "_tighten_by_cells", lambda *_: None)
     far, _ = CpuKernels(problem).first_bounds()
     exact = exactly(problem, np.empty(0, dtype=np.int64))
     assert (close >= exact).all()
@@ -191,7 +191,7 @@ def test_distances_among_points_are_within_their_bounds(n: int, d: int, kind: st
     kernels, rows = CpuKernels(problem), np.arange(n)[::-1] + 3
     assert kernels.in_c is not None
     middle, scale = np.linspace(-1.0, 1.0, d), 0.5
-    squared, sizes = kernels.in_c.among(rows, middle, scale)
+    squared, sizes = kernels.in_c.pairwise(rows, middle, scale)
     points = (read_rows(problem.pool, rows, metric) - middle) * scale
     exact = np.array([exact_sq_distances(points, each) for each in points]).reshape(n, n)
     np.testing.assert_allclose(sizes, (points**2).sum(axis=1), rtol=1e-12)

@@ -11,12 +11,12 @@ import dubito
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.core.problem import Problem
 from dubito.engines.base import Engine
-from dubito.engines.cuda.coverage.engine import CudaCoverage
-from dubito.engines.cuda.engine import CudaEngine
+from dubito.engines.cuda.engine import CudaCoverage, CudaEngine
 from dubito.errors import InvalidArgument
 from dubito.matrix import IntArray, OnDevice
 from dubito.testing import check_groups, make_group_problem
-from dubito.testing.groups import difference_of_groups, solve_reference
+from dubito.testing.contract import difference_between
+from dubito.testing.groups import solve_reference
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -37,7 +37,7 @@ def few_programs(set_constant: Callable[[str, float], None]) -> None:
 
 def assert_same(problem: Problem | CoverageProblem) -> None:
     (found,) = ENGINES[problem.kind].solve(problem).configurations
-    assert not difference_of_groups(solve_reference(problem), found)
+    assert not difference_between([solve_reference(problem)], [found])
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -77,7 +77,7 @@ def test_features_on_the_device_stay_there(kind: str, monkeypatch: pytest.Monkey
     expected, pool = solve_reference(problem), OnDevice(torch.tensor(problem.pool[:], device=DEVICE))
     monkeypatch.setattr(OnDevice, "__getitem__", None)
     (found,) = ENGINES[kind].solve(replace(problem, pool=pool)).configurations
-    assert not difference_of_groups(expected, found)
+    assert not difference_between([expected], [found])
 
 
 @pytest.mark.parametrize("kind", ENGINES)

@@ -177,7 +177,7 @@ def test_no_reference_that_may_lower_a_priority_is_missed(layout: str, by_pick: 
     priorities[rows] = np.sort(left, axis=1)[np.arange(20), made.rng.integers(0, 6, 20)]
     found = as_set(
         kernels.near_pairs(
-            made.x, made.y, there(rows), there(priorities), there(weights), made.constants, made.shape.precise,
+            made.x, made.y, there(rows), there(priorities), there(weights), made.constants, made.shape.precision,
             None if y_weights is None else there(y_weights), there(np.zeros(30, dtype=np.int32)),
         )
     )  # fmt: skip
@@ -195,7 +195,7 @@ def test_blocks_of_seen_references_are_skipped() -> None:
     found = as_set(
         kernels.near_pairs(
             made.x, made.y, there(rows), there(np.full(20, np.inf)), there(np.ones(20)), made.constants,
-            made.shape.precise, None, there(seen), offset=100,
+            made.shape.precision, None, there(seen), offset=100,
         )
     )  # fmt: skip
     first = 37 if DEVICE == "cuda" else 16
@@ -212,7 +212,7 @@ def test_each_pair_of_a_front_counts_once_if_either_may_lower_the_other(layout: 
     found = as_set(
         kernels.near_pairs(
             made.x, made.x, there(np.arange(35)), there(priorities), there(weights), made.constants,
-            made.shape.precise, there(weights) if by_pick else None,
+            made.shape.precision, there(weights) if by_pick else None,
         )
     )  # fmt: skip
     lowers = to_row <= priorities[:, None]
@@ -226,7 +226,7 @@ def test_a_search_is_repeated_if_pairs_exceed_the_capacity(set_constant: SetCons
     made = Shaped("as they are")
     pairs = kernels.near_pairs(
         made.x, made.x, there(np.arange(20)), there(np.full(20, np.inf)), there(np.ones(20)), made.constants,
-        made.shape.precise,
+        made.shape.precision,
     )  # fmt: skip
     assert as_set(pairs) == {(i, j) for i in range(20) for j in range(i + 1, 20)}
 

@@ -71,7 +71,7 @@ def test_centered_features_are_multiplied_unchanged(dtype: str, scale: float, of
     shape = shapes.fit_shape(there(sample), getattr(torch, dtype), float(np.abs(sample).max()))
     assert (shape.center is None) is is_raw
     assert shape.is_exact is (is_raw and dtype == "float16")
-    assert shape.precise == ("ieee" if shape.is_exact else "tf32x3")
+    assert shape.precision == ("ieee" if shape.is_exact else "tf32x3")
     assert 0.0 < shape.slack <= shape.loose < 0.01
     shaped = here(shape.apply(there(sample.astype(dtype) if is_raw else sample)))
     assert np.abs(shaped).max() < (6.0 if is_raw else 2.0)

@@ -180,7 +180,7 @@ def test_every_kind_reads_back_from_its_table() -> None:
     ("table", "words"),
     [
         ({"kind": "linear", "samples": 1}, "samples=1 is not a committee"),
-        ({"kind": "sklearn", "estimator": "forest"}, "is no import path"),
+        ({"kind": "sklearn", "estimator": "forest"}, "is not an import path"),
         ({"kind": "sklearn", "estimator": "sklearn.forests.Forest"}, "cannot be imported"),
         ({"kind": "sklearn", "estimator": "sklearn.ensemble.Forest"}, "has no Forest"),
         ({"kind": "sklearn", "estimator": "sklearn.cluster.KMeans"}, "has no predict_proba"),

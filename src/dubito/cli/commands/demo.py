@@ -8,14 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
 from dubito.cli import options
 from dubito.cli.commands import report, simulate
 from dubito.cli.options import option
-from dubito.cli.output import program_name, put
+from dubito.cli.output import program_name, put, say
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data, Experiment, Schedule
@@ -24,9 +24,6 @@ from dubito.experiments.runner import check_folder, read_rounds
 from dubito.io import write_atomically
 from dubito.registry import require
 from dubito.request.arrays import check_integer, read_number
-
-if TYPE_CHECKING:
-    pass
 
 STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto")
 DIGITS, PICKED = "digits.npz", "picked.png"
@@ -75,6 +72,7 @@ def demo(
         rounds=check_integer("rounds", read_number(rounds), least=1),
         folder=folder,
     )
+    say("preparing 1,797 handwritten digits...", quiet=quiet)  # Imports and a first model take some seconds.
     prepare_folder(experiment, folder)
     source = simulate.read_data(experiment, str(folder / DIGITS))
     simulate.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)

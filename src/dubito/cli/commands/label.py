@@ -242,7 +242,7 @@ def open_source(
             classes=names or (creation.CLASSES if demo else None),
             settings=replace(Settings(), **settings),
             store=store,
-            embedder=embedder,
+            embedder="pixels" if demo and embedder == "auto" else embedder,
             columns=columns,
             progress=bar,
             report=tell,

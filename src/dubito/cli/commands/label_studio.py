@@ -349,7 +349,7 @@ def read_suggestions(
     picks: str, display: DisplayOptions, pool: str | None, labeled: Sequence[str], columns: Columns, model: str
 ) -> list[Suggestion]:
     """The picks, with the predictions of a model if a pool and labels are given."""
-    items = read_items(picks, display.column, display.address(), to_look_at=True)
+    items = read_items(picks, display.column, display.address(), must_show=True)
     if not items:
         raise InvalidData(f"{picks} holds no picks", hint="pass a file that dubito select wrote.")
     if pool is None:
@@ -381,7 +381,7 @@ def read_picker(
 ) -> PoolPicker:
     found, table = _read_pool(pool, labeled, columns)
     table |= read_carried(pool, None, found.pool, columns)
-    items = items_of(pool, table, display.column, display.address(), to_look_at=True)
+    items = items_of(pool, table, display.column, display.address(), must_show=True)
     return PoolPicker(
         found.pool.features,
         items,

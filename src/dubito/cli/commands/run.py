@@ -32,6 +32,8 @@ from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
 
 MOST_WORKERS = 8
+WORTH_SHARING = 1_000_000
+"""Numbers in the features above which several processes are the default: each takes a second or two to start."""
 
 
 def experiment_names(incomplete: str) -> list[str]:
@@ -135,7 +137,8 @@ def finish(
     )
     warn_of_cost(experiment, quiet)
     warn_of_old_lines(folder, quiet)
-    rounds = play(experiment, folder, workers, source, quiet)
+    way = command("resume", folder) + data_option(experiment)
+    rounds = play(experiment, folder, workers, source, way, quiet)
     if as_json:
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
@@ -192,28 +195,30 @@ def data_option(experiment: Experiment) -> str:
     return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
-def read_workers(text: str | None, experiment: Experiment) -> int:
-    """The number of processes: as given, else one per core, or one on a GPU, which they could not share well."""
+def read_workers(text: str | None, experiment: Experiment, n_numbers: int = WORTH_SHARING) -> int:
+    """The number of processes: as given, else one per core, or one on a GPU or for little data."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    return 1 if experiment.model.on_gpu else min(os.cpu_count() or 1, MOST_WORKERS)
+    if experiment.model.on_gpu or n_numbers < WORTH_SHARING:
+        return 1
+    return min(os.cpu_count() or 1, MOST_WORKERS, len(experiment.strategies) * len(experiment.seeds))
 
 
-def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> list[Round]:
-    """Run with a live display; after Ctrl-C, say how to continue."""
+def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, way: str, quiet: bool) -> list[Round]:
+    """Run with a live display; after Ctrl-C, say how to continue: in the ``way`` given."""
     with Board(quiet=quiet) as board:
         try:
             rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
             if not (folder / EXPERIMENT).is_file():
                 raise Stopped("interrupted before the first training; nothing was written.") from None
-            kept, way = len(read_rounds(folder)), command("resume", folder) + data_option(experiment)
-            raise Stopped(f"interrupted; {kept} trainings are kept. Go on with: {way}") from None
+            raise Stopped(f"interrupted; {len(read_rounds(folder))} trainings are kept. Go on with: {way}") from None
     if board.last is None:
         say("everything was done already", quiet=quiet)
     else:
-        trained = board.last.done - board.last.resumed
-        say(f"trained {trained} models in {board.last.seconds:.0f} s", quiet=quiet)
+        trained, resumed = board.last.done - board.last.resumed, board.last.resumed
+        before = f" ({resumed} were there already)" if resumed else ""
+        say(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
     return rounds
 
 

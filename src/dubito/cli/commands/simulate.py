@@ -13,10 +13,10 @@ from typing import Annotated
 from dubito.cli import options
 from dubito.cli.commands import report
 from dubito.cli.commands.report import ABOUT, save_about, schedule_described
-from dubito.cli.commands.run import describe_data
+from dubito.cli.commands.run import describe_data, play, read_workers
 from dubito.cli.inputs import bounded_inputs, opened, read_columns, read_missing, read_when, reading_files
 from dubito.cli.options import argument, option
-from dubito.cli.output import Board, Stopped, say
+from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DataSource
@@ -24,9 +24,10 @@ from dubito.experiments.models.base import Model
 from dubito.experiments.models.kinds import model_from_table
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule, parse_strategy, read_seeds
 from dubito.experiments.rounds import training_rows
-from dubito.experiments.runner import check_folder, run_experiment
+from dubito.experiments.runner import check_folder
 from dubito.io import Columns, open_source, split_spec
 from dubito.io.column_notes import columns_of, is_wanted
+from dubito.io.labeled import FEWEST_LABELS
 from dubito.request.arrays import check_integer, check_real, read_number
 from dubito.request.columns import label_name
 
@@ -164,9 +165,7 @@ def simulate(
 
 STRATEGIES = ("random", "auto", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
 """The default strategies."""
-ROUNDS, MOST_BUDGET, MOST_WORKERS = 10, 1000, 8
-WORTH_SHARING = 1_000_000
-"""Size of the feature matrix from which several processes are the default: each takes a second or two to start."""
+ROUNDS, MOST_BUDGET = 10, 1000
 BUDGET_SHARE = 0.02
 """Default budget as a fraction of the training rows: ten rounds label about a fifth."""
 OWN_FILES = ("experiment.toml", "journal.jsonl", "data.npz", ABOUT, "report.html", "results.json")
@@ -253,13 +252,6 @@ def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
         raise InvalidArgument(problem, argument="strategy", value=asking[0], hint=hint)
 
 
-def read_workers(text: str | None, cells: int, numbers: int) -> int:
-    """The number of processes: as given, else one per core if the data is large."""
-    if text is not None:
-        return check_integer("workers", read_number(text), least=1)
-    return min(os.cpu_count() or 1, MOST_WORKERS, cells) if numbers >= WORTH_SHARING else 1
-
-
 def name_of(spec: str) -> str:
     """A name for an experiment on a file, which is valid as the name of a folder.
 
@@ -299,22 +291,25 @@ def read_data(draft: Experiment, data: str, test: str | None = None, missing: st
             hint = "add an array labels with one class per row."
             raise MissingFile(f"{path} holds no labels, only {opened.listing()}", hint=hint)
     if not draft.data.labeled:
-        _refuse_texts(data, draft.data.label_column, source.whole())
+        _check_classes(data, draft.data.label_column, source.whole())
     return source
 
 
-def _refuse_texts(data: str, label_column: str | None, found: Dataset) -> None:
-    """Raise if the only column that could be the labels has another value in most rows, as texts and names have."""
-    opened = open_source(split_spec(data)[0])
-    if not opened.is_table or label_column is not None or label_name([name for name in opened.names if name]):
+def _check_classes(data: str, label_column: str | None, found: Dataset) -> None:
+    """Raise if most rows have a label of their own, as if the column held ids, numbers or texts instead of classes."""
+    n_classes, n_rows = len(found.classes), len(found.labels)
+    if n_rows < FEWEST_LABELS or 2 * n_classes <= n_rows:
         return
-    if 2 * len(found.classes) > len(found.labels):
-        n_classes, n_rows = len(found.classes), len(found.labels)
-        raise InvalidData(
-            f"{opened.path} has no column of labels: what could be them has {n_classes} different values in {n_rows} "
-            "rows",
-            hint=f"name the column with --label-column; it holds {opened.listing()}.",
-        )
+    opened = open_source(split_spec(data)[0])
+    name = label_column or label_name([name for name in opened.names if name])
+    problem = f"{opened.path} has no column of labels: what could be them has"
+    if name is not None:
+        problem = f"{opened.noun} {name!r} of {opened.path} cannot be the class of the rows: it has"
+    raise InvalidData(
+        f"{problem} {n_classes:,} different values in {n_rows:,} rows",
+        hint=f"name another column with --label-column, or put the values into a few classes; it holds "
+        f"{opened.listing()}.",
+    )
 
 
 def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
@@ -356,23 +351,9 @@ def run(
 ) -> None:
     """Run the experiment in its folder, and save the description of the data for its report."""
     data = source.whole()
-    cells = len(experiment.strategies) * len(experiment.seeds)
-    processes = read_workers(workers, cells, data.features.size)
-    say(f"{experiment.name}: {schedule_described(experiment)}; {cells} runs into {folder}", quiet=quiet)
+    processes = read_workers(workers, experiment, data.features.size)
+    n_runs = len(experiment.strategies) * len(experiment.seeds)
+    say(f"{experiment.name}: {schedule_described(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
-    play(experiment, folder, processes, source, quiet)
-
-
-def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> None:
-    """Run what is missing with a live display; after Ctrl-C, say how to continue."""
-    with Board(quiet=quiet) as board:
-        try:
-            run_experiment(experiment, folder, workers=workers, progress=board, source=source)
-        except KeyboardInterrupt:
-            done = f"{board.last.done} of {board.last.total} trainings" if board.last else "no training"
-            raise Stopped(f"interrupted after {done}; run the same command again to continue.") from None
-    if board.last is not None:
-        trained, resumed = board.last.done - board.last.resumed, board.last.resumed
-        before = f" ({resumed} were there already)" if resumed else ""
-        say(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
+    play(experiment, folder, processes, source, "the same command", quiet)

@@ -171,12 +171,10 @@ class RankedAnswer(Protocol):
     @property
     def ranks(self) -> IntArray:
         """Some ranks, ascending."""
-        ...
 
     @property
     def bounds(self) -> FloatArray:
         """The bounds at these ranks, descending."""
-        ...
 
 
 class RequestSizes:

@@ -82,31 +82,24 @@ class Candidates(Protocol):
     @property
     def weights(self) -> FloatArray | None:
         """(n,) weights of the shard's rows."""
-        ...
 
     def add(self, picks: Points) -> None:
         """Make these picks, which may lie in other shards, references."""
-        ...
 
     def lower(self, numbers: IntArray, values: FloatArray) -> None:
         """Lower the bounds of candidates to these values."""
-        ...
 
     def fresh(self, size: int, own: IntArray) -> Fresh:
         """The first ``size`` candidates and the candidates ``own``, with exact priorities."""
-        ...
 
     def ranked_bounds(self, size: int) -> tuple[IntArray, FloatArray]:
         """See `dubito.engines.cluster.messages.ranked_bounds`."""
-        ...
 
     def drop(self, numbers: IntArray) -> None:
         """Exclude candidates from further picks."""
-        ...
 
     def zeros(self, n_wanted: int | None) -> IntArray:
         """The first remaining candidates; all of them for None."""
-        ...
 
 
 class ExtendedMatrix:
@@ -230,7 +223,6 @@ class ShardSource(Protocol):
 
     def open(self) -> ShardData:
         """Read the rows; an error names what cannot be read."""
-        ...
 
 
 class Shard:

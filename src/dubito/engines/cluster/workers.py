@@ -27,19 +27,15 @@ class Workers(Protocol):
 
     def __len__(self) -> int:
         """The number of shards."""
-        ...
 
     def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
         """Call a method of every shard with the common arguments, then those of each; the results in order."""
-        ...
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
         """Call a method of one shard."""
-        ...
 
     def close(self) -> None:
         """Stop the workers."""
-        ...
 
 
 class LocalWorkers:

@@ -1,8 +1,8 @@
-"""First bounds on distances: one product over the pool with a few references, then with more where that may pay.
+"""First bounds on distances: products of all candidates with a few references, then of some candidates with more.
 
-The few are anchors, the references that are nearest to most of a sample. Every reference belongs to the cells of its
-nearest anchors, and a candidate that may come first is compared with all of its own anchor's cell: a few dozen
-references near a point bound it better than hundreds elsewhere.
+The few references are anchors, those that are nearest to most of a sample. Every reference belongs to the cells of its
+nearest anchors. A candidate that may be picked early is compared with all references in the cell of its own anchor: a
+few dozen references near a point give better bounds than hundreds elsewhere.
 """
 
 from itertools import pairwise
@@ -20,31 +20,31 @@ from dubito.engines.lazy.bounds import FLOOR, Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
 
 CHOICE = 1024
-"""References that anchors are chosen from."""
+"""Number of references from which anchors are chosen."""
 CELLS = 2
-"""Cells that a reference belongs to."""
+"""Number of cells that a reference belongs to."""
 CELL_ROWS = 512
-"""References of a cell that are looked at."""
+"""Maximum number of references of a cell that are compared."""
 CLOSER = 4
-"""Candidates worth a closer look, for each pick; half as many where doubts draw priorities apart."""
+"""Candidates that are compared with a cell, per pick; half as many with doubt, which spreads the priorities."""
 
 
 class Reach:
-    """References, ready to be measured from any points; all of them shifted."""
+    """Shifted references, and upper bounds on distances to them."""
 
     def __init__(self, full: Sketch, others: Float32Array, sizes: FloatArray) -> None:
         self.full, self.others = full, others
         self.sizes = ((1.0 + full.slack) * sizes).astype(np.float32)
 
     def squared(self, points: Float32Array) -> Float32Array:
-        """(r, references) upper bounds on squared distances, but for what a point itself adds."""
+        """(r, references) upper bounds on squared distances, without the term of the point itself; see `own_part`."""
         squared: Float32Array = points @ self.others.T
         squared *= -2.0
         squared += self.sizes
         return squared
 
     def nearest(self, points: Float32Array) -> tuple[FloatArray, IntArray]:
-        """(r,) upper bounds on the squared distance to the nearest, as features measure it, and which that is."""
+        """(r,) upper bounds on the squared distance to the nearest reference, in feature units, and its number."""
         squared, own = self.squared(points), own_part(self.full, points)
         which = squared.argmin(axis=1)
         own += squared[np.arange(len(which)), which]
@@ -52,12 +52,12 @@ class Reach:
 
 
 def own_part(full: Sketch, points: Float32Array) -> FloatArray:
-    """(r,) what a point itself adds to upper bounds on its squared distances."""
+    """(r,) the term of the point itself in upper bounds on its squared distances."""
     return (1.0 + full.slack) * squared_lengths(points) + FLOOR
 
 
 def read_candidates(problem: Problem, full: Sketch, rows: slice | IntArray) -> Float32Array:
-    """Shifted points of candidates; not copied where they lie together."""
+    """Shifted points of candidates; consecutive rows are not copied."""
     pool_rows = problem.candidates[rows]
     is_whole = isinstance(rows, slice) and pool_rows[-1] - pool_rows[0] + 1 == len(pool_rows)
     which = slice(pool_rows[0], pool_rows[-1] + 1) if is_whole else pool_rows
@@ -79,7 +79,7 @@ class FirstBounds:
     ) -> None:
         self.problem, self.references, self.full, self.plan, self.in_c = problem, references, full, plan, in_c
         self.n_picks = problem.budget if n_picks is None else n_picks
-        """How many of the candidates may be picked, about."""
+        """Approximate number of candidates that will be picked."""
         self.anchors, self.level = self._choose(n_anchors)
 
     def compute(self) -> FloatArray:
@@ -94,14 +94,14 @@ class FirstBounds:
                 bounds[span], nearest[span] = reach.nearest(read_candidates(self.problem, self.full, span))
                 is_high[span] = bounds[span] * self._weights(span) > self.level
         if len(self.anchors) < len(self.references):
-            self._look_closer(bounds, nearest, np.flatnonzero(is_high))
+            self._tighten_by_cells(bounds, nearest, np.flatnonzero(is_high))
         return bounds
 
     def _reach(self, which: IntArray) -> Reach:
         return Reach(self.full, self.references.rows(which), self.references.sizes[which])
 
     def _choose(self, n_anchors: int) -> tuple[IntArray, float]:
-        """The references nearest to most of a few candidates, and a squared priority that few of all will reach."""
+        """The references nearest to most of a few candidates, and a squared priority that few candidates exceed."""
         problem, references = self.problem, self.references
         stride = -(-len(references) // min(CHOICE, self.plan.reference_rows))
         chosen = np.arange(0, len(references), stride)
@@ -119,10 +119,10 @@ class FirstBounds:
         return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, place)[place])
 
     def _nearest(self, sketches: Float32Array, stride: int) -> tuple[AnyArray, Float32Array]:
-        """(r,) which of every so many references is nearest, and (r,) how near the nearest of all is.
+        """(r,) the nearest of every ``stride``-th reference, and (r,) the nearness of the nearest of all.
 
-        Of a few alone, a level would be far above where picks end. Points differ by what sketches leave out, too: whole
-        lengths tell more of distances than those of sketches.
+        The nearest of a few references would give much too high a level. Lengths are those of whole points, which tell
+        more about distances than those of sketches.
         """
         panels, n_references = self.references.panels, len(self.references)
         if compiled.steps is not None and panels is not None:
@@ -135,7 +135,7 @@ class FirstBounds:
         return self._nearness(sketches, slice(0, n_references, stride)).argmax(axis=1), nearest
 
     def _nearness(self, sketches: Float32Array, span: slice) -> Float32Array:
-        """(r, span) of sketches to references: the larger, the nearer."""
+        """(r, span) nearness of sketches to references: larger is nearer."""
         nearness = product(sketches, self.references.targets(span)[:, :-1])
         nearness -= self.references.sizes[span].astype(np.float32)
         return nearness
@@ -144,14 +144,16 @@ class FirstBounds:
         weights = self.problem.weights
         return 1.0 if weights is None else weights[self.problem.candidates[rows]]
 
-    def _look_closer(self, bounds: FloatArray, nearest: AnyArray, rows: IntArray) -> None:
-        """Lower the bounds that may come first by the cells of their anchors."""
+    def _tighten_by_cells(self, bounds: FloatArray, nearest: AnyArray, rows: IntArray) -> None:
+        """Lower the largest bounds by the cells of their anchors."""
         rows = rows[np.argsort(nearest[rows], kind="stable")]
         cells = self._cells()
-        if self.in_c is not None and self.in_c.can_look_closer:
+        if self.in_c is not None and self.in_c.can_tighten_by_cells:
             lower = bounds[rows]
             sizes = ((1.0 + self.full.slack) * self.references.sizes[: len(self.references)]).astype(np.float32)
-            self.in_c.look_closer(self.full, self.references.picks, sizes, Grouped(rows, nearest[rows], cells), lower)
+            self.in_c.tighten_by_cells(
+                self.full, self.references.picks, sizes, Grouped(rows, nearest[rows], cells), lower
+            )
             bounds[rows] = lower
             return
         for span in blocks(len(rows), 2 * self.plan.refresh_rows):
@@ -159,7 +161,7 @@ class FirstBounds:
             bounds[rows[span]] = np.minimum(bounds[rows[span]], lower)
 
     def _within_cells(self, rows: IntArray, anchors: AnyArray, cells: list[IntArray]) -> FloatArray:
-        """(r,) upper bounds on squared distances to the cells of anchors; candidates of an anchor lie together."""
+        """(r,) upper bounds on squared distances to the cells of anchors; candidates are sorted by anchor."""
         points, squared = read_candidates(self.problem, self.full, rows), np.empty(len(rows))
         starts = [0, *(np.flatnonzero(np.diff(anchors)) + 1).tolist(), len(rows)]
         for start, stop in pairwise(starts):
@@ -168,7 +170,7 @@ class FirstBounds:
         return np.maximum(squared + own_part(self.full, points), 0.0) / self.full.scale**2
 
     def _cells(self) -> list[IntArray]:
-        """The references that each anchor is one of the nearest to, by their sketches."""
+        """The references of each cell: those to which the anchor is one of the nearest, by sketches."""
         targets = self.references.targets
         anchors = np.concatenate([targets(slice(anchor, anchor + 1)) for anchor in self.anchors.tolist()])
         nearest = np.empty((len(self.references), min(CELLS, len(anchors))), dtype=np.uint16)
@@ -182,7 +184,7 @@ class FirstBounds:
 
 
 def _nearest_of(targets: Float32Array, anchors: Float32Array, n_best: int) -> AnyArray:
-    """(r, n_best) the nearest anchors, all given as targets."""
+    """(r, n_best) the nearest anchors; points and anchors are given as targets."""
     points = np.float32(0.5) * anchors
     points[:, -1] = 0.0
     if compiled.steps is not None:

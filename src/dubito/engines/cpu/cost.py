@@ -1,4 +1,4 @@
-"""What a problem will cost the CPU engine, before it runs."""
+"""The estimated cost of a problem on the CPU engine."""
 
 from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
@@ -9,25 +9,25 @@ from dubito.engines.cpu.speed import product_rate, slowness
 from dubito.matrix import len_of
 
 CALL_SECONDS, ROW_SECONDS = 1.5e-3, 2e-7
-"""A call, and checking a row and its probabilities."""
+"""Time of a call, and of checking a row and its probabilities."""
 PICK_SECONDS, STEP_SECONDS = 10e-6, 180e-6
 """One greedy pick inside a front, and one step of a beam, with NumPy's overhead."""
 STEP_WIDTH = 20
 """Configurations that a step takes in that time; wider beams take longer in proportion."""
 PAIR_SECONDS = 12e-6
-"""Settling a refreshed row."""
+"""Computing exact distances of a refreshed row."""
 READ_SECONDS = 4e-9
 """Reading one feature of the pool, once."""
 FRONT_PRODUCTS = 384.0
 """Products inside fronts, for each pick and feature."""
 TOUCHED = 3.0
-"""Rows refreshed for each pick: most of a pool is never looked at closely."""
+"""Rows refreshed per pick: most rows of a pool are never refreshed."""
 TOUCHED_SHARE = 0.08
-"""Rows refreshed in addition if doubt does not scale, of all."""
+"""Share of all rows that is refreshed in addition if doubt does not scale distances."""
 
 
 def cost_of(problem: Problem, engine: str) -> Estimate:
-    """Bytes and seconds; MemoryLimit where the limit cannot hold the least there is to hold."""
+    """Bytes and seconds; raises MemoryLimit if the limit is too small."""
     (n, d), m, limit = problem.pool.shape, len_of(problem.references), problem.memory_limit
     plan_memory(n, d, limit)
     n_bytes = default_bytes(n, d, m + problem.budget) if limit is None else limit

@@ -1,4 +1,4 @@
-"""The engine `cpu`: what it takes, what it costs, and how it solves."""
+"""The engine `cpu`: which problems it solves, at what cost, and by which method."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -27,12 +27,12 @@ from dubito.matrix import OnDevice, len_of
 Way = Literal["small", "lazy"]
 
 LARGEST = 32 << 20
-"""Bytes of candidates in float32 up to which they may be copied."""
+"""Maximum size in bytes of the candidates in float32, since they may be copied."""
 FEW_ANCHORS = 64
 
 
 def way_of(problem: Problem) -> Way:
-    """The faster way."""
+    """The faster method."""
     return "small" if can(problem) and pays(problem) else "lazy"
 
 
@@ -44,42 +44,42 @@ def can(problem: Problem) -> bool:
 
 
 def pays(problem: Problem) -> bool:
-    """Whether the small way is faster."""
+    """Whether the small method is faster."""
     n, d = len(problem.candidates), problem.pool.shape[1]
     sizes = n, d, max(1, len_of(problem.references)), problem.budget
     return 4 * n * d <= LARGEST and _small_seconds(*sizes) < _lazy_seconds(*sizes)
 
 
 def _small_seconds(n: int, d: int, m: int, b: int) -> float:
-    """A call, reading, products with the labeled points, and picks, each of which refreshes some candidates."""
+    """Seconds: call, reading, products with the labeled points, and picks, each of which refreshes some candidates."""
     reading = n * (2.4e-8 + 7.3e-10 * d + m * (5e-10 + 9.2e-12 * d))
     return 1.5e-4 + reading + b * (1.3e-6 + 4.2e-10 * n + m * (2.6e-8 + 1.2e-10 * d) + b * (2.3e-8 + 2.7e-10 * d))
 
 
 def _lazy_seconds(n: int, d: int, m: int, b: int) -> float:
-    """A call, products with anchors, picks, and the labeled points."""
+    """Seconds: call, products with anchors, picks, and the labeled points."""
     products = n * (1.8e-7 + 3.5e-11 * d * min(m, FEW_ANCHORS))
     return 2.8e-3 + products + b * (7.7e-6 + 4.4e-8 * d) + m * (2.2e-6 + 4e-8 * d)
 
 
 @dataclass(frozen=True, slots=True)
 class CpuEngine:
-    """Exact, lazy, on every core that BLAS uses."""
+    """The exact lazy algorithm, on all cores."""
 
     way: Way | None = None
-    """How small problems are solved, where that way can; None for the quickest."""
+    """The method for problems that both can solve; None for the faster one."""
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
     picks_groups: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
-        """It takes every problem, but for rows wider than its bounds hold for."""
+        """It solves every problem whose rows are not wider than its error bounds allow."""
         d = problem.pool.shape[1]
         return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"] if d > WIDEST_ROW else []
 
     def pays(self, problem: Problem) -> bool:
-        """Always: it is what every machine has."""
+        """Always."""
         return True
 
     def estimate(self, problem: Problem) -> Estimate:
@@ -87,9 +87,9 @@ class CpuEngine:
         return cost_of(by_rows(problem), self.name)
 
     def catch_up(self, problem: Problem) -> None:
-        """Exact distances of the candidates to every reference, kept in ``problem.known``."""
+        """Store the exact distances of the candidates to the references in ``problem.known``."""
         known, rows = problem.known, problem.candidates
-        # Features on a GPU stay there; its engine is quicker than what is known would be to bring.
+        # Features on a GPU stay there: its engine computes distances faster than they could be copied.
         if known is None or len(rows) == 0 or isinstance(problem.pool, OnDevice):
             return
         kernels = CpuKernels(problem)
@@ -98,14 +98,14 @@ class CpuEngine:
         kernels.keep()
 
     def solve(self, problem: Problem) -> Solution:
-        """Small problems their own way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
+        """Solve by the faster method: `dubito.engines.cpu.small` or `dubito.engines.lazy.algorithm`."""
         compiled.warn_if_missing()
         if problem.known is not None:
             problem.known.forget_later(len_of(problem.references))
         try:
             return self._solve(problem)
         except KeyboardInterrupt:
-            # Before there was any pick.
+            # Interrupted before the first pick.
             if problem.groups is not None:
                 return Solution((Members(problem).configuration([], [], []),), complete=False)
             none = np.empty(0, dtype=np.int64)
@@ -118,5 +118,5 @@ class CpuEngine:
         kernels = CpuKernels(by_rows(problem))
         solve = algorithm.solve if problem.groups is None else groups.solve
         solution: Solution = solve(problem, kernels)
-        _, is_quiet = retry_on_interrupt(kernels.keep)
-        return replace(solution, complete=solution.complete and is_quiet)
+        _, is_uninterrupted = retry_on_interrupt(kernels.keep)
+        return replace(solution, complete=solution.complete and is_uninterrupted)

@@ -32,7 +32,7 @@ from dubito.engines.lazy.bounds import (
 from dubito.engines.lazy.front import Front
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 
-# Bringing candidates up to date: exact priorities against references they have not seen.
+# Refreshing candidates: exact priorities, by comparison with the references they have not seen.
 #
 # Sketches rule out nearly all pairs, float32 differences nearly all of the rest, and `exact_sq_distances` decides.
 
@@ -42,20 +42,20 @@ PAIR_VALUES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Candidates (by position in their group) against references, with a lower bound on what each pair means."""
+    """Pairs of candidates (positions in their group) and references, with a lower bound on each squared priority."""
 
     rows: IntArray
     references: IntArray
     lowest: FloatArray
 
     def within(self, limits: FloatArray) -> "Pairs":
-        """Those that may still lower their candidate's limit."""
+        """The pairs that may still lower their candidate's limit."""
         near = self.lowest <= limits[self.rows] * ROUND_UP + SMALLEST
         return Pairs(self.rows[near], self.references[near], self.lowest[near])
 
 
 class CandidateGroup:
-    """Candidates that are brought up to date together."""
+    """Candidates that are refreshed together."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class CandidateGroup:
         self.limits = bounds.copy()
         """(r,) upper bounds on squared priorities."""
         self.squared = np.full(len(pool_rows), np.inf)
-        """(r,) smallest settled squared distance."""
+        """(r,) smallest exact squared distance so far."""
         self.is_out = np.zeros(len(pool_rows), dtype=np.bool_)
-        """(r,) True once a limit fell under ``needed``: such a candidate is left unfinished."""
+        """(r,) True once the limit fell below ``needed``: such a candidate is left unfinished."""
         sketch, problem = references.sketch, references.problem
         self.shifted = sketch.read(problem.pool, pool_rows, problem.metric)
         sizes = squared_lengths(self.shifted)
@@ -82,9 +82,9 @@ class CandidateGroup:
         self.probes[:, :-1], self.probes[:, -1] = sketches, 1.0
         self.unit = sketch.scale**2
         self.pairs: list[Pairs] = []
-        """Pairs that sketches leave."""
+        """Pairs that sketches do not rule out."""
         self.nearest: list[Pairs] = []
-        """The nearest reference by sketches, in each span: tightened at once."""
+        """The nearest reference by sketches in each span, compared first."""
 
     def look_at(self, span: slice) -> None:
         """Bound every distance to a span of references; keep the pairs that may matter."""
@@ -101,28 +101,28 @@ class CandidateGroup:
         self.references.note(nearness.size, len(rows))
 
     def _lower(self, nearness: Float32Array, span: slice, own: FloatArray | None) -> None:
-        """Lower the limits by the nearest reference of a span, as sketches have it, and be done with that one."""
+        """Lower the limits by the nearest reference of a span according to sketches, and exclude that pair."""
         best = nearness.argmax(axis=1)
         near = np.flatnonzero(nearness[np.arange(len(best)), best] >= self._thresholds(own))
         nearest = self._tighten(Pairs(near, best[near] + span.start, np.zeros(len(near))))
-        # Copies of a reference: nothing can come nearer, and all other copies would have to be settled too.
+        # Copies of a reference: nothing is nearer, and without this all other copies would be compared as well.
         self._settle(nearest.within(np.zeros(len(self.limits))))
         self.nearest.append(nearest)
         nearness[near, best[near]] = -np.inf
         self.is_out |= self.limits < self.needed
 
     def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
-        """Minus a lower bound on each pair's priority in scaled units, where the pick's weight scales it."""
+        """Minus a lower bound on each pair's priority in scaled units, if the weight of the pick scales it."""
         lower = np.maximum(self.margins[:, None] - nearness, 0.0)
         return np.asarray(-lower * own, dtype=np.float32)
 
     def _thresholds(self, own: FloatArray | None) -> Float32Array:
         """The nearness (r,) at which a pair may reach its candidate's limit."""
         if own is not None:
-            # Some last digits less, because the products above were rounded to float32, and this is.
+            # A margin, because both the products above and this are rounded to float32.
             reach = np.minimum((self.limits + SMALLEST) * self.unit, BEYOND)
             return np.asarray(reach * -(1.0 + PICK_UNITS * UNIT) - FLOAT32_SMALLEST, dtype=np.float32)
-        # A weight may be 0: whatever its limit then is, nothing of it counts.
+        # If a weight is 0, the limit does not matter.
         with np.errstate(over="ignore", divide="ignore"):
             reach = np.minimum((self.limits + SMALLEST) / self.weights * (ROUND_UP * self.unit), BEYOND)
         return np.asarray(self.margins - reach, dtype=np.float32)
@@ -143,11 +143,11 @@ class CandidateGroup:
             points -= self.references.rows(pairs.references[span])
             squared[span] = squared_lengths(points)
         length = np.sqrt(squared)
-        # A reference is no longer than its candidate and the way to it.
+        # Triangle inequality: a reference is at most as long as its candidate plus their distance.
         reach = REACH_UNITS * UNIT * (self.lengths[rows] + length) + FLOOR_LENGTH
         low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
         high = length * (1.0 + width * UNIT) + reach
-        # Distances first, then one product with a weight, as the reference has it: rounding keeps their order.
+        # As in the reference implementation, distances are multiplied by the weight last: rounding keeps their order.
         weights = self._pair_weights(rows, pairs.references)
         np.minimum.at(self.limits, rows, high * high * (ROUND_UP / self.unit) * weights)
         return Pairs(rows, pairs.references, low * low * (ROUND_DOWN / self.unit) * weights)
@@ -191,16 +191,16 @@ SAMPLE_ROWS = 1024
 SMALL_PROBLEM = 1e9
 """Products of features below which finding a sketch costs more than it saves."""
 ANCHORS = 64
-"""References that every candidate is compared with first."""
+"""Number of references that every candidate is compared with first."""
 MIDDLE_ROWS = 16
-"""Points that say where the middle of a front is."""
+"""Number of points from which the center of a front is computed."""
 WASTED_PAIRS = 1 << 18
-"""Pairs compared once more for nothing: beyond this, rows that have seen more go by themselves."""
+"""Rows that have seen more references are refreshed separately if that saves more than this many pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolRows:
-    """Rows of the pool in float64, read when they are asked for."""
+    """Rows of the pool in float64, read on access."""
 
     problem: Problem
     rows: IntArray
@@ -213,19 +213,19 @@ class CpuKernels:
     """See `dubito.engines.lazy.frontier.Kernels`."""
 
     def __init__(self, problem: Problem, n_picks: int | None = None) -> None:
-        """``n_picks``: how many of the candidates may be picked, about, where others are picked elsewhere."""
+        """``n_picks``: the approximate number of picks among these candidates, if others are picked elsewhere."""
         self.problem, self.n_picks = problem, n_picks
         self.plan = plan_memory(len_of(problem.pool), problem.pool.shape[1], problem.memory_limit)
-        # In "acquired" scaling, and in a beam, references are passed over that are nearer but do not count.
+        # With "acquired" scaling, and in a beam, the nearest reference need not be the one that counts.
         is_plain = problem.scaling == "respective" and problem.beam_width == 1
         self.learned = problem.known if is_plain else None
         kept = problem.known.kept if problem.known is not None else None
         sketch = kept.sketch if isinstance(kept, Kept) else self._fit()
         self.full = whole(sketch, problem.pool.shape[1])
         self.in_c = row_steps(problem) if self.plan.is_ample else None
-        # Where a pick's own weight scales what it leaves, bounds are of another kind.
-        takes_in = self.in_c if problem.scaling == "respective" else None
-        self.references = References(problem, sketch, self.plan.cache_bytes, takes_in)
+        # With "acquired" scaling, the weight of each pick scales the distances to it.
+        packer = self.in_c if problem.scaling == "respective" else None
+        self.references = References(problem, sketch, self.plan.cache_bytes, packer)
 
     def _fit(self) -> Sketch:
         problem, d = self.problem, self.problem.pool.shape[1]
@@ -236,13 +236,13 @@ class CpuKernels:
         return fit_sketch(plain, plain.read(problem.pool, self._sample(SAMPLE_ROWS), problem.metric))
 
     def keep(self) -> None:
-        """Leave the references for the next run on these points."""
+        """Keep the references for the next run on these points."""
         if self.problem.known is not None:
             n_kept = len(self.references) if self.learned is not None else self.references.n_labeled
             self.problem.known.kept = self.references.keep(n_kept)
 
     def _sample(self, n_rows: int) -> IntArray:
-        """Rows of the pool, evenly."""
+        """Evenly spaced candidates, as rows of the pool."""
         rows = self.problem.candidates
         if len(rows) <= n_rows:
             return rows
@@ -259,17 +259,17 @@ class CpuKernels:
         return self.plan.front_rows
 
     def add_references(self, picks: IntArray) -> None:
-        """Candidates picked."""
+        """Make picked candidates references."""
         rows = self.problem.candidates[picks]
         self.references.add(rows)
         if self.learned is not None:
             self.learned.added = np.concatenate([self.learned.added, rows])
 
     def first_bounds(self) -> tuple[FloatArray, AnyArray]:
-        """What is known from an earlier run; else the nearest of a few anchors, one product over the pool."""
+        """Bounds from an earlier run, or else from products with a few anchors."""
         known, rows = self.problem.known, self.problem.candidates
         own = self.references.pick_weights(slice(0, len(self.references)))
-        # A cold start's pick is a reference of this run alone, unless the run is one to learn from.
+        # The first pick of a cold start is a reference of this run only, unless the run updates what is known.
         is_own = self.learned is None and self.references.n_labeled == 0
         if known is None or own is not None or is_own:
             return self._scale(self._anchored(own), own), np.zeros(len(rows), dtype=np.int32)
@@ -278,11 +278,11 @@ class CpuKernels:
         return self._scale(known.squared[rows], None), known.seen[rows]
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
-        """Distance to the farthest of these candidates."""
+        """Bounds from the distance to the farthest of these candidates."""
         return self.farthest_from(self.problem.candidates[picks])
 
     def farthest_from(self, rows: IntArray) -> FloatArray:
-        """Distance to the farthest of some rows of the pool."""
+        """Bounds from the distance to the farthest of some rows of the pool."""
         problem = self.problem
         own = problem.weights[rows] if problem.scaling == "acquired" and problem.weights is not None else None
         points = read_rows(problem.pool, rows, problem.metric)
@@ -295,7 +295,7 @@ class CpuKernels:
         return first.compute()
 
     def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
-        """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
+        """Turn squared distances into squared priorities, in place. With ``own``, only set those without doubt to 0."""
         weights, rows = self.problem.weights, self.problem.candidates
         if weights is not None:
             for span in blocks(len(squared), 1 << 16):
@@ -340,7 +340,7 @@ class CpuKernels:
     def _refresh_in_c(
         self, in_c: RowSteps, rows: IntArray, order: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray] | None:
-        """None where what it reads is not kept."""
+        """None if the arrays that C reads are not stored."""
         if self.references.panels is None:
             return None
         ordered = rows[order]
@@ -354,14 +354,14 @@ class CpuKernels:
         return exact, is_fresh
 
     def _bounded(self, rows: IntArray, bounds: FloatArray, first: int, needed: float) -> CandidateGroup:
-        """Candidates whose distances to all references from ``first`` on are bounded."""
+        """A group of candidates with bounds on the distances to all references from ``first`` on."""
         group = CandidateGroup(self.references, self.problem.candidates[rows], bounds, self._weights(rows), needed)
         for start, stop in self._spans(first):
             group.look_at(slice(start, stop))
         return group
 
     def _parts(self, order: IntArray, seen: AnyArray) -> Iterator[IntArray]:
-        """Cut rows, ordered by what they have seen: a part is compared with all that its first row has not seen."""
+        """Divide rows, ordered by references seen; a part is compared with all references that its first row lacks."""
         values, starts = np.unique(seen[order], return_index=True)
         cuts, stops = [0], [*starts[1:].tolist(), len(order)]
         for value, start, stop in zip(values.tolist(), starts.tolist(), stops, strict=True):
@@ -381,7 +381,7 @@ class CpuKernels:
         known.seen[done] = len(self.references)
 
     def _spans(self, first: int) -> list[tuple[int, int]]:
-        """Spans of references from ``first`` on, labeled and picks apart where they weigh differently."""
+        """Spans of references from ``first`` on; labeled points and picks are separate if weighted differently."""
         apart = [max(first, self.references.n_labeled)] if self.problem.scaling == "acquired" else []
         return [
             (start, min(start + self.plan.reference_rows, stop))
@@ -390,12 +390,12 @@ class CpuKernels:
         ]
 
     def front(self, rows: IntArray) -> Front:
-        """One symmetric product, in float64: so few candidates are level by its bounds that it costs less in all."""
+        """Distances from one symmetric product, in float64, whose tight bounds save more than float32 would."""
         problem, own, scale = self.problem, PoolRows(self.problem, self.problem.candidates[rows]), self.full.scale
-        # Moved to their own middle, a front's points are shorter, and so are the bounds on rounding.
+        # Centering makes the points of a front shorter, and the bounds on rounding tighter.
         middle = _middle(own[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)])
         if self.in_c is not None:
-            squared, sizes = self.in_c.among(own.rows, middle, scale)
+            squared, sizes = self.in_c.pairwise(own.rows, middle, scale)
         else:
             squared, sizes = _among((own[np.arange(len(rows))] - middle) * scale)
         error = front_slack(len(middle)) * sizes + FLOOR
@@ -413,6 +413,6 @@ def _among(points: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _middle(few: FloatArray) -> FloatArray:
-    """(d,) of each feature: an outlier does not move it away from all others."""
+    """(d,) the median of each feature, which outliers do not move."""
     place = len(few) // 2
     return np.asarray(np.partition(few, place, axis=0)[place]) if len(few) else np.zeros(few.shape[1])

@@ -1,4 +1,4 @@
-"""How the CPU kernels share out the memory they may use."""
+"""How the CPU kernels divide the memory that they may use."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from dubito.errors import MemoryLimit
 STATE_BYTES = 40
 """For each pool row: bound, references seen, index, doubt, weight."""
 WORKING_BYTES = 88 << 20
-"""Beside that by default: half for references, half for blocks in the making."""
+"""Additional memory by default: half for references, half for temporary blocks."""
 FIRST_FRONT = 384
-"""A front and the candidates looked at ahead of it make one block to bring up to date."""
+"""Candidates in a front. A front and the candidates refreshed in advance make one block."""
 REFRESH_ROWS = 512
 REFERENCE_ROWS = 8192
 
@@ -25,12 +25,12 @@ class CpuPlan:
 
     @property
     def is_ample(self) -> bool:
-        """Whether nothing is smaller than it would be without a limit."""
+        """Whether blocks have the same size as without a limit."""
         return self.refresh_rows == REFRESH_ROWS
 
 
 def plan_memory(n_pool: int, d: int, limit: int | None) -> CpuPlan:
-    """Block sizes for a pool (n, d) within a limit in bytes; MemoryLimit where even the smallest do not fit."""
+    """Block sizes for a pool (n, d) within a limit in bytes; raises MemoryLimit if the smallest do not fit."""
     working = WORKING_BYTES if limit is None else limit - STATE_BYTES * n_pool
     if limit is not None and limit < least_bytes(n_pool, d):
         least = least_bytes(n_pool, d)
@@ -50,7 +50,7 @@ def plan_memory(n_pool: int, d: int, limit: int | None) -> CpuPlan:
 
 
 def block_bytes(d: int, front_rows: int, refresh_rows: int, reference_rows: int) -> int:
-    """The most that blocks in the making hold at once: features in both precisions, products and masks."""
+    """Upper bound on temporary memory: features in both precisions, products and masks."""
     front = front_rows * (front_rows * 6 + d * 20)
     refresh = refresh_rows * (reference_rows * 6 + d * 24)
     return max(front, refresh) + 12 * refresh_rows * d * 4
@@ -62,7 +62,7 @@ def least_bytes(n_pool: int, d: int) -> int:
 
 
 def default_bytes(n_pool: int, d: int, n_references: int) -> int:
-    """What is used without a memory_limit, at most."""
+    """Upper bound on the memory used without a memory_limit."""
     kept = min(WORKING_BYTES // 2, 8 * n_references * d)
     rows = min(FIRST_FRONT, n_pool), min(REFRESH_ROWS, n_pool), min(REFERENCE_ROWS, n_references)
     return STATE_BYTES * n_pool + kept + block_bytes(d, *rows)

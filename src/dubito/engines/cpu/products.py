@@ -1,4 +1,4 @@
-"""Products of float32 matrices, by our own threads: NumPy's would wait busily for more of them while ours work."""
+"""Products of float32 matrices on our own threads, because BLAS threads would keep spinning beside them."""
 
 import numpy as np
 
@@ -12,18 +12,18 @@ PANEL = 64
 
 
 def product(left: Float32Array, right: Float32Array, threads: int | None = None) -> Float32Array:
-    """(n, m) of rows (n, k) and (m, k), by so many threads: all there are, or 1 where the caller is one of many."""
+    """(n, m) products of rows (n, k) and (m, k); ``threads`` is 1 in a caller that is one of many threads."""
     return Packed(right).product(left, threads)
 
 
 class Packed:
-    """Rows (m, k), made ready for products with many others."""
+    """Rows (m, k) prepared for products with many others."""
 
     def __init__(self, rows: Float32Array) -> None:
         self.n_rows, self._columns = len(rows), rows.T if compiled.steps is None else pack(rows)
 
     def product(self, left: Float32Array, threads: int | None = None) -> Float32Array:
-        """(n, m) of rows (n, k) and these; see `product`."""
+        """(n, m) products of rows (n, k) and these; see `product`."""
         if compiled.steps is None:
             return np.asarray(left @ self._columns)
         return _multiply(compiled.steps, left, self._columns, threads)[:, : self.n_rows]
@@ -35,7 +35,7 @@ def along(points: Float32Array, directions: Float32Array) -> Float32Array:
 
 
 def pack(rows: Float32Array) -> Float32Array:
-    """(panels, k, 64) rows (m, k) by columns, as C reads them; 0 beyond the last."""
+    """(panels, k, 64) rows (m, k) by columns, as C reads them; padded with 0."""
     (m, k), n_whole = rows.shape, len(rows) // PANEL
     panels = np.empty((-(-m // PANEL), k, PANEL), dtype=np.float32)
     panels[:n_whole] = rows[: n_whole * PANEL].reshape(n_whole, PANEL, k).transpose(0, 2, 1)
@@ -53,9 +53,9 @@ def closest(
     stride: int = 1,
     n_best: int = 1,
 ) -> tuple[AnyArray, Float32Array]:
-    """(n, n_best) the best of every so many columns for rows (n, k), and (n,) how near the best of all is.
+    """(n, n_best) the nearest of every ``stride``-th column for rows (n, k), and (n,) the largest nearness to any.
 
-    What is nearer has a larger product, less the column's offset.
+    The nearness is the product minus the column's offset.
     """
     places, largest = np.empty((len(rows), n_best), dtype=np.int32), np.empty(len(rows), dtype=np.float32)
     arrays = (np.ascontiguousarray(rows), panels, np.ascontiguousarray(offsets), places, largest)

@@ -1,4 +1,4 @@
-"""References as the CPU kernels keep them: labeled points and picks, sketched once, read again to be settled."""
+"""The references of the CPU kernels: labeled points and picks. Sketches are kept; points are read again when needed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,34 +17,33 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
 ReadRows = Callable[[Matrix, IntArray, Metric], AnyArray]
 
 READ_ROWS = 2048
-PROOF = 10_000
-"""Pairs after which a sketch is judged."""
-LOOKING = 100.0
-"""What looking at a pair costs that a sketch passes on, in times of bounding it."""
+FEWEST_JUDGED = 10_000
+"""Number of pairs after which the benefit of the sketch is judged."""
+COMPARE_COST = 100.0
+"""Cost of computing the distance of a pair, relative to the cost of bounding it by sketches."""
 
 
-class Room(NamedTuple):
-    """Where references are taken in, labeled points first, then picks."""
+class ReferenceArrays(NamedTuple):
+    """The arrays of all references, labeled points first, then picks."""
 
     sizes: FloatArray
-    """(room,) squared lengths of shifted references."""
+    """(capacity,) squared lengths of shifted references."""
     targets: Float32Array
-    """(room, k + 1)."""
+    """(capacity, k + 1)."""
     panels: Float32Array
-    """(panels, k + 1, 64) the same by columns, as products in C read them; beyond the last, what is infinitely far."""
+    """(panels, k + 1, 64) the targets by columns, as products in C read them; padded with infinitely distant ones."""
 
 
-class TakesIn(Protocol):
+class ReferencePacker(Protocol):
     """Sketches references and packs them; see `dubito.engines.cpu.rowsteps`."""
 
-    def take_in(self, sketch: Sketch, picks: IntArray, start: int, into: Room) -> None:
-        """All from ``start`` on."""
-        ...
+    def pack_references(self, sketch: Sketch, picks: IntArray, start: int, into: ReferenceArrays) -> None:
+        """Fill the arrays from reference ``start`` on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """References of an earlier run that are the first of the next."""
+    """References of an earlier run, which are the first ones of the next run."""
 
     sketch: Sketch
     sizes: FloatArray
@@ -61,36 +60,36 @@ class References:
     shifted float32 rows.
     """
 
-    def __init__(self, problem: Problem, sketch: Sketch, memory: int, in_c: TakesIn | None = None) -> None:
-        """``in_c``: who takes references in, where their targets are kept."""
+    def __init__(self, problem: Problem, sketch: Sketch, memory: int, in_c: ReferencePacker | None = None) -> None:
+        """``in_c`` packs the references in C, if their targets fit in memory."""
         self.problem, self.sketch, self.memory, self._in_c = problem, sketch, memory, in_c
         self.longest = 2.0 * np.sqrt(problem.pool.shape[1]) * problem.largest * sketch.scale
-        """No shifted point is longer."""
+        """Upper bound on the lengths of shifted points."""
         self.n_labeled = len_of(problem.references)
         self.picks = np.empty(0, dtype=np.int64)
         """Rows of the pool."""
         self.n_bounded = self.n_passed = 0
-        self._make_room()
-        self._fill(self._take_over(problem.known.kept if problem.known else None))
+        self._allocate()
+        self._fill(self._restore(problem.known.kept if problem.known else None))
 
-    def _make_room(self) -> None:
-        room, d = self.n_labeled + self.problem.budget, self.problem.pool.shape[1]
+    def _allocate(self) -> None:
+        capacity, d = self.n_labeled + self.problem.budget, self.problem.pool.shape[1]
         width = self.sketch.width(d) + 1
-        target_bytes, row_bytes = 4 * room * width, 4 * room * d
+        target_bytes, row_bytes = 4 * capacity * width, 4 * capacity * d
         keeps_targets = target_bytes <= self.memory
         keeps_rows = keeps_targets and self._in_c is None and target_bytes + row_bytes <= self.memory
-        self.sizes = np.empty(room)
+        self.sizes = np.empty(capacity)
         """Squared lengths of shifted references."""
-        self._targets = np.empty((room, width), dtype=np.float32) if keeps_targets else None
+        self._targets = np.empty((capacity, width), dtype=np.float32) if keeps_targets else None
         has_panels = keeps_targets and self._in_c is not None
-        self._panels = np.empty((-(-room // PANEL), width, PANEL), dtype=np.float32) if has_panels else None
-        self._rows = np.empty((room, d), dtype=np.float32) if keeps_rows else None
+        self._panels = np.empty((-(-capacity // PANEL), width, PANEL), dtype=np.float32) if has_panels else None
+        self._rows = np.empty((capacity, d), dtype=np.float32) if keeps_rows else None
 
     def _fill(self, start: int) -> None:
-        """Take in all from ``start`` on."""
+        """Compute the stored arrays from reference ``start`` on."""
         if self._in_c is not None and self._targets is not None and self._panels is not None:
-            room = Room(self.sizes, self._targets, self._panels)
-            self._in_c.take_in(self.sketch, self.picks, start, room)
+            arrays = ReferenceArrays(self.sizes, self._targets, self._panels)
+            self._in_c.pack_references(self.sketch, self.picks, start, arrays)
             return
         for span in blocks(len(self) - start, READ_ROWS):
             rows = np.arange(start + span.start, start + span.stop)
@@ -102,23 +101,23 @@ class References:
         self.n_passed += n_passed
 
     def drop_useless_sketch(self) -> bool:
-        """Compare whole points from now on, where a sketch leaves more to do than it saves; whether that is so now."""
-        if self.sketch.directions is None or self.n_bounded <= PROOF:
+        """Drop the sketch if it costs more than it saves; returns whether it was dropped."""
+        if self.sketch.directions is None or self.n_bounded <= FEWEST_JUDGED:
             return False
         d, width = self.sketch.directions.shape
-        if LOOKING * self.n_passed <= (d / width - 1.0) * self.n_bounded:
+        if COMPARE_COST * self.n_passed <= (d / width - 1.0) * self.n_bounded:
             return False
         self.drop_sketch()
         return True
 
     def drop_sketch(self) -> None:
-        """Compare whole points from now on."""
+        """Compare whole points instead of sketches from now on."""
         self.sketch = whole(self.sketch, self.problem.pool.shape[1])
-        self._make_room()
+        self._allocate()
         self._fill(0)
 
-    def _take_over(self, kept: object) -> int:
-        """Copy what an earlier run kept; how many references that is."""
+    def _restore(self, kept: object) -> int:
+        """Copy the references that an earlier run kept, and return their number."""
         if not isinstance(kept, Kept) or self._targets is None or (self._rows is not None and kept.rows is None):
             return 0
         if self._panels is not None and kept.panels is None:
@@ -143,7 +142,7 @@ class References:
         return self.n_labeled + len(self.picks)
 
     def add(self, picks: IntArray) -> None:
-        """Rows of the pool that were picked."""
+        """Add picked rows of the pool."""
         start = len(self)
         self.picks = np.concatenate([self.picks, picks])
         self._fill(start)
@@ -171,7 +170,7 @@ class References:
 
     @property
     def panels(self) -> Float32Array | None:
-        """(panels, k + 1, 64) all targets, as products in C read them; None where they are not kept."""
+        """(panels, k + 1, 64) all targets, as products in C read them; None if they are not stored."""
         return None if self._panels is None else self._panels[: -(-len(self) // PANEL)]
 
     def rows(self, references: IntArray) -> Float32Array:
@@ -181,7 +180,7 @@ class References:
         return self._read(references)
 
     def points(self, references: IntArray) -> FloatArray:
-        """Rows (r, d) as the reference sees them."""
+        """Points (r, d) in float64, for exact distances."""
         return self._gather(references, np.float64, read_rows)
 
     def _read(self, references: IntArray) -> Float32Array:
@@ -199,7 +198,7 @@ class References:
         return points
 
     def pick_weights(self, span: slice) -> FloatArray | None:
-        """Weights of the picks in a span where updates are scaled by the pick's own; None elsewhere."""
+        """Weights of the picks in a span if distances are scaled by the pick's doubt; otherwise None."""
         problem = self.problem
         if problem.weights is None or problem.scaling == "respective" or span.start < self.n_labeled:
             return None

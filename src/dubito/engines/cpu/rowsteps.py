@@ -1,6 +1,6 @@
-"""Work on rows in C, on every core: first bounds, and bringing candidates up to date, without blocks in between.
+"""Steps of the CPU kernels in C, on all cores: first bounds, and refreshing candidates.
 
-Only where the features lie in memory, or in a memory map, as they are; elsewhere NumPy does it, block by block.
+They read the features in place, in memory or in a memory map. For other features the kernels use NumPy, in blocks.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 from dubito import native as compiled
 from dubito.core.problem import Problem
 from dubito.engines.cpu.products import PANEL, pack
-from dubito.engines.cpu.references import References, Room
+from dubito.engines.cpu.references import ReferenceArrays, References
 from dubito.engines.cpu.sketch import Sketch, is_single
 from dubito.engines.lazy.bounds import (
     BEYOND,
@@ -29,25 +29,25 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Row
 from dubito.threads import n_threads
 
 WIDE = 4096
-"""Features beyond which a thread has no room for many points."""
+"""Number of features above which a block of points does not fit in a thread's cache."""
 PIECE_ROWS = 240
 CALL_ROWS = 1 << 18
-"""Rows between two looks at whether Ctrl-C was pressed."""
+"""Rows per call of C; Ctrl-C is handled between calls."""
 USELESS = 0.1
-"""The share of pairs passed on beyond which a sketch is given up in the middle of the work."""
+"""A sketch that does not rule out more than this share of the pairs is dropped during a refresh."""
 NO_CENTER = NO_WEIGHTS = np.empty(0)
 NO_DIRECTIONS = np.empty(0, dtype=np.float32)
 
 
 class Stale(NamedTuple):
-    """Candidates to bring up to date."""
+    """Candidates to refresh."""
 
     rows: IntArray
-    """(r,) of the pool."""
+    """(r,) rows of the pool."""
     bounds: FloatArray
     weights: FloatArray
     seen: AnyArray
-    """(r,) int32, ascending: how many references each has seen."""
+    """(r,) int32, ascending: number of references that each bound accounts for."""
 
     def part(self, span: slice) -> "Stale":
         """Some of them."""
@@ -55,14 +55,14 @@ class Stale(NamedTuple):
 
 
 class Refreshed(NamedTuple):
-    """Candidates brought up to date."""
+    """Refreshed candidates."""
 
     limits: FloatArray
     """(r,) exact squared priorities; upper bounds where ``is_out``."""
     squared: FloatArray
-    """(r,) settled squared distances."""
+    """(r,) smallest exact squared distances."""
     is_out: BoolArray
-    """(r,) left unfinished, because a limit fell under what is needed."""
+    """(r,) True for candidates left unfinished because their limit fell below what is needed."""
 
     def part(self, span: slice) -> "Refreshed":
         """Views of some of them."""
@@ -70,17 +70,17 @@ class Refreshed(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """Candidates to compare with all references of a cell."""
+    """Candidates, grouped by the cell of references that each is compared with."""
 
     rows: IntArray
     """(r,) candidates."""
     anchors: AnyArray
-    """(r,) ascending: whose cell it is."""
+    """(r,) the anchor of each candidate's cell, ascending."""
     cells: list[IntArray]
-    """References of each anchor's."""
+    """The references in the cell of each anchor."""
 
     def pieces(self) -> tuple[IntArray, IntArray]:
-        """(pieces + 1,) where pieces of one cell start, `PANEL` candidates at most, and (pieces,) whose cell it is."""
+        """(pieces + 1,) starts of pieces of up to `PANEL` candidates of one cell, and (pieces,) the anchor of each."""
         runs = [0, *(np.flatnonzero(np.diff(self.anchors)) + 1).tolist(), len(self.rows)]
         starts = np.concatenate([np.arange(start, stop, PANEL) for start, stop in pairwise(runs)])
         return np.append(starts, len(self.rows)), self.anchors[starts].astype(np.int64)
@@ -88,7 +88,7 @@ class Grouped(NamedTuple):
 
 @dataclass(slots=True)
 class SmallRun:
-    """How far the picks of a small problem are."""
+    """The state of a small problem."""
 
     bounds: FloatArray
     """(n,) upper bounds on squared priorities; -1 once picked."""
@@ -96,30 +96,30 @@ class SmallRun:
     exact: FloatArray
     """(n,) squared distances to the references seen."""
     seen: AnyArray
-    """(n,) int32, picks seen; -1 where not even what is labeled was."""
+    """(n,) int32, number of picks accounted for; -1 if not even the labeled points are."""
     places: IntArray
-    """(room,) the picks; -1 where there are none yet."""
+    """(capacity,) the picks; -1 where there is none yet."""
     squared: FloatArray
-    """(room,) their priorities, each when it was picked."""
+    """(capacity,) their squared priorities when they were picked."""
     picked: FloatArray
-    """(room, d)."""
+    """(capacity, d) their points."""
     panels: Float32Array
-    """(panels, d, 64) what is labeled, as C packs it, and ``sizes`` (panels · 64,) what each adds."""
+    """(panels, d, 64) the labeled points as C packs them; ``sizes`` (panels · 64,) is what each adds to a distance."""
     sizes: Float32Array
     is_bounded: bool
-    """Whether bounds are given: else C begins with products of its own."""
+    """Whether ``bounds`` are given; otherwise C computes them first."""
     n_before: int
-    """Picks that are what is labeled: a cold start's first."""
+    """Number of picks that count as labeled: the first pick of a cold start."""
 
     @property
     def n_picks(self) -> int:
-        """So far: Ctrl-C may have come before a call's picks were counted."""
+        """Counted anew, because Ctrl-C may have come in the middle of a call."""
         return int(np.count_nonzero(self.places >= 0))
 
 
 @dataclass(frozen=True, slots=True)
 class RowSteps:
-    """The compiled steps, and the arrays of a problem that they read."""
+    """The compiled functions, and the arrays of a problem that they read."""
 
     steps: compiled.CompiledSteps
     problem: Problem
@@ -129,8 +129,8 @@ class RowSteps:
     workers: int
     """Threads."""
 
-    def take_in(self, sketch: Sketch, picks: IntArray, start: int, into: Room) -> None:
-        """References from ``start`` on."""
+    def pack_references(self, sketch: Sketch, picks: IntArray, start: int, into: ReferenceArrays) -> None:
+        """Sketch and pack the references from ``start`` on."""
         n_pool, d = self.pool.shape
         self.steps.pack_references(
             (*self._references(picks), *_maps(sketch), *into),
@@ -145,10 +145,10 @@ class RowSteps:
     def first_bounds(
         self, full: Sketch, anchors: Float32Array, sizes: Float32Array, level: float
     ) -> tuple[FloatArray, AnyArray, BoolArray]:
-        """(n,) upper bounds on squared distances to the nearest of up to `PANEL` anchors, and which that is.
+        """(n,) upper bounds on squared distances to the nearest of up to `PANEL` anchors, and the nearest anchor.
 
-        ``anchors`` are shifted, and ``sizes`` is what each adds to a squared distance. Also (n,) whether a bound, once
-        scaled, is above a level.
+        ``anchors`` are shifted, and ``sizes`` is what each adds to a squared distance. The third result (n,) says
+        whether a bound times the weight is above ``level``.
         """
         rows, (n_pool, d), weights = self.problem.candidates, self.pool.shape, self.problem.weights
         padded = np.full(PANEL, np.inf, dtype=np.float32)
@@ -165,14 +165,14 @@ class RowSteps:
         return bounds, nearest, is_high
 
     @property
-    def can_look_closer(self) -> bool:
-        """A thread has room for so many candidates of a cell."""
+    def can_tighten_by_cells(self) -> bool:
+        """Whether the points of a piece fit in a thread's cache."""
         return bool(self.pool.shape[1] <= WIDE)
 
-    def look_closer(
+    def tighten_by_cells(
         self, full: Sketch, picks: IntArray, sizes: Float32Array, grouped: Grouped, bounds: FloatArray
     ) -> None:
-        """Lower bounds (r,) by all references of cells; ``sizes`` is what each reference adds to a squared distance."""
+        """Lower bounds (r,) by the references of cells; ``sizes`` is what each reference adds to a squared distance."""
         if len(grouped.rows) == 0:
             return
         (n_pool, d), (starts, of_cells) = self.pool.shape, grouped.pieces()
@@ -189,8 +189,8 @@ class RowSteps:
             *(FLOOR, full.scale**2, self.workers),
         )
 
-    def among(self, rows: IntArray, middle: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
-        """(r, r) squared distances among rows of the pool, and (r,) their squared lengths, from a middle and scaled."""
+    def pairwise(self, rows: IntArray, middle: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+        """(r, r) squared distances between rows of the pool, and (r,) their squared lengths, centered and scaled."""
         (n_pool, d), n = self.pool.shape, len(rows)
         squared, sizes = np.empty((n, n)), np.empty(n)
         arrays = (self.pool, rows, middle, sizes, squared)
@@ -198,11 +198,11 @@ class RowSteps:
         return squared, sizes
 
     def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
-        """Pick one after another up to a limit, given what is labeled, shifted."""
+        """Pick greedily up to ``limit`` picks; ``others`` are the shifted labeled points."""
         (n_pool, d), room = self.pool.shape, len(run.places)
         arrays = (
             *(self.pool, self.labeled, self.problem.candidates, self.labeled_rows),
-            *(_maps(full)[0], others, run.panels, run.sizes, _figures(full, d, 0.0)),
+            *(_maps(full)[0], others, run.panels, run.sizes, _constants(full, d, 0.0)),
             *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
         )
         self.steps.pick_small(
@@ -216,7 +216,7 @@ class RowSteps:
         return self.problem.metric == "cosine"
 
     def refresh(self, references: References, stale: Stale, needed: float) -> Refreshed | None:
-        """Candidates against all references; None where a sketch is dropped, and there is no room for whole points."""
+        """Compare candidates with all references; None if the sketch was dropped and points need too much memory."""
         n_rows = len(stale.rows)
         done = Refreshed(stale.bounds.copy(), np.full(n_rows, np.inf), np.empty(n_rows, dtype=np.bool_))
         for span in blocks(n_rows, CALL_ROWS):
@@ -233,11 +233,11 @@ class RowSteps:
     def _refresh(
         self, references: References, panels: Float32Array, stale: Stale, needed: float, into: Refreshed
     ) -> bool:
-        """Lower the limits and distances; False where the sketches are of no use."""
+        """Lower the limits and distances; False if the sketches rule out too few pairs."""
         rows, _, weights, seen = stale
         sketch, (n_pool, d), picks = references.sketch, self.pool.shape, references.picks
         arrays = (
-            *(*self._references(picks), *_maps(sketch), panels, _figures(sketch, d, needed)),
+            *(*self._references(picks), *_maps(sketch), panels, _constants(sketch, d, needed)),
             *(rows, seen, weights, into.limits, into.squared, into.is_out),
         )
         is_done, n_bounded, n_passed = self.steps.refresh(
@@ -251,19 +251,19 @@ class RowSteps:
 
 
 def _maps(sketch: Sketch) -> compiled.Arrays:
-    """What moves points, and what sketches them; empty for nothing."""
+    """The center and the directions of a sketch as arrays; empty if there are none."""
     center = NO_CENTER if sketch.center is None else sketch.center
     return center, NO_DIRECTIONS if sketch.directions is None else sketch.directions
 
 
-def _figures(sketch: Sketch, d: int, needed: float) -> FloatArray:
-    """As ``refresh.h`` has them in order."""
+def _constants(sketch: Sketch, d: int, needed: float) -> FloatArray:
+    """The constants of a refresh, in the order of ``refresh.h``."""
     rounding = (FLOOR, FLOOR_LENGTH, ROUND_UP, ROUND_DOWN, SMALLEST, BEYOND, REACH_UNITS * UNIT, d * UNIT)
     return np.array([sketch.scale, sketch.scale**2, sketch.slack, *rounding, USELESS, needed])
 
 
 def row_steps(problem: Problem) -> RowSteps | None:
-    """None where there are none, or where they cannot read the features as they lie."""
+    """The steps for a problem; None without the C extension, or if it cannot read the features in place."""
     pool, labeled = _in_memory(problem.pool), _in_memory(problem.references)
     if compiled.steps is None or pool is None or labeled is None or pool.rows is not None:
         return None
@@ -273,7 +273,7 @@ def row_steps(problem: Problem) -> RowSteps | None:
 
 
 class Located(NamedTuple):
-    """An array as C reads it, and which of its rows are meant; None for all."""
+    """An array that C can read, and the rows to use; None for all."""
 
     array: AnyArray
     rows: IntArray | None

@@ -1,9 +1,9 @@
-"""Lower bounds on distances from a few numbers a point: its sketch.
+"""Lower bounds on distances from a few coordinates per point, its sketch.
 
 A `Sketch` maps a point to its coordinates along k orthonormal directions. The distance between two sketches never
-exceeds the distance between the points. Features of trained networks vary mostly along few directions, so that the
-64 largest say which references can be nearest, at an eighth of the cost of the 512 features. Where d is small, or a
-sketch turns out to say nothing, the points themselves are their own sketch.
+exceeds the distance between the points. Features of trained networks vary mostly along few directions, so 64 of them
+tell which references can be nearest, at an eighth of the cost of 512 features. If d is small, or sketches rule out too
+few pairs, the points themselves are used as sketches.
 """
 
 import time
@@ -27,20 +27,19 @@ from dubito.engines.lazy.bounds import (
 )
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix
 
-# Numbers of half precision in single, as quickly as a machine can.
+# Fast conversion of float16 to float32.
 #
-# NumPy does it in software on many processors, some nanoseconds a number, where integer and float32 operations are
-# vectorized everywhere: a half's bits moved into place are its value times 2**-112. In C the rows are gathered in the
-# same pass.
+# NumPy converts in software on many processors, which takes some nanoseconds per number. Integer and float32 operations
+# are vectorized everywhere: the shifted bits of a float16 number are its value times 2**-112. C gathers the rows, too.
 
 SIGN, REST, TO_SIGN, TO_REST = np.uint32(0x80000000), np.uint32(0x7FFF), np.uint32(16), np.uint32(13)
 RAISED = np.float32(2.0**112)
 TRIED = 1 << 15
-"""Numbers that both ways are tried on."""
+"""Number of values on which both methods are timed."""
 
 
 def rows_in_single(matrix: Matrix, rows: slice | IntArray) -> Float32Array:
-    """Rows of a matrix of finite float16 or float32 numbers in float32; not copied where they are that already."""
+    """Rows of a matrix of finite float16 or float32 numbers in float32; float32 rows may be views."""
     steps = compiled.steps
     if steps is None or not isinstance(matrix, np.ndarray) or matrix.dtype != np.float16 or not matrix.dtype.isnative:
         return in_single(matrix[rows])
@@ -56,14 +55,14 @@ def rows_in_single(matrix: Matrix, rows: slice | IntArray) -> Float32Array:
 
 
 def in_single(block: AnyArray) -> Float32Array:
-    """Float32; the block itself where it is that already."""
+    """The block in float32; unchanged if it is float32."""
     if block.dtype == np.float16 and block.dtype.isnative and block.size >= TRIED and is_quicker_by_bits():
         return by_bits(block)
     return np.asarray(block, dtype=np.float32)
 
 
 def by_bits(halves: AnyArray) -> Float32Array:
-    """Finite halves in float32, exactly.
+    """Finite float16 numbers in float32, exactly.
 
     Examples
     --------
@@ -83,7 +82,7 @@ def by_bits(halves: AnyArray) -> Float32Array:
 
 @cache
 def is_quicker_by_bits() -> bool:
-    """Tried once, on this machine."""
+    """Whether `by_bits` is faster than NumPy on this machine; measured once."""
     halves = np.linspace(-8.0, 8.0, TRIED, dtype=np.float16)
     return _least(lambda: by_bits(halves)) < 0.8 * _least(lambda: halves.astype(np.float32))
 
@@ -100,34 +99,34 @@ def _least(run: Callable[[], object]) -> float:
 SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 SKETCH_WIDTH = 64
 DEPENDENT = 1e-10
-"""The share of a length that rounding alone may leave."""
+"""A row is taken as dependent on the rows before it if at most this share of its length remains."""
 NARROWEST = 160
-"""Fewer features than this are compared as they are."""
+"""With fewer features than this, no sketch is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
     """A linear map to few coordinates, with a bound on all rounding in comparing its results.
 
-    Points are moved by ``-center`` and multiplied by ``scale``, a power of two, so that float32 neither loses them in
-    cancellation nor overflows; features that are well placed already have no center and stay as they are. For points x,
-    y so shifted, with sketches s, t, as computed in float32 with any order of additions:
+    Points are shifted by ``-center`` and multiplied by ``scale``, a power of two, so that float32 products neither
+    cancel nor overflow; features of moderate size near the origin are used unchanged. For shifted points x, y with
+    sketches s, t, computed in float32 with any order of additions:
     ``|s|² + |t|² - 2·s·t - slack·(|x|² + |y|²) - FLOOR <= scale²·Δ²``.
     """
 
     center: FloatArray | None
-    """(d,) representable in float32 where the features are, so that both precisions shift by the same vector."""
+    """(d,) representable in float32 if the features are, so that both precisions shift by the same vector."""
     scale: float
     directions: Float32Array | None
-    """(d, k) orthonormal but for rounding; None for the points themselves."""
+    """(d, k) orthonormal up to rounding; None if the points are their own sketches."""
     slack: float
 
     def width(self, d: int) -> int:
-        """Numbers in a sketch of d features."""
+        """Number of coordinates of a sketch of d features."""
         return d if self.directions is None else self.directions.shape[1]
 
     def read(self, matrix: Matrix, rows: slice | IntArray, metric: Metric) -> Float32Array:
-        """Shifted points in float32, by way of float64 only where their numbers need it. Not to be written to."""
+        """Shifted points in float32, computed in float64 only if necessary. May be views: do not write to them."""
         if metric == "cosine" or matrix.dtype not in SINGLE or not is_single(self.scale):
             return self.shift(read_rows(matrix, rows, metric))
         points = rows_in_single(matrix, rows)
@@ -149,12 +148,12 @@ class Sketch:
 
 
 def is_single(scale: float) -> bool:
-    """Whether float32 holds a scale, so that what is no wider can be shifted as it is."""
+    """Whether float32 can represent a scale, so that float32 points can be shifted in float32."""
     return 1.0 / FLOAT32_LARGEST < scale < FLOAT32_LARGEST
 
 
 def plain_sketch(few: FloatArray, largest: float) -> Sketch:
-    """The points themselves, shifted where a few of them (r, d), or the largest feature there is, ask for it."""
+    """A sketch without directions, with a shift if a few points (r, d) or the largest feature require it."""
     slack = product_slack(few.shape[1])
     if len(few) == 0:
         return Sketch(None, 1.0, None, slack)
@@ -169,16 +168,16 @@ def plain_sketch(few: FloatArray, largest: float) -> Sketch:
 
 
 def whole(sketch: Sketch, d: int) -> Sketch:
-    """The points themselves, shifted as a sketch shifts them."""
+    """The same shift without directions: points are their own sketches."""
     return replace(sketch, directions=None, slack=product_slack(d))
 
 
 def fit_sketch(plain: Sketch, sample: Float32Array) -> Sketch:
-    """Directions along which a sample (r, d) of shifted points is long, found by a step of subspace iteration.
+    """A sketch along the main directions of a sample (r, d) of shifted points, found by a step of subspace iteration.
 
-    Any directions give true bounds; good ones give tight bounds. Points of the sample are a better start than random
-    directions, and save a step. Their mean is one of the directions, or nearly: products of sketches then say about
-    how long the points' own products are.
+    Any directions give valid bounds; good ones give tight bounds. Starting from points of the sample instead of random
+    directions saves a step. The mean of the sample is nearly among the directions, so products of sketches are close to
+    products of the points.
     """
     d = sample.shape[1]
     if d < NARROWEST or len(sample) < 2 * SKETCH_WIDTH:
@@ -190,9 +189,9 @@ def fit_sketch(plain: Sketch, sample: Float32Array) -> Sketch:
 
 
 def orthonormal(rows: FloatArray) -> FloatArray:
-    """Rows (k, d) made orthonormal, in place; 0 where one is a sum of those before it, or nearly.
+    """Orthonormalize rows (k, d) in place; a row that depends on those before it becomes 0.
 
-    Without LAPACK: hundreds of its steps would wait for a thread of BLAS each, where other work is on that core.
+    Without LAPACK, whose hundreds of small steps would each wait for busy BLAS threads.
     """
     for place, row in enumerate(rows):
         before, length = rows[:place], np.sqrt(np.einsum("i,i", row, row))

@@ -1,7 +1,6 @@
-"""The way for small problems, in C: every candidate is bounded by all that is labeled, then picks are made one by one.
+"""Small problems, in C: all candidates are bounded by the labeled points, then picks are made one by one.
 
-No references are sketched, and there are no fronts: so little is left to do after one product that keeping books of it
-would take longer.
+There are no sketches and no fronts, since managing them would take longer than the remaining work.
 """
 
 from dataclasses import replace
@@ -23,17 +22,17 @@ from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, blocks, len_of
 
 FEW = 16
-"""Rows that say where the points lie."""
+"""Number of rows from which the shift is derived."""
 AT_ONCE = 64
-"""Picks between two reports."""
+"""Picks between two progress reports."""
 TINY = 1 << 26
-"""Products of features up to which C makes them, on one core: waking others would take longer than it saves."""
+"""Up to this many products, C computes them on one core: waking other threads would take longer than it saves."""
 PRODUCTS = 1 << 20
 """Numbers in a block of products."""
 
 
 def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
-    """The reference's picks; one more tells the radius."""
+    """The picks of the reference; one more pick gives the radius."""
     in_c = row_steps(problem) or _read(problem, steps)
     first = [] if len_of(problem.references) else [int(cold_order(problem)[0])]
     if first:
@@ -61,13 +60,13 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
             radius = float(np.sqrt(run.squared[n_picks]))
         return finished(problem, problem.candidates[run.places[:n_picks]], run.squared[:n_picks], radius)
 
-    found, is_quiet = retry_on_interrupt(finish)
+    found, is_uninterrupted = retry_on_interrupt(finish)
     try:
         if complete:
             reporter.report(len(found.indices), lambda: (found.radius or 0.0) ** 2)
     except KeyboardInterrupt:
         complete = False
-    return Solution((found,), complete and is_quiet)
+    return Solution((found,), complete and is_uninterrupted)
 
 
 def _begin(in_c: RowSteps, first: list[int], n_labeled: int, bounds: FloatArray | None) -> SmallRun:
@@ -93,7 +92,7 @@ def _begin(in_c: RowSteps, first: list[int], n_labeled: int, bounds: FloatArray 
 
 
 def _read(problem: Problem, steps: compiled.CompiledSteps) -> RowSteps:
-    """Features that C cannot read as they lie, in float64: of the pool only those that may be picked."""
+    """The steps for features that C cannot read in place: a float64 copy of the candidates and the labeled points."""
     rows, weights = problem.candidates, problem.weights
     points = read_rows(problem.pool, rows, problem.metric)
     labeled = read_rows(problem.references, slice(None), problem.metric)
@@ -109,9 +108,9 @@ def _read(problem: Problem, steps: compiled.CompiledSteps) -> RowSteps:
 
 
 def _first_bounds(in_c: RowSteps, sketch: Sketch, others: Float32Array) -> FloatArray:
-    """(n,) upper bounds on squared distances to the nearest of what is labeled.
+    """(n,) upper bounds on squared distances to the nearest labeled point.
 
-    By NumPy's products: its threads may still wait busily for more of them, and ours would have half a core each.
+    Computed with BLAS: its threads may still be spinning, and would compete with ours for the cores.
     """
     problem, bounds = in_c.problem, np.empty(len(in_c.problem.candidates))
     sizes = ((1.0 + sketch.slack) * squared_lengths(others)).astype(np.float32)

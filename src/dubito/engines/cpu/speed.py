@@ -1,4 +1,4 @@
-"""How fast this machine is, measured in some milliseconds: estimates of time are made of it."""
+"""The speed of this machine, measured within milliseconds, for estimates of time."""
 
 import time
 from functools import cache
@@ -13,17 +13,17 @@ PASS_SECONDS = 0.35e-3
 
 
 def product_rate() -> float:
-    """float32 operations a second in matrix products, on all threads that may be used."""
+    """float32 operations per second in matrix products, on all threads that may be used."""
     return _thread_rate() * n_threads()
 
 
 def slowness() -> float:
-    """Time of anything else in NumPy, relative to the machine on which the constants of estimates were fitted."""
+    """Time of other NumPy operations, relative to the machine on which the constants of estimates were fitted."""
     return _pass_trial() / PASS_SECONDS
 
 
 def _clock() -> float:
-    """CPU time of this thread, which other processes do not disturb, where it is fine enough."""
+    """CPU time of this thread, which other processes do not affect; elapsed time if its resolution is too low."""
     is_fine = time.get_clock_info("thread_time").resolution <= 1e-6
     return time.thread_time() if is_fine else time.perf_counter()
 
@@ -41,7 +41,7 @@ def _thread_rate() -> float:
 
 @cache
 def _pass_trial() -> float:
-    """Seconds to sort some numbers and to pass over them."""
+    """Seconds to sort some numbers and add them."""
     values, best = np.random.default_rng(0).random((64, 256)), np.inf
     for _ in range(TRIALS):
         started = _clock()

@@ -97,7 +97,7 @@ class DeviceFront:
             heights, scales = start, torch.where(start > 0.0, self.weights, 1.0)
         positions = torch.arange(len(self.rows), device=self.rows.device)
         return near_pairs(
-            own, own, positions, heights, scales, bounds.constants, references.shape.precise,
+            own, own, positions, heights, scales, bounds.constants, references.shape.precision,
             self.weights if bounds.by_pick else None,
         )  # fmt: skip
 

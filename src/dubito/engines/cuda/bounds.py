@@ -124,7 +124,7 @@ class DeviceBounds:
                 scales = self.weights[self.picked[span.start - begin : span.stop - begin]] if by_pick else None
                 pairs = near_pairs(
                     own, references.shaped[span], rows, self.value, self.weights, self.constants,
-                    references.shape.precise, scales, self.seen, span.start,
+                    references.shape.precision, scales, self.seen, span.start,
                 )  # fmt: skip
                 weights = self.weights if scales is None else scales
                 others = references.exact[span]

@@ -1,4 +1,4 @@
-"""The GPU engine: exact core-sets on one NVIDIA GPU, with PyTorch and Triton.
+"""The GPU engine: exact core-sets and coverage on one NVIDIA GPU, with PyTorch and Triton.
 
 Torch is imported only when a problem is solved, or if its features are on a GPU.
 """
@@ -34,15 +34,7 @@ class CudaEngine:
 
     def refusals(self, problem: Problem) -> list[str]:
         """What is missing on this machine, or does not fit into the GPU's memory."""
-        if unsupported := limits_of(problem):
-            return unsupported
-        reasons = missing(self.device, problem.pool.shape[1])
-        if not reasons:
-            try:
-                import_module("dubito.engines.cuda.solver").plan_for(by_rows(problem), self.device)
-            except MemoryLimit as error:
-                return [error.problem]
-        return reasons
+        return refusals_of(problem, self.device, "dubito.engines.cuda.solver")
 
     def pays(self, problem: Problem) -> bool:
         """If the features are on a GPU, or if there is enough work to copy them there."""
@@ -61,12 +53,48 @@ class CudaEngine:
         return solution
 
 
-def limits_of(problem: Problem | CoverageProblem) -> list[str]:
-    """What the problem limits that is not supported on a GPU. Quotas of rows are enforced by the caller."""
+@dataclass(frozen=True, slots=True)
+class CudaCoverage:
+    """Coverage on a GPU; see `dubito.engines.cuda.coverage`."""
+
+    name: ClassVar[str] = "cuda"
+    solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
+    picks_groups: ClassVar[bool] = True
+    device: str = "cuda"
+
+    def refusals(self, problem: CoverageProblem) -> list[str]:
+        return refusals_of(problem, self.device, "dubito.engines.cuda.coverage.planning")
+
+    def pays(self, problem: CoverageProblem) -> bool:
+        n_products = len(problem.candidates) * len_of(problem.pool) * problem.pool.shape[1]
+        return is_on_device(problem.pool) or n_products >= WORTHWHILE
+
+    def estimate(self, problem: CoverageProblem) -> Estimate:
+        planning = import_module("dubito.engines.cuda.coverage.planning")
+        found: Estimate = planning.cost_of(problem, self.device, self.name)
+        return found
+
+    def catch_up(self, problem: CoverageProblem) -> None:
+        """Known distances are not used: computing them again is faster than copying them."""
+
+    def solve(self, problem: CoverageProblem) -> Solution:
+        solution: Solution = import_module("dubito.engines.cuda.coverage.solver").solve(problem, self.device)
+        return solution
+
+
+def refusals_of(problem: Problem | CoverageProblem, device: str, planner: str) -> list[str]:
+    """What the engine does not support, what this machine lacks, or that the memory of the GPU is too small."""
     if problem.costs is not None:
         return ["it does not support costs; the engine 'cpu' does"]
-    has_quotas = problem.groups is not None and problem.quotas is not None
-    return ["it does not support quotas of groups; the engine 'cpu' does"] if has_quotas else []
+    if problem.groups is not None and problem.quotas is not None:  # Quotas of rows are enforced by the caller.
+        return ["it does not support quotas of groups; the engine 'cpu' does"]
+    reasons = missing(device, problem.pool.shape[1])
+    if not reasons:
+        try:
+            import_module(planner).plan_for(by_rows(problem) if isinstance(problem, Problem) else problem, device)
+        except MemoryLimit as error:
+            return [error.problem]
+    return reasons
 
 
 def missing(device: str, d: int) -> list[str]:

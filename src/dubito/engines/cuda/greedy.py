@@ -90,7 +90,7 @@ class DeviceGreedy:
         exact = references.widen(bounds.exact(rows))
         own, weights = references.shape_of(exact), bounds.weights[rows]
         pairs = near_pairs(
-            own, own, rows, bounds.value, bounds.weights, bounds.constants, references.shape.precise,
+            own, own, rows, bounds.value, bounds.weights, bounds.constants, references.shape.precision,
             weights if bounds.by_pick else None, most=MOST_PAIRS if len(rows) > bounds.sizes.front else None,
         )  # fmt: skip
         squared = exact_sq_distances(exact, exact, pairs)

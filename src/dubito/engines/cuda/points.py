@@ -32,7 +32,7 @@ class DeviceSource:
             self.tensor = self._whole()
 
     def _whole(self) -> Tensor:
-        """Copied in blocks, so that the host needs no second copy, unless it is an array in memory."""
+        """The matrix on the device; copied in blocks unless it is an array in memory, to need little of it."""
         n_rows, step = self.shape[0], rows_per_read(self.matrix)
         if n_rows <= step or (isinstance(self.matrix, np.ndarray) and self.matrix.flags.writeable):
             return self._upload(self.matrix[:])
@@ -204,7 +204,7 @@ class Shape:
         return self.dtype in SIXTEEN_BIT
 
     @property
-    def precise(self) -> str:
+    def precision(self) -> str:
         """The precision of products for which `slack` holds."""
         return "ieee" if self.is_exact else "tf32x3"
 

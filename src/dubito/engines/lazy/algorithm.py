@@ -42,11 +42,9 @@ class PickLog(Protocol):
     @property
     def earlier(self) -> tuple[IntArray, FloatArray]:
         """The picks of the interrupted run, and their squared priorities."""
-        ...
 
     def note(self, picks: IntArray, squared: FloatArray) -> None:
         """Append picks."""
-        ...
 
 
 class Greedy:
@@ -80,8 +78,8 @@ class Greedy:
                 reporter.report(self.n_picks, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
-        found, is_quiet = retry_on_interrupt(self._configuration)
-        return Solution((found,), complete and is_quiet)
+        found, is_uninterrupted = retry_on_interrupt(self._configuration)
+        return Solution((found,), complete and is_uninterrupted)
 
     def _step(self) -> None:
         """Refresh one front and pick from it."""

@@ -503,8 +503,8 @@ class Beam:
                 reporter.report(self.n_steps, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
-        found, is_quiet = retry_on_interrupt(self._configurations)
-        return Solution(found, complete and is_quiet)
+        found, is_uninterrupted = retry_on_interrupt(self._configurations)
+        return Solution(found, complete and is_uninterrupted)
 
     def _step(self) -> None:
         front = self._front(self._fresh())

@@ -16,7 +16,6 @@ class ExactRows(Protocol):
 
     def __getitem__(self, rows: IntArray, /) -> FloatArray:
         """(r, d)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

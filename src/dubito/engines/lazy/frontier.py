@@ -28,56 +28,43 @@ class Frontier(Protocol):
     @property
     def front_rows(self) -> int:
         """The preferred number of candidates in a front."""
-        ...
 
     @property
     def is_cold(self) -> bool:
         """Whether there are no labeled points."""
-        ...
 
     def cold_order(self, n_wanted: int) -> IntArray:
         """The first candidates in the order of a cold start."""
-        ...
 
     def open(self, first: IntArray) -> None:
         """Bound every candidate by the labeled points and by these picks, which become references."""
-        ...
 
     def open_cold_beam(self, first: IntArray) -> None:
         """Bound every candidate by the farthest of these, the first picks of different configurations."""
-        ...
 
     def fresh(self, size: int, own: IntArray) -> Fresh:
         """The first ``size`` candidates and the candidates ``own``, all refreshed."""
-        ...
 
     def front(self, rows: IntArray) -> Front:
         """Fresh candidates with their pairwise distances."""
-        ...
 
     def close(self, rows: IntArray, values: FloatArray, picks: IntArray) -> None:
         """Write back the bounds of a front's candidates; ``picks`` become references."""
-        ...
 
     def drop(self, rows: IntArray) -> None:
         """Exclude candidates from further picks."""
-        ...
 
     def zeros(self, n_wanted: int | None) -> IntArray:
         """The first remaining candidates, all of which have priority 0; all of them for None."""
-        ...
 
     def largest(self) -> float:
         """An upper bound on all squared priorities."""
-        ...
 
     def scores(self, rows: IntArray) -> IntArray:
         """The fixed-point doubt by which a beam ranks candidates."""
-        ...
 
     def configuration(self, rows: IntArray, squared: FloatArray, radius: float) -> Configuration:
         """The result for these picks with their squared priorities."""
-        ...
 
 
 class Kernels(Protocol):
@@ -86,15 +73,12 @@ class Kernels(Protocol):
     @property
     def front_rows(self) -> int:
         """The preferred number of candidates in a front."""
-        ...
 
     def first_bounds(self) -> tuple[FloatArray, AnyArray]:
         """(n,) upper bounds on squared priorities, and (n,) the number of references they account for."""
-        ...
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
         """(n,) upper bounds on the squared priorities that any single one of these candidates would leave."""
-        ...
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
@@ -103,15 +87,12 @@ class Kernels(Protocol):
 
         A candidate whose bound falls below ``needed`` may keep that bound.
         """
-        ...
 
     def front(self, rows: IntArray) -> Front:
         """These candidates with their pairwise distances."""
-        ...
 
     def add_references(self, picks: IntArray) -> None:
         """Make these candidates references."""
-        ...
 
 
 REPORT_SECONDS = 0.1
@@ -123,12 +104,10 @@ class Reported(Protocol):
     @property
     def budget(self) -> int:
         """Number of picks."""
-        ...
 
     @property
     def progress(self) -> Progress | None:
         """The progress callback."""
-        ...
 
 
 class Reporter:

@@ -51,15 +51,12 @@ class Fitted(Protocol):
     @property
     def state(self) -> State:
         """The state from which the next turn continues; empty if every turn starts from scratch."""
-        ...
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
         """(n, c) probabilities over all classes; 0 for a class without labels, except by networks."""
-        ...
 
     def embed(self, features: AnyArray) -> AnyArray:
         """(n, e) the features in which distances are measured."""
-        ...
 
 
 @runtime_checkable
@@ -69,55 +66,44 @@ class Model(Protocol):
     @property
     def kind(self) -> str:
         """Its name, the value of ``kind`` in a ``[model]`` table."""
-        ...
 
     @property
     def is_convex(self) -> bool:
         """Whether training has a single optimum, so that initial weights affect only the time."""
-        ...
 
     @property
     def continues(self) -> bool:
         """Whether a turn continues from the state of the previous one."""
-        ...
 
     @property
     def learns_features(self) -> bool:
         """Whether training changes the features in which distances are measured."""
-        ...
 
     @property
     def samples(self) -> int:
         """Number of members of the committee for ``bald`` and ``batchbald``; 0 for none."""
-        ...
 
     @property
     def takes_images(self) -> bool:
         """Whether it takes 8-bit images (n, h, w, 3) and scales them itself."""
-        ...
 
     @property
     def packages(self) -> tuple[str, ...]:
         """Packages other than NumPy and scikit-learn whose versions affect its results."""
-        ...
 
     @property
     def on_gpu(self) -> bool:
         """Whether it is trained on a GPU, where several processes are not faster than one."""
-        ...
 
     @property
     def runner(self) -> str:
         """The name of its runner in `dubito.experiments.runner.RUNNERS`."""
-        ...
 
     def fit(self, train_set: TrainingSet) -> Fitted:
         """Train; the same training set gives bit-identical results on one machine."""
-        ...
 
     def facts(self) -> dict[str, str]:
         """Entries for the header of a journal: ``device``, and anything else that may affect results."""
-        ...
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
         """Why a run cannot be continued here, with the fix; None if it can.
@@ -131,7 +117,6 @@ class Model(Protocol):
         labels : array (rounds + 1,)
             Number of labels at each training.
         """
-        ...
 
 
 @runtime_checkable
@@ -140,11 +125,9 @@ class NeedsFiles(Protocol):
 
     def locate(self, folder: str) -> Model:
         """The same model, with the paths of its files relative to a folder."""
-        ...
 
     def fetch(self, *, download: bool, progress: "DownloadProgress | None") -> None:
         """Find its files, and download missing ones if allowed. Raises `MissingFile` with what is missing."""
-        ...
 
 
 class ModelDefaults:

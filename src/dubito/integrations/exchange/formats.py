@@ -157,7 +157,7 @@ def _controls(path: str, names: Sequence[str], value_of: Any) -> list[object]:
             return [value_of(others[0])]
     if set(names) & {"annotator", "annotation_id"}:
         return []  # The item was skipped.
-    raise InvalidData(f"{path} has no labels under a name that is known", hint="call the control of choices label.")
+    raise InvalidData(f"{path} has no labels under a known name", hint="call the control of choices label.")
 
 
 def _min_labels(value: object) -> list[object]:
@@ -347,8 +347,8 @@ TOOLS: Mapping[str, Tool] = {
 WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is not None), *BOX_WRITERS)
 ProjectFormat = Literal["csv", "jsonl", "parquet", "label-studio", "json-min", "prodigy", "doccano"]
 """The formats of a project's labels, on the command line, the page and its API."""
-LOOKED_AT = ("label-studio", "prodigy", "doccano")
-"""Tools that show items to annotators directly from the file."""
+SHOW_ITEMS = ("label-studio", "prodigy", "doccano")
+"""Tools that show annotators what the file contains, so that ids alone are not enough."""
 
 
 def export_picks(
@@ -389,7 +389,7 @@ def export_picks(
         found = read_pictures(picks, prefix)
         write_atomically(target, BOX_WRITERS[tool](found, classes), new=not force)
         return len(found)
-    items = read_items(picks, show, prefix, to_look_at=tool in LOOKED_AT)
+    items = read_items(picks, show, prefix, must_show=tool in SHOW_ITEMS)
     write = TOOLS[tool].write
     if write is None:
         write_folder(items, classes, target, pictures)

@@ -56,15 +56,15 @@ class Answer(NamedTuple):
     who: str = ""
 
 
-def read_items(path: str, show: str | None = None, prefix: str = "", *, to_look_at: bool = False) -> list[Item]:
-    """Read the picks that `dubito select` wrote; with ``to_look_at``, raise if there is nothing to show but ids."""
+def read_items(path: str, show: str | None = None, prefix: str = "", *, must_show: bool = False) -> list[Item]:
+    """Read the picks that `dubito select` wrote; with ``must_show``, raise if they have neither texts nor pictures."""
     entries = open_source(path).entries.items()
     table = {name: entry.values() for name, entry in entries if name and entry.ndim == 1}
-    return items_of(path, table, show, prefix, to_look_at=to_look_at)
+    return items_of(path, table, show, prefix, must_show=must_show)
 
 
 def items_of(
-    path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, to_look_at: bool = False
+    path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, must_show: bool = False
 ) -> list[Item]:
     """The items for columns of a table."""
     columns = {name: _as_written(values) for name, values in table.items()}
@@ -75,7 +75,7 @@ def items_of(
     named = label_keys(table[ids or index or ""])
     kind, shown = _shown(path, columns, show, ids)
     rest = [name for name in columns if name not in {ids, index, "rank", "priority", "label"}]
-    if to_look_at and not (show or prefix) and shown == ids and not _are_pictures(columns[ids] if ids else named):
+    if must_show and not (show or prefix) and shown == ids and not _are_pictures(columns[ids] if ids else named):
         to_carry = "let dubito select --keep COLUMN carry one."
         hint = f"name one with --show COLUMN ({', '.join(rest)})." if rest else to_carry
         raise MissingFile(f"{path} has neither a text nor a path that people could look at", hint=hint)

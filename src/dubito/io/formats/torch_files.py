@@ -133,10 +133,11 @@ class Machine:
             self.stack.append(self.memo[argument])
         elif name == "MARK":
             self.marks.append(len(self.stack))
-        elif not (self.build(name) or self.name(name, argument) or name in IGNORED):
+        elif not (self._build(name) or self._call(name, argument) or name in IGNORED):
             raise UnsupportedStep(f"the opcode {name}")
 
-    def build(self, name: str) -> bool:
+    def _build(self, name: str) -> bool:
+        """Tuples, lists and dictionaries; False for other opcodes."""
         if name in TUPLES:
             self.stack.append(tuple(self.popped(len(self.stack) - TUPLES[name])))
         elif name == "TUPLE":
@@ -156,7 +157,8 @@ class Machine:
             return False
         return True
 
-    def name(self, name: str, argument: Any) -> bool:
+    def _call(self, name: str, argument: Any) -> bool:
+        """Globals, calls and storages; False for other opcodes."""
         if name == "GLOBAL":
             self.stack.append(Global(*argument.split(" ", 1)))
         elif name == "STACK_GLOBAL":

@@ -54,7 +54,7 @@ def read_public(url: str) -> str:
     found = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?/?", url.lower())
     if found is None:
         hint = "write https://labels.example.org: a name, perhaps a port, no path."
-        raise InvalidArgument("is no address of a server", argument="public", value=url, hint=hint)
+        raise InvalidArgument("is not the address of a server", argument="public", value=url, hint=hint)
     scheme, name, port = found.groups()
     is_default = port is None or int(port) == {"https": 443, "http": 80}[scheme]
     return f"{scheme}://{name}" if is_default else f"{scheme}://{name}:{int(port)}"

@@ -10,7 +10,7 @@ import pytest
 from dubito.core import coverage_reference as coverage
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.engines.cpu.coverage.engine import CpuCoverage
-from dubito.engines.cuda.coverage.engine import CudaCoverage
+from dubito.engines.cuda.engine import CudaCoverage
 from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice
 from dubito.testing import check_coverage_engine, make_coverage_problem
 

@@ -162,27 +162,21 @@ class GainBounds(Protocol):
     @property
     def costs(self) -> FloatArray | None:
         """(n,) costs of the candidates."""
-        ...
 
     def update(self, positions: Int32Array, cover: FloatArray) -> None:
         """Increase the cover of targets."""
-        ...
 
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
         """The first candidates in order, all exact, and the first other one; fewer if memory is short."""
-        ...
 
     def pairs(self, candidates: IntArray) -> tuple[IntArray, Int32Array, FloatArray]:
         """Of exact candidates: the number of targets that each covers, their positions (ascending), and the kernels."""
-        ...
 
     def ranked_bounds(self, size: int) -> tuple[IntArray, FloatArray]:
         """See `dubito.engines.cluster.messages.ranked_bounds`."""
-        ...
 
     def drop(self, candidates: IntArray) -> None:
         """Exclude candidates, which were picked."""
-        ...
 
 
 class CoverageShard:

@@ -46,8 +46,8 @@ def solve_groups(problem: CoverageProblem) -> Solution:
             return Solution((Members(problem).configuration([], [], [], covered=np.empty(0), reach=0.0),), complete)
         return made[0].solution(first[0].reach, first[0].before, complete)
 
-    solution, is_quiet = retry_on_interrupt(finish)
-    return solution if is_quiet else Solution(solution.configurations, complete=False)
+    solution, is_uninterrupted = retry_on_interrupt(finish)
+    return solution if is_uninterrupted else Solution(solution.configurations, complete=False)
 
 
 class GroupGains:

@@ -18,13 +18,13 @@ from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import len_of
 
 PREPARING = "preparing"
-"""A phase; see `Look`."""
+"""Name of the first phase in progress reports."""
 SMALL_PROBLEM = 2e10
 """Products of features below which finding directions costs more than it saves."""
 LARGE_PROBLEM = 1e11
-"""Products below which a second part of tails costs more than it saves."""
+"""Products of features above which `WIDEST` directions pay; below, `MIDDLE` ones do."""
 FIRST_WIDTH = 64
-"""Of the heads that find the reach: then it is known what width is best."""
+"""Number of directions for finding the reach. Its value then determines the best number; see `choose_width`."""
 
 
 def solve(problem: CoverageProblem) -> Solution:
@@ -50,8 +50,8 @@ def solve(problem: CoverageProblem) -> Solution:
             (finished(problem, reach, before, made[0].picks[:n_picks], made[0].gained[:n_picks]),), complete
         )
 
-    solution, is_quiet = retry_on_interrupt(finish)
-    return solution if is_quiet else Solution(solution.configurations, complete=False)
+    solution, is_uninterrupted = retry_on_interrupt(finish)
+    return solution if is_uninterrupted else Solution(solution.configurations, complete=False)
 
 
 class FirstCover:
@@ -81,7 +81,7 @@ class FirstCover:
         self.before = float(add_rows(problem.weights * self.cover))
 
     def _find_distances(self) -> None:
-        """To what is labeled, of all rows that matter, by cells of points."""
+        """Compute the distances to the labeled points of all rows that matter, by cells of points."""
         problem = self.problem
         if self.kept is not None:
             self.directions, self.cloud = self.kept.directions, self.kept.cloud
@@ -99,7 +99,7 @@ class FirstCover:
         self.nearest.of(np.flatnonzero(is_asked), self.directions, self.cloud)
 
     def _first_directions(self) -> Directions:
-        """For finding the reach; after that it is known what width is best."""
+        """The directions for finding the reach, which then determines the best width."""
         problem, directions = self.problem, Directions.features(self.space)
         n_others = len(problem.candidates) + len_of(problem.references)
         products = problem.pool.shape[1] * np.count_nonzero(problem.weights) * n_others

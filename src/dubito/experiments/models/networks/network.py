@@ -39,16 +39,13 @@ class Trainable(Model, Protocol):
     @property
     def head(self) -> str:
         """Name of the last module, whose input is the features and whose output is the logits."""
-        ...
 
     @property
     def training(self) -> Training:
         """The training settings."""
-        ...
 
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
         """The untrained module, with weights drawn with the seed."""
-        ...
 
 
 @runtime_checkable
@@ -58,12 +55,10 @@ class Slow(Trainable, Protocol):
     @property
     def rows_a_second(self) -> float:
         """Rows per second that one core trains on."""
-        ...
 
     @property
     def device(self) -> str:
         """The device in the settings, which may be ``auto``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
