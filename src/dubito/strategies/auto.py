@@ -24,7 +24,7 @@ from dubito.strategies.coverage import Coverage, DoubtCoverage
 
 Origin = Literal["frozen", "trained"]
 
-FROZEN = DoubtCoverage(strength=3.0, sharpen=0.5)
+FROZEN = DoubtCoverage(strength=3.0, sharpen=0.9)
 EARLY = DoubtCoverage(strength=1.0)
 """For a model trained on very few labels, which may be confident about classes it has never seen."""
 TRAINED = DoubtCoreset(strength=0.25)
