@@ -47,7 +47,7 @@ Here the two ask for the next item one after the other. When they ask at the sam
 Studio (SQLite) gives {at_once["handed_twice"]} of {at_once["labels"]} items to both; their answers count as two votes,
 and {at_once["lost"]} were lost.
 
-## Several rounds
+{boxes_of(record)}## Several rounds
 
 `dubito label-studio watch` with {watching["rounds"]} rounds of {watching["batch"]} items: {watching["labels"]} labels,
 in the order of the picks, no item twice. The same rounds with files (`select`, `export`, upload, download, `import`)
