@@ -88,6 +88,20 @@ All {guide["commands"]} commands of [the how-to page](../how-to/label-studio.md)
 """
 
 
+def boxes_of(record: Record) -> str:
+    """The section on boxes; empty for records without it."""
+    found = record.get("boxes")
+    if found is None:
+        return ""
+    return f"""## Predicted boxes
+
+{found["boxes"]} predicted boxes of {found["pictures"]} pictures, exported by `dubito export --to label-studio-boxes`,
+are shown as predictions, {found["scores"]} of them with their scores. Accepted by a person and exported as COCO, they
+are the same boxes with the same classes.
+
+"""
+
+
 def disturbed(faults: Record) -> int:
     """Count lost or late requests and responses."""
     return sum(n for name, n in faults["happened"].items() if name.endswith(("lost", "late")))
