@@ -113,7 +113,7 @@ def test_boxes_that_cannot_be_used_are_listed(photos: Path) -> None:
         ([5, 5, 0, 4], "is empty: 0 x 4 pixels"),
         ([5, 5, -3, 4], "has a negative size: -3 x 4 pixels"),
         ([90, 5, 3, 4], "lies outside its picture of 80 x 60 pixels"),
-        ([float("nan"), 5, 3, 4], "no finite number"),
+        ([float("nan"), 5, 3, 4], "not a finite number"),
     ]
     path = photos.parent / "boxes.json"
     more: list[dict[str, object]] = [{"image_id": 3, "bbox": box, "score": 0.5} for box, _ in bad]

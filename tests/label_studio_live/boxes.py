@@ -28,12 +28,13 @@ def boxes(studio: LabelStudio, folder: Path) -> dict[str, Any]:
     """Embed, select and export boxes; import the tasks; accept the predictions; export them as COCO."""
     place, rng = folder / "boxes", np.random.default_rng(0)
     (place / "photos").mkdir(parents=True)
-    found: list[dict[str, object]] = []
+    made, found = list[tuple[list[int], str, str]](), list[dict[str, object]]()
     for number in range(N_PICTURES):
         Image.fromarray(rng.integers(0, 255, (HEIGHT, WIDTH), dtype=np.uint8)).save(place / "photos" / f"{number}.png")
-        for left, top, width, height in rng.integers(1, 30, (number % 3 + 1, 4)).tolist():
-            box = {"image_id": number, "category_id": "cat" if left % 2 else "dog", "bbox": [left, top, width, height]}
-            found.append({**box, "score": round(float(rng.random()), 3)})
+        for box in rng.integers(1, 30, (number % 3 + 1, 4)).tolist():
+            made.append((box, f"{number}.png", "cat" if box[0] % 2 else "dog"))
+            score = round(float(rng.random()), 3)
+            found.append({"image_id": number, "category_id": made[-1][2], "bbox": box, "score": score})
     (place / "boxes.json").write_text(json.dumps(found), encoding="utf-8")
     dubito("embed", "photos", "--boxes", "boxes.json", "-e", "pixels", cwd=place)
     dubito("select", "pool.parquet", "-b", "4", "--group-column", "path", "-o", "picks.csv", cwd=place)
@@ -56,16 +57,10 @@ def boxes(studio: LabelStudio, folder: Path) -> dict[str, Any]:
         # The server puts a hash and two underscores before the names of files.
         drawn[Path(box.picture).name.split("__")[-1]].append((*(round(each, 6) for each in box.corners), box.predicted))
     picked = open_source(str(place / "picks.csv")).entry("path").values().tolist()
-    wanted = {
-        f"{number}.png": sorted(
-            (*(float(each) for each in (left, top, left + width, top + height)), str(box["category_id"]))
-            for box in found
-            if box["image_id"] == number
-            for left, top, width, height in [box["bbox"]]  # type: ignore[misc]
-        )
-        for number in range(N_PICTURES)
-        if f"{number}.png" in picked
-    }
+    wanted: dict[str, list[tuple[object, ...]]] = {name: [] for name in picked}
+    for (left, top, width, height), name, kind in made:
+        if name in wanted:
+            wanted[name] = sorted([*wanted[name], (*map(float, (left, top, left + width, top + height)), kind)])
     assert shown == wanted, (shown, wanted)
     assert {name: sorted(each) for name, each in drawn.items()} == wanted, (drawn, wanted)
     return {"pictures": len(tasks), "boxes": sum(map(len, shown.values())), "scores": scores(tasks)}
