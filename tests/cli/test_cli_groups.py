@@ -113,18 +113,19 @@ def test_boxes_that_cannot_be_used_are_listed(photos: Path) -> None:
         ([5, 5, 0, 4], "is empty: 0 x 4 pixels"),
         ([5, 5, -3, 4], "has a negative size: -3 x 4 pixels"),
         ([90, 5, 3, 4], "lies outside its picture of 80 x 60 pixels"),
-        ([float("nan"), 5, 3, 4], "no finite number"),
+        ([float("nan"), 5, 3, 4], "not a finite number"),
     ]
     path = photos.parent / "boxes.json"
     more: list[dict[str, object]] = [{"image_id": 3, "bbox": box, "score": 0.5} for box, _ in bad]
     more += [{"image_id": 99, "bbox": [1, 1, 2, 2]}, {"image_id": 3, "bbox": [70, -5, 20, 10], "score": 0.5}]
     more += [{"image_id": 3, "bbox": [1, 1, 2, 2], "score": 7.0}]
     masks: list[object] = [{"size": [60, 80], "counts": counts} for counts in ("jU1", [4800], [5, "x"])]
+    more += [{"image_id": 3, "segmentation": [[1, "x", 2, 3, 4, 5]]}]
     more += [{"image_id": 3, "segmentation": mask} for mask in (*masks, {"size": [60], "counts": [9, 9]})]
     path.write_text(json.dumps(predictions(*more)), encoding="utf-8")
     items, left_out = opened(photos, path)
     assert len(items) == 12 + 1 + 1
-    assert len(left_out) == 10
+    assert len(left_out) == 11
     assert sum("has no box, and no mask that can be read" in each for each in left_out) == 4
     for text in [text for _, text in bad] + ["which", "not from 0 to 1"]:
         assert any(text in each for each in left_out), text
@@ -139,6 +140,9 @@ def test_files_that_mislead_are_refused(photos: Path) -> None:
         ({"images": images, "annotations": []}, "two images with the id 1"),
         ([{**box, "id": 4}, {**box, "id": 4}], "2 boxes with the id 4"),
         ({"boxes": []}, "is no COCO file"),
+        ({"images": [5], "annotations": []}, "is no COCO file"),
+        ({"images": [{"id": 1}], "annotations": []}, "an image without an id or a file_name: {'id': 1}"),
+        ([{**box, "id": [4]}, {**box, "id": [4]}], r"2 boxes with the id \[4\]"),
         ([{**box, "image_id": "nowhere.png"}], "none of the 1 boxes"),
         ([box] * (MOST_BOXES + 1), r"10,001 boxes in the picture 0001\.png"),
     ]:

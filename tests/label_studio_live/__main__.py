@@ -12,6 +12,7 @@ from pathlib import Path
 
 from label_studio.record import record
 from label_studio.scenarios import SCENARIOS
+from label_studio_live.boxes import boxes
 from label_studio_live.guide import follow_the_guide
 from label_studio_live.page import page
 from label_studio_live.parts import at_once, begin_expiry, end_expiry, faults, many, watching
@@ -41,6 +42,7 @@ def play(sizes: dict[str, float], answers: bool) -> dict[str, object]:
         with between(network) as url:
             server, begun = begin_expiry(studio, url)
             tell("guide", follow_the_guide(studio, folder))
+            tell("boxes", boxes(studio, folder))
             tell("many", many(studio, folder, n["rows"], n["labels"]))
             tell("at_once", at_once(studio, n["labels"] // 2))
             facts, labels = watching(studio, folder, n["pool"], n["batch"], n["rounds"])

@@ -47,7 +47,7 @@ Here the two ask for the next item one after the other. When they ask at the sam
 Studio (SQLite) gives {at_once["handed_twice"]} of {at_once["labels"]} items to both; their answers count as two votes,
 and {at_once["lost"]} were lost.
 
-## Several rounds
+{boxes_of(record)}## Several rounds
 
 `dubito label-studio watch` with {watching["rounds"]} rounds of {watching["batch"]} items: {watching["labels"]} labels,
 in the order of the picks, no item twice. The same rounds with files (`select`, `export`, upload, download, `import`)
@@ -85,6 +85,20 @@ had just received (before) or forwarded (after): {moments}.
 
 All {guide["commands"]} commands of [the how-to page](../how-to/label-studio.md) ran as printed; the server displayed
 {guide["pictures_shown"]} images from its own disk.
+"""
+
+
+def boxes_of(record: Record) -> str:
+    """The section on boxes; empty for records without it."""
+    found = record.get("boxes")
+    if found is None:
+        return ""
+    return f"""## Predicted boxes
+
+{found["boxes"]} predicted boxes of {found["pictures"]} pictures, exported by `dubito export --to label-studio-boxes`,
+are shown as predictions, {found["scores"]} of them with their scores. Accepted by a person and exported as COCO, they
+are the same boxes with the same classes.
+
 """
 
 

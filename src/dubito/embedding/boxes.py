@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -241,6 +242,7 @@ def picture_finder(names: Sequence[str]) -> Callable[[str], str | None]:
             add(key, name)
     exact = set(names)
 
+    @cache
     def find(picture: str) -> str | None:
         path = PurePosixPath(picture.replace("\\", "/"))
         keys = [str(path), str(path.with_suffix("")) if path.suffix else "", path.name, path.stem]
@@ -266,32 +268,39 @@ def _read_coco(path: str) -> Iterator[Box]:
     with reading(path), open(path, "rb") as file:
         content = json.load(file)
     is_whole = isinstance(content, Mapping) and isinstance(content.get("images"), list)
-    records = content.get("annotations", []) if is_whole else content
-    if not isinstance(records, list) or not all(isinstance(each, Mapping) for each in records):
+    parts = content if is_whole else {"annotations": content}
+    records, images, kinds = (parts.get(name, []) for name in ("annotations", "images", "categories"))
+    if not all(
+        isinstance(part, list) and all(isinstance(each, Mapping) for each in part) for part in (records, images, kinds)
+    ):
         hint = "pass an object with images and annotations, or a list of predictions."
         raise InvalidData(f"{path} is no COCO file", hint=hint)
-    names = dict[object, str]()
-    for image in content["images"] if is_whole else ():
-        if image.get("id") in names:
-            problem = f"{path} has two images with the id {image['id']} ({names[image['id']]} and {image['file_name']})"
+    names = dict[str, str]()
+    for image in images:
+        name, key = image.get("file_name"), str(image.get("id"))
+        if not isinstance(name, str) or "id" not in image:
+            problem = f"{path} has an image without an id or a file_name: {str(image)[:100]}"
+            raise InvalidData(problem, hint="give each image both.")
+        if key in names:
+            problem = f"{path} has two images with the id {key} ({names[key]} and {name})"
             raise InvalidData(problem, hint="give each image its own id.")
-        names[image.get("id")] = str(image.get("file_name"))
-    categories = {each.get("id"): str(each.get("name")) for each in (content.get("categories", []) if is_whole else [])}
-    used = Counter(each["id"] for each in records if "id" in each)
+        names[key] = name
+    categories = {str(each.get("id")): str(each.get("name")) for each in kinds}
+    used = Counter(str(each["id"]) for each in records if "id" in each)
     repeated = next((key for key, count in used.items() if count > 1), None)
     if repeated is not None:
         problem = f"{path} has {used[repeated]} boxes with the id {repeated}"
         raise InvalidData(problem, hint="give each box its own id, or none.")
     for number, each in enumerate(records):
         name = f"annotation {each['id']}" if "id" in each else f"box {number} of {os.path.basename(path)}"
-        image_id = each.get("image_id", each.get("file_name", ""))
+        image_id = str(each.get("image_id", each.get("file_name", "")))
         category = each.get("category_id", each.get("category"))
         scores = each.get("scores")
         yield Box(
             name,
-            names.get(image_id, str(image_id)) if not is_whole else names.get(image_id, f"id {image_id}"),
+            names.get(image_id, f"id {image_id}" if is_whole else image_id),
             _coco_corners(each),
-            predicted=None if category is None else categories.get(category, str(category)),
+            predicted=None if category is None else categories.get(str(category), str(category)),
             score=_number(each["score"]) if each.get("score") is not None else None,
             doubt=None if not isinstance(scores, list) or len(scores) < 2 else _class_doubt(scores),
         )
@@ -304,15 +313,11 @@ def _coco_corners(record: Mapping[str, Any]) -> tuple[float, float, float, float
         left, top, width, height = map(_number, box)
         return left, top, left + width, top + height
     if isinstance(mask, list) and mask and all(isinstance(each, list) and len(each) >= 6 for each in mask):
-        points = np.concatenate(
-            [np.array(each[: len(each) // 2 * 2], dtype=np.float64).reshape(-1, 2) for each in mask]
+        points = np.array(
+            [(_number(x), _number(y)) for each in mask for x, y in zip(each[::2], each[1::2], strict=False)]
         )
-        return (
-            float(points[:, 0].min()),
-            float(points[:, 1].min()),
-            float(points[:, 0].max()),
-            float(points[:, 1].max()),
-        )
+        (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+        return left, top, right, bottom
     if isinstance(mask, Mapping) and isinstance(mask.get("size"), list) and mask.get("counts"):
         with suppress(TypeError, ValueError):
             return _mask_corners(mask["counts"], *map(int, mask["size"]))

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 from dubito.errors import MissingFile
 from dubito.io import open_source
@@ -92,7 +92,7 @@ def write_coco(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -
         for box in picture.boxes:
             found: dict[str, object] = {"id": len(annotations) + 1, "image_id": number}
             found |= {"category_id": names.index(box.predicted) + 1, "bbox": [box.left, box.top, box.width, box.height]}
-            found |= {"area": box.width * box.height, "iscrowd": 0}
+            found |= {"area": box.width * box.height, "iscrowd": 0, "segmentation": []}
             annotations.append(found if box.score is None else {**found, "score": box.score})
     categories = [{"id": number, "name": name} for number, name in enumerate(names, 1)]
     return (json.dumps({"images": images, "annotations": annotations, "categories": categories}) + "\n").encode()
@@ -105,7 +105,9 @@ def write_yolo(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -
 
 def write_cvat(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
     """Annotations to upload to a task of these pictures, as "CVAT for images 1.1"."""
+    labels = "".join(f"<label><name>{escape(name)}</name></label>" for name in _classes(pictures, classes))
     lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "<version>1.1</version>"]
+    lines.append(f"<meta><task><labels>{labels}</labels></task></meta>")
     for number, picture in enumerate(pictures):
         size = f'width="{picture.width}" height="{picture.height}"'
         lines.append(f'<image id="{number}" name={quoteattr(picture.path)} {size}>')
