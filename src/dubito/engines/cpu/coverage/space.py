@@ -34,7 +34,7 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, Rows, blocks, 
 from dubito.threads import n_threads
 
 FIT_ROWS, TRIED_ROWS = 1024, 256
-"""Points that directions are fitted to, and that features are ordered by and steps of codes are tried on."""
+"""Points that directions and codes are fitted to, and that steps of codes are tried on."""
 ONE_THREAD = 5e8
 """Products of features that one thread computes before others would be awake."""
 WIDEST = 192
@@ -141,12 +141,12 @@ def best_scale(points: Float32Array, n_levels: int = LEVELS) -> Scale:
     if weights @ np.diff([0, *ends]) >= MOST_SQUARED:
         ends = [*(0,) * (LEVELS - 1), ends[-1]]
     first = next(each for each, end in enumerate(ends) if end > 0)
-    tried = list[tuple[float, Scale]]()
+    tried, few = list[tuple[float, Scale]](), points[evenly(len(points), TRIED_ROWS)]
     for share in STEP_SHARES:
         mantissa, exponent = np.frexp(sizes[0] * share / 127.0 / 2.0 ** (LEVELS - 1 - first))
         step = float(np.ldexp(np.ceil(mantissa * 2.0**STEP_BITS), exponent - STEP_BITS))
         scale = Scale(step, tuple(ends))
-        tried.append((float(encode(points, scale).errors.sum(dtype=np.float64)), scale))
+        tried.append((float(encode(few, scale).errors.sum(dtype=np.float64)), scale))
     return min(tried)[1]
 
 
@@ -193,7 +193,8 @@ class Points(NamedTuple):
 def _take(array: npt.NDArray[Number], order: IntArray) -> npt.NDArray[Number]:
     """Rows of an array, and `TILE` more."""
     found = np.empty((len(order) + TILE, array.shape[1]), dtype=array.dtype)
-    np.take(array, order, axis=0, out=found[: len(order)])
+    # In the mode "raise" NumPy writes to a buffer first.
+    np.take(array, order, axis=0, out=found[: len(order)], mode="clip")
     found[len(order) :] = 0
     return found
 
@@ -218,14 +219,9 @@ class Space:
         return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), FIT_ROWS))
 
     @cached_property
-    def few(self) -> Float32Array:
-        """Fewer of them."""
-        return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), TRIED_ROWS))
-
-    @cached_property
     def scale(self) -> Scale:
         """Of the codes of all features."""
-        return best_scale(self.few, n_levels=1)
+        return best_scale(self.sample, n_levels=1)
 
     @property
     def n_threads(self) -> int:
@@ -301,7 +297,7 @@ class Directions:
     @classmethod
     def features(cls, space: "Space") -> "Directions":
         """The features themselves, or the largest of them."""
-        order = np.argsort(-space.few.var(axis=0), kind="stable")
+        order = np.argsort(-space.sample.var(axis=0), kind="stable")
         return cls(None, order, len(order) if len(order) <= MOST_CODES else MOST_CODES - 1)
 
     @property
@@ -344,7 +340,7 @@ class Directions:
         """The same with the scale of codes that is off least, if there is the compiled module."""
         if compiled.steps is None:
             return self
-        return replace(self, scale=best_scale(self.heads(space.few, squared_lengths(space.few))))
+        return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
 
     def points(self, space: "Space", matrix: Matrix, rows: IntArray) -> Points:
         """Rows of a matrix as points."""
