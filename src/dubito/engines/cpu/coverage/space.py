@@ -33,14 +33,12 @@ from dubito.engines.lazy.bounds import (
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
 from dubito.threads import n_threads
 
-FIT_ROWS, TRIED_ROWS = 1024, 256
-"""Points that directions and codes are fitted to, and that steps of codes are tried on."""
+FIT_ROWS = 1024
+"""Points that directions and steps of codes are fitted to."""
 ONE_THREAD = 5e8
 """Products of features that one thread computes before others would be awake."""
 WIDEST = 192
 """Maximum number of directions."""
-MIDDLE = 128
-"""The same for problems of medium size."""
 NARROWEST = 64
 """Up to this many features are compared as they are."""
 READ_ROWS = 4096
@@ -141,12 +139,12 @@ def best_scale(points: Float32Array, n_levels: int = LEVELS) -> Scale:
     if weights @ np.diff([0, *ends]) >= MOST_SQUARED:
         ends = [*(0,) * (LEVELS - 1), ends[-1]]
     first = next(each for each, end in enumerate(ends) if end > 0)
-    tried, few = list[tuple[float, Scale]](), points[evenly(len(points), TRIED_ROWS)]
+    tried = list[tuple[float, Scale]]()
     for share in STEP_SHARES:
         mantissa, exponent = np.frexp(sizes[0] * share / 127.0 / 2.0 ** (LEVELS - 1 - first))
         step = float(np.ldexp(np.ceil(mantissa * 2.0**STEP_BITS), exponent - STEP_BITS))
         scale = Scale(step, tuple(ends))
-        tried.append((float(encode(few, scale).errors.sum(dtype=np.float64)), scale))
+        tried.append((float(encode(points, scale).errors.sum(dtype=np.float64)), scale))
     return min(tried)[1]
 
 
@@ -364,13 +362,13 @@ class Directions:
         return found
 
 
-def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
+def fit_directions(space: Space) -> Directions:
     """Directions of the most variance in a sample of the pool, by subspace iteration.
 
     Any directions give true bounds, good ones tight bounds.
     """
     d = space.problem.pool.shape[1]
-    features, sample, width = Directions.features(space), space.sample, min(widest, WIDEST, d // 2)
+    features, sample, width = Directions.features(space), space.sample, min(WIDEST, d // 2)
     if d <= NARROWEST or len(sample) < 2 * width:
         return features
     start = sample[:: len(sample) // width][:width]
