@@ -5,6 +5,7 @@
 
 Every checkout runs in a process of its own, in turn, and must give the same picks: those of the float64 reference where
 the problem is small enough for it, otherwise the picks of each other. A checkout needs its compiled extension.
+``--out benchmarks/results`` writes ``coverage-cpu.json`` and ``.md`` there.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import machine
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
@@ -89,6 +91,7 @@ def work(options: argparse.Namespace) -> None:
     if options.budget:
         given["budget"] = options.budget
     pool, budget = given.pop("pool"), given.pop("budget")
+    sizes = *pool.shape, len(given["labeled"]), budget
     first: list[float] = []
 
     def progress(done: int, total: int, radius: float | None, seconds: float) -> None:
@@ -103,6 +106,7 @@ def work(options: argparse.Namespace) -> None:
                 {
                     "seconds": time.perf_counter() - started,
                     "cpu": time.process_time() - used,
+                    "sizes": sizes,
                     "picks": picked.indices.tolist(),
                     "priorities": picked.priorities.tobytes().hex(),
                     "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -162,6 +166,7 @@ def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
     megabytes = {key: max(run["megabytes"] for run in found) for key, found in runs.items()}
     return {
         "name": name,
+        "sizes": firsts["here"]["sizes"],
         "least": least,
         "cpu": cpu,
         "megabytes": megabytes,
@@ -171,7 +176,7 @@ def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print a line for each size; ``--out`` keeps every repeat."""
+    """Print a line for each size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SIZES)} (all but million)")
     parser.add_argument("--against", type=Path, help="another checkout, with its extension built")
@@ -182,13 +187,13 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="no comparison with the reference")
     parser.add_argument("--progress", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--work", help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, help="a JSON file")
+    parser.add_argument("--out", type=Path, help="folder of the results")
     options = parser.parse_args()
     if options.work:
         work(options)
         return
     names = options.names or ([] if options.pool else [name for name in SIZES if name != "million"])
-    rows = []
+    rows, facts = list[dict[str, Any]](), machine.describe() if options.out else {}
     for name in [*names, *map(str, options.pool)]:
         row = compare(name, options)
         rows.append(row)
@@ -197,8 +202,46 @@ def main() -> None:
         ratio = f"  ratio {row['least']['before'] / row['least']['here']:6.2f}" if "before" in row["least"] else ""
         title = Path(name).name
         print(f"{title:<28} {seconds}  cpu {cpu} {ratio}  equal {', '.join(row['equal'])}", flush=True)
-    if options.out:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+        if options.out:
+            record = {"machine": facts, "before": commit_of(options.against), "repeats": options.repeats, "rows": rows}
+            (options.out / "coverage-cpu.json").write_text(json.dumps(record, indent=1) + "\n")
+            (options.out / "coverage-cpu.md").write_text(page(record))
+
+
+def commit_of(checkout: Path | None) -> str | None:
+    """Its commit, in short."""
+    if checkout is None:
+        return None
+    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def page(record: dict[str, Any]) -> str:
+    """A table."""
+    where = record["machine"]
+    lines = [
+        "# Coverage on the CPU",
+        "",
+        "Made by `benchmarks/bench_coverage_cpu.py`; every run is in `coverage-cpu.json`.",
+        "",
+        f"Whole calls of `dubito.select` with `doubt-coverage`, the least of {record['repeats']} runs, CPU time of all "
+        f"threads. *Before*: commit {record['before']}, in the same run by turns. Picks and priorities are equal. "
+        f"{where['processor']}, {where['cores']} cores, {where['system']}, load {where['load_at_start']}; "
+        f"{where['date']}.",
+        "",
+        "| | rows x features | labeled | picks | CPU, ms | before, ms | ratio | MB | equal to the float64 reference |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in record["rows"]:
+        n, d, m, budget = row["sizes"]
+        cpu, before = row["cpu"]["here"] * 1e3, row["cpu"].get("before")
+        cells = (
+            *(Path(row["name"]).stem, f"{n:,} x {d}", f"{m:,}", f"{budget:,}", f"{cpu:,.1f}"),
+            *(("–", "–") if before is None else (f"{before * 1e3:,.1f}", f"{before * 1e3 / cpu:.2f}")),
+            *(f"{row['megabytes']['here']:,.0f}", "yes" if "reference" in row["equal"] else "not compared"),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 ``--python`` is an interpreter with the peers: scikit-activeml, apricot-select, submodlib-py, torch; dubito is read from
 this checkout. Each run is a process of its own with limits of memory and CPU time; a peer is tried on larger pools
 until one is too large for it. Everybody picks from a pool without labels, all rows alike, with the kernel and radius
-of dubito if it can be given one, and the value of its picks is computed in float64.
+of dubito if it can be given one, and the value of its picks is computed in float64. scikit-activeml 1.0.1 has
+MaxHerding, but no UncertaintyHerding.
 """
 
 import argparse
@@ -84,7 +85,10 @@ def near_neighbors(pool: Array) -> Any:
     """A sparse matrix of the nearest neighbors' kernels."""
     found = import_module("sklearn.neighbors").kneighbors_graph(pool, NEIGHBORS, mode="distance", include_self=True)
     found.data = np.maximum(1.0 - found.data**2 / RADIUS**2, 0.0) ** 2
-    return found.maximum(found.T).tocsr()
+    found = found.maximum(found.T).tocsr()
+    # apricot is compiled for these.
+    found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
+    return found
 
 
 def by_sparse_apricot(pool: Array) -> Array:
@@ -117,16 +121,6 @@ def by_max_herding(pool: Array) -> Array:
     return np.asarray(strategy.query(pool, np.full(len(pool), np.nan), batch_size=BUDGET))
 
 
-def by_uncertainty_herding(pool: Array) -> Array:
-    """scikit-activeml's, with its Gaussian kernel and a classifier that doubts all rows alike."""
-    classifier = import_module("skactiveml.classifier").ParzenWindowClassifier(classes=[0, 1])
-    strategy = import_module("skactiveml.pool").UncertaintyHerding(
-        random_state=0, metric_dict={"gamma": 1.0 / RADIUS**2}
-    )
-    labels = np.full(len(pool), np.nan)
-    return np.asarray(strategy.query(pool, labels, classifier.fit(pool, labels), batch_size=BUDGET))
-
-
 class Peer:
     """Somebody who picks, and what is to be known of it."""
 
@@ -147,7 +141,6 @@ PEERS = {
         by_sparse_submodlib, "submodlib-py", f"kernels other than those of {NEIGHBORS} nearest neighbors count as 0"
     ),
     "MaxHerding": Peer(by_max_herding, "scikit-activeml", "a Gaussian kernel; n × n in float64"),
-    "UncertaintyHerding": Peer(by_uncertainty_herding, "scikit-activeml", "a Gaussian kernel; n × n in float64"),
 }
 
 
@@ -229,6 +222,7 @@ def page(record: dict[str, Any]) -> str:
         f"or doubt, on the CPU. Of each its largest pool within {record['gigabytes']:g} GB of address space and "
         f"{record['cpu']} s of CPU time. *Value*: what the picks cover, over what dubito's do. CPU time of all threads "
         f"({', '.join(f'{key}={value}' for key, value in where['threads'].items()) or 'as each chooses'}). "
+        f"scikit-activeml 1.0.1 has no UncertaintyHerding. "
         f"{where['system']}, {where['cores']} cores, load {where['load_at_start']}; {where['date']}.",
         "",
         "| | computes | rows | CPU, s | dubito, s | ratio | GB | value | on the next size |",

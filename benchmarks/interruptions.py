@@ -4,8 +4,8 @@
     python benchmarks/interruptions.py --runs 10 --out /tmp
 
 Each run is a process of its own. It must end without a traceback, and either with picks, which are the first of those
-of an undisturbed run, or with a message that there are none. Moments are spread evenly from the first line of the
-command, before anything of dubito is imported, to some time after the end of an undisturbed run.
+of an undisturbed run, or with a message that there are none. Moments are spread evenly from the first line of
+``dubito.__main__.main``, before NumPy is imported, to some time after the end of an undisturbed run.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 ROWS, FEATURES, LABELED, BUDGET = 60_000, 64, 500, 5_000
-PROGRAM = "print(flush=True); import sys; from dubito.__main__ import main; sys.exit(main())"
+PROGRAM = "import sys; from dubito.__main__ import main; print(flush=True); sys.exit(main())"
 PATIENCE = 600.0
 
 
@@ -119,7 +119,7 @@ def page(record: dict[str, Any]) -> str:
         "Made by `benchmarks/interruptions.py`; every run is in `interruptions.json`.",
         "",
         f"`dubito select` with coverage, {record['rows']:,} x {record['features']}, {record['labeled']:,} labeled, "
-        f"{record['budget']:,} picks, interrupted {len(record['runs'])} times, from the first line of the command to "
+        f"{record['budget']:,} picks, interrupted {len(record['runs'])} times, from its first line, before imports, to "
         f"after its end. {len(record['runs']) - record['wrong']} of {len(record['runs'])} runs left what they should. "
         f"{record['machine']['system']}, load {record['machine']['load_at_start']}; {record['machine']['date']}.",
         "",

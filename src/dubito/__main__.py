@@ -8,10 +8,15 @@ def main() -> int:
     try:
         from dubito.cli import main as run
 
-        return run()
+        code = run()
     except KeyboardInterrupt:
         print("dubito: error: interrupted.", file=sys.stderr)
-        return 130
+        code = 130
+    from signal import SIG_IGN, SIGINT, signal
+
+    # What was to be done is done: Ctrl-C while Python ends must not change the exit code.
+    signal(SIGINT, SIG_IGN)
+    return code
 
 
 if __name__ == "__main__":

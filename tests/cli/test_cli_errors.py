@@ -287,6 +287,15 @@ def test_ctrl_c_while_numpy_is_imported_is_one_line(start: list[str], tmp_path: 
     assert ran.stderr == "dubito: error: interrupted.\n"
 
 
+def test_ctrl_c_while_python_ends_changes_nothing() -> None:
+    program = (
+        "import atexit, os, signal; from dubito.__main__ import main; "
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT); raise SystemExit(main())"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_a_developer_can_have_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TRACEBACK, "1")
     with pytest.raises(ZeroDivisionError):

@@ -77,7 +77,7 @@ INLINE double fine_reach(const CoverageConstants *constants, const Codes *one, i
 {
     double error = constants->shift * length + constants->floor_length;
     reach = (reach + error) * (1.0 + 2.0 * (constants->shift + constants->spread) + 1e-12);
-    return (reach + (double)one->errors[i] + other->errors[j]) / one->step;
+    return (reach + (double)one->errors[i] + other->errors[j]) * (1.0 / one->step);
 }
 
 /* Exact squared distances of points to the nearest of others. Both are in the order of their cells, and cut into leaves of

@@ -123,18 +123,26 @@ typedef struct {
     int wants, is_wanted;
 } Sides;
 
+/* The roots of limits (n,), rounded up; 0 where there is none. */
+WIDE static void take_roots(const float *restrict limits, int64_t n, float *restrict roots)
+{
+    for (int64_t i = 0; i < n; i++)
+        roots[i] = sqrtf(limits[i] > 0.0f ? limits[i] : 0.0f) * (1.0f + 1e-6f);
+}
+
 /* Keep the pairs of leaves that are within a limit by codes of all features. Without branches, which could not be
-   predicted. Distances are bounded if nothing else will (``is_last``). */
-static int64_t filter_by_codes(const PairSearch *task, const Sides *sides, Near *pairs, int64_t n, int is_last)
+   predicted. ``roots`` of limits are those of the far leaf, which begins at ``start``, and of the own one. Distances are
+   bounded if nothing else will (``is_last``). */
+static int64_t filter_by_codes(const PairSearch *task, const float *far_roots, int64_t start, const float *own_roots,
+                               int64_t first, Near *pairs, int64_t n, int is_last)
 {
     const Points *points = &task->points;
     const Codes *fine = &points->fine;
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t far = pairs[i].far, own = pairs[i].own, squared = fine_squared(fine, far, fine, own);
-        float limit = sides->wants ? task->limits[far] : 0.0f;
-        limit = sides->is_wanted && task->limits[own] > limit ? task->limits[own] : limit;
-        double most = fine_reach(&task->constants, fine, far, fine, own, points->length[far], sqrt(limit));
+        float root = far_roots[far - start] > own_roots[own - first] ? far_roots[far - start] : own_roots[own - first];
+        double most = fine_reach(&task->constants, fine, far, fine, own, points->length[far], root);
         pairs[kept] = pairs[i];
         if (is_last) {
             double apart = fine->step * sqrt(squared) - ((double)fine->errors[far] + fine->errors[own]);
@@ -207,8 +215,12 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
         for (; near[i]; near[i] &= near[i] - 1)
             pairs[n_pairs++] = (Near){(int32_t)(start + i), (int32_t)(own->first + first_bit(near[i])), 0.0};
     int has_features = points->full || points->matrix.data;
-    if (points->fine.n_codes)
-        n_pairs = filter_by_codes(task, sides, pairs, n_pairs, !has_features);
+    if (points->fine.n_codes && n_pairs) {
+        float far_roots[PANEL] = {0.0f}, own_roots[PANEL] = {0.0f};
+        take_roots(task->limits + start, sides->wants ? n : 0, far_roots);
+        take_roots(task->limits + own->first, sides->is_wanted ? own->n : 0, own_roots);
+        n_pairs = filter_by_codes(task, far_roots, start, own_roots, own->first, pairs, n_pairs, !has_features);
+    }
     if (has_features)
         n_pairs = filter_by_differences(task, worker, sides, pairs, n_pairs);
     for (const Near *pair = pairs; pair < pairs + n_pairs; pair++) {

@@ -1,6 +1,5 @@
-/* A product of TILE rows with a panel of COLUMNS, using VECTORS registers of LANES numbers for each row. products.c
-   includes this file once for each number type and instruction set, after defining these and NUMBER, NAME, VECTOR and
-   TARGET. */
+/* A product of TILE rows with a panel of COLUMNS, in VECTORS registers of LANES numbers for each row. products.c includes
+   this file for each number type and instruction set. */
 
 #if HAS_VECTORS
 typedef NUMBER VECTOR __attribute__((vector_size(sizeof(NUMBER) * LANES), aligned(sizeof(NUMBER)), may_alias));

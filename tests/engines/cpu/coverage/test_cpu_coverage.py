@@ -79,11 +79,9 @@ def test_the_picks_do_not_depend_on_the_memory_for_pairs(n_pairs: int, monkeypat
 def test_the_picks_do_not_depend_on_directions(kept: int, set_constant: SetConstant) -> None:
     for name, value in (
         ("SMALL_PROBLEM", 0),
-        ("LARGE_PROBLEM", 0),
         ("NARROWEST", 4),
         ("FULL_BYTES", kept),
         ("WIDEST", 24),
-        ("MIDDLE", 8),
     ):
         set_constant(name, value)
     set_constant("WIDTHS", (2, 4, 16))

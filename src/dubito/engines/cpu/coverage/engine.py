@@ -62,15 +62,15 @@ def most_bytes(n_pool: int, d: int, limit: int | None) -> int:
 
 HEAD_WIDTH = 64
 """Features that a pair of rows is compared by, at most."""
-PRODUCT_SHARE = 0.06
+PRODUCT_SHARE = 0.03
 """Of the products of all pairs, those that cells leave, on data with clusters."""
-CALL_SECONDS, ROW_SECONDS, FEATURE_SECONDS = 7e-3, 5.4e-6, 5e-8
+CALL_SECONDS, ROW_SECONDS, FEATURE_SECONDS = 4e-3, 5e-7, 5.2e-8
 """A call, and what each row and each of its features take."""
-PAIR_SECONDS = 4.2e-8
+PAIR_SECONDS = 1.3e-7
 """Of a near pair. A row has about as many as there are rows for each labeled one."""
 COLD_LABELED = 10
 """Labeled rows that the reach of a cold start corresponds to, about."""
-PICK_SECONDS = 30e-6
+PICK_SECONDS = 5e-6
 SERIAL_SHARE = 0.3
 """Of the time with one thread, what more threads do not shorten."""
 

@@ -12,17 +12,15 @@ from dubito.engines.cpu.coverage.engine import most_pairs
 from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
 from dubito.engines.cpu.coverage.kept import KeptRound, find_pairs, may_keep
 from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, Pairs, PairSearch, choose_width, used_rows
-from dubito.engines.cpu.coverage.space import MIDDLE, WIDEST, Directions, Space, fit_directions
+from dubito.engines.cpu.coverage.space import Directions, Space, fit_directions
 from dubito.engines.lazy.frontier import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import len_of
 
 PREPARING = "preparing"
 """Name of the first phase in progress reports."""
-SMALL_PROBLEM = 2e10
+SMALL_PROBLEM = 1e11
 """Products of features below which finding directions costs more than it saves."""
-LARGE_PROBLEM = 1e11
-"""Products of features above which `WIDEST` directions pay; below, `MIDDLE` ones do."""
 FIRST_WIDTH = 64
 """Number of directions for finding the reach. Its value then determines the best number; see `choose_width`."""
 
@@ -104,7 +102,7 @@ class FirstCover:
         n_others = len(problem.candidates) + len_of(problem.references)
         products = problem.pool.shape[1] * np.count_nonzero(problem.weights) * n_others
         if compiled.steps is not None and products > SMALL_PROBLEM:
-            directions = fit_directions(self.space, WIDEST if products > LARGE_PROBLEM else MIDDLE)
+            directions = fit_directions(self.space)
             if directions.matrix is not None:
                 directions = replace(directions, width=min(directions.width, FIRST_WIDTH))
             self.look(PREPARING, 0.5)

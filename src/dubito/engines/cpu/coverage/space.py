@@ -33,14 +33,12 @@ from dubito.engines.lazy.bounds import (
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
 from dubito.threads import n_threads
 
-FIT_ROWS, TRIED_ROWS = 1024, 256
-"""Points that directions are fitted to, and that features are ordered by and steps of codes are tried on."""
+FIT_ROWS = 1024
+"""Points that directions and steps of codes are fitted to."""
 ONE_THREAD = 5e8
 """Products of features that one thread computes before others would be awake."""
 WIDEST = 192
 """Maximum number of directions."""
-MIDDLE = 128
-"""The same for problems of medium size."""
 NARROWEST = 64
 """Up to this many features are compared as they are."""
 READ_ROWS = 4096
@@ -193,7 +191,8 @@ class Points(NamedTuple):
 def _take(array: npt.NDArray[Number], order: IntArray) -> npt.NDArray[Number]:
     """Rows of an array, and `TILE` more."""
     found = np.empty((len(order) + TILE, array.shape[1]), dtype=array.dtype)
-    np.take(array, order, axis=0, out=found[: len(order)])
+    # In the mode "raise" NumPy writes to a buffer first.
+    np.take(array, order, axis=0, out=found[: len(order)], mode="clip")
     found[len(order) :] = 0
     return found
 
@@ -218,14 +217,9 @@ class Space:
         return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), FIT_ROWS))
 
     @cached_property
-    def few(self) -> Float32Array:
-        """Fewer of them."""
-        return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), TRIED_ROWS))
-
-    @cached_property
     def scale(self) -> Scale:
         """Of the codes of all features."""
-        return best_scale(self.few, n_levels=1)
+        return best_scale(self.sample, n_levels=1)
 
     @property
     def n_threads(self) -> int:
@@ -301,7 +295,7 @@ class Directions:
     @classmethod
     def features(cls, space: "Space") -> "Directions":
         """The features themselves, or the largest of them."""
-        order = np.argsort(-space.few.var(axis=0), kind="stable")
+        order = np.argsort(-space.sample.var(axis=0), kind="stable")
         return cls(None, order, len(order) if len(order) <= MOST_CODES else MOST_CODES - 1)
 
     @property
@@ -344,7 +338,7 @@ class Directions:
         """The same with the scale of codes that is off least, if there is the compiled module."""
         if compiled.steps is None:
             return self
-        return replace(self, scale=best_scale(self.heads(space.few, squared_lengths(space.few))))
+        return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
 
     def points(self, space: "Space", matrix: Matrix, rows: IntArray) -> Points:
         """Rows of a matrix as points."""
@@ -368,13 +362,13 @@ class Directions:
         return found
 
 
-def fit_directions(space: Space, widest: int = WIDEST) -> Directions:
+def fit_directions(space: Space) -> Directions:
     """Directions of the most variance in a sample of the pool, by subspace iteration.
 
     Any directions give true bounds, good ones tight bounds.
     """
     d = space.problem.pool.shape[1]
-    features, sample, width = Directions.features(space), space.sample, min(widest, WIDEST, d // 2)
+    features, sample, width = Directions.features(space), space.sample, min(WIDEST, d // 2)
     if d <= NARROWEST or len(sample) < 2 * width:
         return features
     start = sample[:: len(sample) // width][:width]
