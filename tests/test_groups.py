@@ -24,7 +24,7 @@ ENGINES = [ReferenceEngine(), CoverageReference(), CpuEngine(), CpuCoverage()]
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
 def test_engines_pick_the_groups_of_the_reference(engine: Engine[Any]) -> None:
     is_reference = isinstance(engine, ReferenceEngine | CoverageReference)
-    check_groups(engine, examples=examples(100 if is_reference else 2000))
+    check_groups(engine, examples=examples(100 if is_reference else 1000))
 
 
 def test_coverage_with_little_memory_picks_the_groups_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ def solve_groups(problem: CoverageProblem) -> Solution:
         while len(made[0].earned) < problem.budget:
             made[0].pick()
             reporter.report(len(made[0].earned), None)
+        first[0].keep()
     except KeyboardInterrupt:
         complete = False
 

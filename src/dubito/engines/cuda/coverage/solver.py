@@ -20,6 +20,7 @@ from dubito.engines.cuda.sketch import Sketches
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray, OnDevice, blocks, len_of
 
 # The state of a run: points, weights, the cover so far, and how near a pick must be to add cover.
@@ -402,8 +403,9 @@ def _pick(state: CoverState) -> Solution:
     if members is None:
         return Solution((finished(problem, state.reach, before, picks, gained),), complete)
     covered, reach = shares(problem.weights, before, gained), float(np.sqrt(state.reach))
-    earned = earned_parts(state, members, picks, cover, run.guess)
-    return Solution((members.configuration(picks, gained, earned, covered=covered, reach=reach),), complete)
+    earned, is_quiet = retry_on_interrupt(lambda: earned_parts(state, members, picks, cover.copy(), run.guess))
+    found = members.configuration(picks, gained, earned, covered=covered, reach=reach)
+    return Solution((found,), complete and is_quiet)
 
 
 PICKS_TOGETHER = 64
