@@ -35,7 +35,7 @@ SCRATCH_BYTES = 1 << 20
 
 
 def most_pairs(n_pool: int, d: int, limit: int | None) -> int:
-    """How many pairs there is memory for; MemoryLimit if a pool (n, d) does not fit into the limit in bytes."""
+    """Number of pairs that fit in memory; raises MemoryLimit if a pool (n, d) does not fit into the limit in bytes."""
     least = least_bytes(n_pool, d)
     if limit is not None and limit < least:
         raise MemoryLimit(
@@ -54,7 +54,7 @@ def least_bytes(n_pool: int, d: int) -> int:
 
 
 def most_bytes(n_pool: int, d: int, limit: int | None) -> int:
-    """What is used, at most."""
+    """Upper bound on the memory used."""
     return least_bytes(n_pool, d) + min(WORKING_BYTES, PAIR_BYTES * n_pool * n_pool) if limit is None else limit
 
 
@@ -76,7 +76,7 @@ SERIAL_SHARE = 0.3
 
 
 def cost_of(problem: CoverageProblem, engine: str) -> Estimate:
-    """Bytes and seconds; MemoryLimit where the limit cannot hold the least there is to hold."""
+    """Bytes and seconds; raises MemoryLimit if the limit is too small."""
     (n, d), m = problem.pool.shape, len_of(problem.references)
     most_pairs(n, d, problem.memory_limit)
     n_wanted, n_candidates = int(np.count_nonzero(problem.weights)), len(problem.candidates)
@@ -100,12 +100,12 @@ class CpuCoverage:
     picks_groups: ClassVar[bool] = True
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
-        """It takes every problem, but for rows wider than its bounds hold for."""
+        """It solves every problem whose rows are not wider than its error bounds allow."""
         d = problem.pool.shape[1]
         return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"] if d > WIDEST_ROW else []
 
     def pays(self, problem: CoverageProblem) -> bool:
-        """Always: it is what every machine has."""
+        """Always."""
         return True
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
@@ -116,7 +116,7 @@ class CpuCoverage:
         """Nothing: distances to what is labeled are those of a core-set, which a `Pool` asks for. See `kept`."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
-        """See `dubito.engines.cpu.coverage`, which is loaded when it is wanted."""
+        """See `dubito.engines.cpu.coverage`, which is imported on first use."""
         from dubito.engines.cpu.coverage.groups import solve_groups
         from dubito.engines.cpu.coverage.solver import solve
 

@@ -38,19 +38,19 @@ class Gains(Protocol):
 
     @property
     def n_picks(self) -> int:
-        """So far."""
+        """Number of picks so far."""
         ...
 
     def pick(self, limit: int) -> None:
-        """Work for some hundredths of a second, until there are so many picks in all."""
+        """Pick until there are ``limit`` picks, or some hundredths of a second have passed."""
         ...
 
     def forget(self) -> None:
-        """Cover was raised: no bound is up to date any more."""
+        """Mark all bounds as outdated, after the cover was raised."""
         ...
 
     def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
-        """Bring the first of some candidates up to date, exactly if asked for; returns these."""
+        """Update the bounds of the first of some candidates, exactly if asked, and return these candidates."""
         ...
 
     def is_due(self, candidates: IntArray) -> IntArray:
@@ -62,7 +62,7 @@ class Gains(Protocol):
         ...
 
     def drop(self, candidates: IntArray) -> None:
-        """They are picked."""
+        """Exclude picked candidates."""
         ...
 
 
@@ -80,7 +80,7 @@ class CompiledGains:
         budget: int,
         find: Callable[[], Pairs] | None = None,
     ) -> None:
-        """``find`` returns the pairs of all candidates, if not the search itself."""
+        """``find`` returns the pairs of all candidates; by default, the search finds them."""
         self.steps, self.search, self.space, self.problem = search.steps, search, search.space, search.space.problem
         self.cover, self.limits, self.reach, self.capacity, self.look = cover, limits, reach, capacity, look
         problem, n, quotas = self.problem, len(self.problem.candidates), self.problem.quotas
@@ -117,7 +117,7 @@ class CompiledGains:
         return int(self.state[PICKS])
 
     def open(self) -> None:
-        """Find the pairs of the first candidates by their bounds, of as many as there is memory for."""
+        """Find the pairs of the candidates with the largest bounds, as many as fit in memory."""
         reach = self.reach * self.space.unit
         # Beyond R²·(1 - √cover) a kernel is no larger than the cover.
         now = reach * ((1.0 - np.sqrt(self.cover)) * (1.0 + 1e-9) + 1e-12)
@@ -160,7 +160,7 @@ class CompiledGains:
         return self.problem.pool.shape[1], self.space.n_matrix, len(self.cover), n, len(self.remaining), n_pairs, budget
 
     def _settle(self, candidate: int) -> None:
-        """Make the pairs of a candidate exact that C cannot read."""
+        """Compute the pairs of a candidate exactly with NumPy, if C cannot read the features."""
         start, stop = self.held.starts[candidate], self.stops[candidate]
         rows, point = self.held.rows[start:stop], self.space.exact(self.problem.candidates[[candidate]])
         near = np.sort(rows[self.held.kernels[start:stop] > self.cover[rows]].astype(np.int64))

@@ -1,8 +1,8 @@
 """Coverage by groups of rows: lazy, from the pairs of their rows.
 
 A group has an upper bound on its gain, which never grows. The group of the largest bound is looked at again: first by
-upper bounds on the kernels of its pairs with the cover of now, then by exact kernels, which are kept. It is picked
-when its exact gain is of now. See `dubito.core.groups` for the meaning.
+upper bounds on the kernels of its pairs and the current cover, then by exact kernels, which are kept. It is picked
+when its exact gain is current. See `dubito.core.groups` for the meaning.
 """
 
 from dataclasses import replace
@@ -20,8 +20,8 @@ from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray
 
 KEPT_SHARE = 4
-"""Of the pairs that there is memory for, one in so many is an exact one of a group not yet picked; beyond, these are
-found again."""
+"""One in so many of the pairs that fit in memory may be an exact pair of a group that is not picked yet. If there are
+more, they are computed again."""
 
 
 def solve_groups(problem: CoverageProblem) -> Solution:
@@ -60,7 +60,7 @@ class GroupGains:
         self.picks, self.gained = list[int](), list[float]()
         self.priorities, self.earned = list[float](), list[FloatArray]()
         self.stamp = np.full(n_groups, -1)
-        """The number of picks when a bound was computed; before, from upper bounds: see ``is_exact``."""
+        """The number of picks when a bound was computed, from exact kernels if ``is_exact``, else from upper bounds."""
         self.is_exact = np.zeros(n_groups, dtype=np.bool_)
         self.pairs: dict[int, tuple[IntArray, FloatArray]] = {}
         """Pool rows, ascending, and the largest kernels of exact groups."""
@@ -72,7 +72,7 @@ class GroupGains:
             self._update_upper(group)
 
     def pick(self) -> None:
-        """Look at the first group by bound; pick it if its gain is exact and of now."""
+        """Take the group with the largest bound: pick it if its gain is exact and current, else update its bound."""
         first = int(self.bound.argmax())
         if self.problem.quotas is not None and not self.members.allowed(self.picks)[first]:
             self.bound[first] = -1.0

@@ -61,7 +61,7 @@ class KeptRound:
         return space
 
     def without_problem(self) -> "KeptRound":
-        """The same, holding no more of the last problem than the points."""
+        """A copy that refers to nothing of the last problem but the points."""
         space, problem = copy(self.space), self.space.problem
         space.problem = replace(problem, known=None, progress=None, doubt=None, costs=None, references=problem.pool[:0])
         space.references = None

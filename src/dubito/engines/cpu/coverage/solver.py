@@ -139,7 +139,7 @@ class FirstCover:
         return CompiledGains(search, *arguments, budget, find)
 
     def keep(self) -> None:
-        """Leave what is found for the next round."""
+        """Keep what was found for the next round."""
         if self.kept is not None and self.problem.known is not None:
             self.problem.known.kept = self.kept.without_problem()
 

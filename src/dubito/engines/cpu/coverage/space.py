@@ -171,7 +171,7 @@ class Points(NamedTuple):
 
     @property
     def arrays(self) -> compiled.Arrays:
-        """As C reads them."""
+        """The arrays that C reads."""
         return *self[:4], *self.codes, *self.fine
 
     def widths(self, directions: "Directions") -> tuple[int, ...]:
@@ -218,7 +218,7 @@ class Space:
 
     @cached_property
     def scale(self) -> Scale:
-        """Of the codes of all features."""
+        """The scale of the codes of all features."""
         return best_scale(self.sample, n_levels=1)
 
     @property
@@ -230,7 +230,7 @@ class Space:
         )
 
     def exact(self, rows: slice | IntArray) -> FloatArray:
-        """Rows of the pool as the reference sees them."""
+        """Rows of the pool in float64, for exact distances."""
         return read_rows(self.problem.pool, rows, self.problem.metric)
 
     def shifted(self, matrix: Matrix, rows: slice | IntArray) -> Float32Array:
@@ -238,7 +238,7 @@ class Space:
         return self.shape.read(matrix, rows, self.problem.metric)
 
     def arrays(self, reach: float) -> compiled.Arrays:
-        """What C needs to read rows of the pool, and the rounding constants."""
+        """The arrays that C needs to read rows of the pool, and the rounding constants."""
         center = np.empty(0) if self.shape.center is None else self.shape.center
         d = self.problem.pool.shape[1]
         rounding = (d * UNIT, REACH_UNITS * UNIT, FLOOR_LENGTH, ROUND_UP, SMALLEST)
@@ -335,7 +335,7 @@ class Directions:
         return NO_CODES if self.is_whole or len(self.order) > MOST_FINE_CODES else space.scale
 
     def fitted(self, space: "Space") -> "Directions":
-        """The same with the scale of codes that is off least, if there is the compiled module."""
+        """The same with the most accurate scale of codes, if the C extension is available."""
         if compiled.steps is None:
             return self
         return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
