@@ -24,11 +24,11 @@ from dubito.io.picture_worker import alarm, limit_process
 from dubito.matrix import AnyArray
 
 MOST_PIXELS = 178_956_970
-"""A picture with more is not decoded: a few bytes can claim any size. It is where Pillow, too, speaks of a bomb."""
+"""Larger pictures are not decoded, since a few bytes can claim any size. Pillow refuses them as well."""
 MEMORY = 4_000_000_000
-"""Address space of the process in bytes: the largest picture that is decoded takes up to 20 bytes a pixel."""
-ROOM = 2
-"""A JPEG is decoded at a scale that leaves it so many times the frame, as shrinking from there looks the same."""
+"""Limit on the address space of the process in bytes: decoding takes up to 20 bytes per pixel."""
+MARGIN = 2
+"""A JPEG is decoded at the smallest scale that is at least this many times the frame, then resized."""
 
 
 class BrokenPicture(Exception):
@@ -38,8 +38,8 @@ class BrokenPicture(Exception):
 def decode(content: str | bytes, framing: Framing) -> AnyArray:
     """The picture as bytes (height, width, channels).
 
-    Gray becomes RGB or the reverse, as the frame wants it; transparent parts become white; a camera's note of how it
-    was held is followed; of an animation the first picture is taken. Raises BrokenPicture.
+    Gray becomes RGB or the reverse, as the frame requires. Transparent parts become white, the picture is rotated as
+    its EXIF data says, and only the first frame of an animation is used. Raises BrokenPicture.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -72,7 +72,7 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
 
 
 def measure(content: str | bytes) -> tuple[int, int, bool] | None:
-    """Height, width, and whether it is gray, by the header alone; None where that cannot be read."""
+    """Height, width, and whether it is gray, from the header alone; None if it cannot be read."""
     from PIL import Image
 
     try:
@@ -85,7 +85,7 @@ def measure(content: str | bytes) -> tuple[int, int, bool] | None:
 
 
 def open_upright(path: str, channels: int) -> Any:
-    """The picture as a camera was held, gray or RGB as wanted."""
+    """The picture, rotated as its EXIF data says, in gray or RGB."""
     from PIL import Image, ImageOps
 
     with _opened(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
@@ -94,7 +94,7 @@ def open_upright(path: str, channels: int) -> Any:
 
 
 def upright_size(path: str) -> tuple[int, int] | None:
-    """Width and height of a picture as a camera was held, by its header alone; None where that cannot be read."""
+    """Width and height of the rotated picture, from its header alone; None if it cannot be read."""
     from PIL import ExifTags, Image
 
     try:
@@ -122,7 +122,7 @@ def _framed(opened: Any, framing: Framing) -> Any:
     from PIL import Image, ImageOps
 
     wanted = framing.width, framing.height
-    opened.draft("RGB" if framing.channels == 3 else "L", (ROOM * wanted[0], ROOM * wanted[1]))
+    opened.draft("RGB" if framing.channels == 3 else "L", (MARGIN * wanted[0], MARGIN * wanted[1]))
     upright = ImageOps.exif_transpose(opened)
     plain = _plain(upright, framing.channels)
     if plain.size == wanted:

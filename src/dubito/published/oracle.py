@@ -55,12 +55,12 @@ class Oracle:
         raise InvalidArgument(problem, argument="strategy", value=self.name, hint="name it in an experiment.")
 
     def choose(self, request: Request) -> Choice:
-        """As `plan`."""
+        """Raise the error of `plan`."""
         self.plan(request)
         raise AssertionError
 
     def in_simulation(self, turn: "Turn", view: "View") -> Strategy:
-        """With the labels."""
+        """The oracle of this round, which knows the labels."""
         # Only experiments load it.
         from dataclasses import replace
 
@@ -79,7 +79,7 @@ class Oracle:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Informed:
-    """The oracle in one round."""
+    """The oracle of one round, with the labels of the pool and the accuracy that a batch leads to."""
 
     oracle: Oracle
     judge: Judge

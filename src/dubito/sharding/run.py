@@ -67,7 +67,7 @@ class Group:
 
 
 def possible_strategies(strategy: Strategy, has_doubt: bool) -> list[Strategy]:
-    """The strategy; for `auto`, its choice for many labeled rows, then that for few if it is a different one."""
+    """The strategy; for `auto`, its choices for many and for few labeled rows, without duplicates."""
     if not isinstance(strategy, Auto):
         return [strategy]
     return list(dict.fromkeys(strategy.take_for_shards(has_doubt, n_labeled)[0] for n_labeled in (FEWEST, 0)))
