@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from dubito.core.distances import exact_sq_distances, read_rows, squared_radii
-from dubito.core.problem import Configuration, Known, Metric, Progress, Quotas
+from dubito.core.problem import Configuration, EngineProblem
 from dubito.doubt import uncertainty
-from dubito.matrix import FloatArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
+from dubito.matrix import FloatArray, IntArray, Rows, blocks, len_of, rows_per_read
 
 SAMPLE_ROWS = 4096
 """Maximum number of rows from which the reach is derived. A constant, because it determines the result."""
@@ -30,14 +30,10 @@ KEPT_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class CoverageProblem:
-    """A coverage problem for an engine."""
+class CoverageProblem(EngineProblem):
+    """A coverage problem."""
 
     kind: ClassVar[str] = "coverage"
-    pool: Matrix
-    references: Matrix
-    candidates: IntArray
-    budget: int
     weights: FloatArray
     """(n,) weight of each pool row in F, at least 0."""
     sample: IntArray
@@ -48,19 +44,6 @@ class CoverageProblem:
     """The reach divided by the median distance of the sample to the labeled points; cold starts use `cold_reach`."""
     doubt: FloatArray | None = None
     """(n,) in [0, 1]; used only for the uncertainty of the picks."""
-    metric: Metric = "euclidean"
-    largest: float = 1.0
-    """Upper bound on the magnitude of all features of the pool and the references."""
-    memory_limit: int | None = None
-    progress: Progress | None = None
-    known: Known | None = None
-    """Engines may read and update it."""
-    costs: FloatArray | None = None
-    """(n,) above 0; None if all are 1."""
-    quotas: Quotas | None = None
-    """Limits are above 0 for every candidate's class. Only some engines support quotas."""
-    groups: IntArray | None = None
-    """(n,) group number of each row, if groups are picked; see `dubito.core.groups`. Only some engines."""
 
     def priorities(self, positions: IntArray | slice, added: FloatArray) -> FloatArray:
         """The gains of some candidates divided by their costs; monotonic in each gain, rounding included."""

@@ -150,15 +150,38 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A core-set problem for an engine: Algorithm 2 or its beam search."""
+class EngineProblem:
+    """What the problems for engines have in common. Each kind of problem is a class of its own."""
 
-    kind: ClassVar[str] = "core-set"
-    """The name of this kind of problem in messages. Other kinds of problem are other classes."""
     pool: Matrix
     references: Matrix
     candidates: IntArray
     budget: int
+    metric: Metric = field(default="euclidean", kw_only=True)
+    largest: float = field(default=1.0, kw_only=True)
+    """Upper bound on the magnitude of all features of the pool and the references."""
+    memory_limit: int | None = field(default=None, kw_only=True)
+    progress: Progress | None = field(default=None, kw_only=True)
+    known: Known | None = field(default=None, kw_only=True)
+    """Engines may read and update it."""
+    costs: FloatArray | None = field(default=None, kw_only=True)
+    """(n,) above 0; None if all are 1. Only some engines support costs, quotas and groups."""
+    quotas: Quotas | None = field(default=None, kw_only=True)
+    """Limits are above 0 for every candidate's class. Not with a beam."""
+    groups: IntArray | None = field(default=None, kw_only=True)
+    """(n,) group number of each row, if groups are picked; see `Request.groups` and `dubito.core.groups`. Core-sets of
+    groups have no beam, and the scaling "respective"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(EngineProblem):
+    """A core-set problem: Algorithm 2 or its beam search.
+
+    Costs are already included in the weights, but not in the order of a cold start.
+    """
+
+    kind: ClassVar[str] = "core-set"
+    """The name of this kind of problem in messages."""
     doubt: FloatArray | None = None
     """(n,) in [0, 1]; None if the strategy uses none."""
     weights: FloatArray | None = None
@@ -167,20 +190,6 @@ class Problem:
     """(n,) fixed-point ``-log(1 - doubt)``, by which a beam ranks configurations; None if ``beam_width`` is 1."""
     scaling: Scaling = "respective"
     beam_width: int = 1
-    metric: Metric = "euclidean"
-    largest: float = 1.0
-    """Upper bound on the magnitude of all features of the pool and the references."""
-    memory_limit: int | None = None
-    progress: Progress | None = None
-    known: Known | None = None
-    """Engines may read and update it."""
-    costs: FloatArray | None = None
-    """(n,) above 0; already included in the weights, but not in the order of a cold start."""
-    quotas: Quotas | None = None
-    """Limits are above 0 for every candidate's class. Only greedy picks (beam width 1), and only some engines."""
-    groups: IntArray | None = None
-    """(n,) group number of each row, if groups are picked; see `Request.groups` and `dubito.core.groups`. Only greedy
-    picks with scaling "respective", and only some engines."""
 
 
 @dataclass(frozen=True, slots=True)
