@@ -15,8 +15,7 @@ from dubito.errors import DubitoError
 from dubito.labeling.contents import features_of
 from dubito.labeling.creation import open_project
 from dubito.labeling.export import FORMATS
-from dubito.labeling.project import USER_PROBABILITIES, read_project
-from dubito.labeling.project_checks import lost_labels
+from dubito.labeling.project import USER_PROBABILITIES, lost_labels, read_project
 from dubito.labeling.service import AnswerIn, LabelingService
 from labeling.projects import CLASSES, make_project, truth
 

@@ -19,7 +19,7 @@ from dubito.cli.inputs import split_names
 from dubito.cli.options import FILES, METHOD, argument, option
 from dubito.cli.output import Bar, program_name, put, say
 from dubito.errors import InvalidArgument
-from dubito.labeling.project import Project, Settings, read_token
+from dubito.labeling.project import Project, Settings, lost_labels, read_token
 from dubito.registry import require
 from dubito.request.arrays import check_integer, read_number
 
@@ -267,7 +267,6 @@ def serve_page(
     quiet: bool,
 ) -> None:
     """Print the address and serve until Ctrl-C."""
-    from dubito.labeling.project_checks import lost_labels
     from dubito.labeling.service import LabelingService
     from dubito.labeling.web.serving import address_of, open_socket, serve
 
