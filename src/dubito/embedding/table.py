@@ -15,7 +15,7 @@ from dubito.embedding.embedder import Takes
 from dubito.embedding.source import LOT_BYTES, Content, LeftOut, ShardItems
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
 from dubito.experiments.images import SUFFIXES
-from dubito.io.cells import CODE, PLAIN_INTEGER, as_number, is_gap, plain_cell
+from dubito.io.cells import CODE, as_number, is_gap, plain_cell
 from dubito.io.formats.arrow import ARROW, read_sizes
 from dubito.io.formats.delimited import Text, find_text, open_rows
 from dubito.io.formats.json_rows import unique_names
@@ -27,6 +27,7 @@ from dubito.matrix import AnyArray
 from dubito.registry import require
 from dubito.request.columns import IDS, no_features, usual
 from dubito.request.ids import Ids
+from dubito.request.labels import PLAIN_INTEGER
 
 # Tables read a block of rows at a time, every block an Arrow table of the same columns (extra ``files``).
 #
