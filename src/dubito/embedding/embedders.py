@@ -32,7 +32,7 @@ BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
 
 
 def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Embedder | LearningEmbedder:
-    """The embedder that is asked for, if it takes what the source holds."""
+    """The embedder of that name; raises if it does not take what the source holds."""
     if not isinstance(spec, str):
         raise InvalidArgument("is not a name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
     kind, _, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
@@ -51,7 +51,7 @@ def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Emb
 
 
 def advice(takes: Takes) -> str:
-    """What sees more than the embedder that is taken by default: what is installed, and what could be."""
+    """A note that names better embedders than the default one, and how to install those that are missing."""
     there = [f"{asked}" for package, asked, _ in BETTER[takes] if find_spec(package) is not None]
     could = [f"{asked} (pip install {name})" for package, asked, name in BETTER[takes] if find_spec(package) is None]
     files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]

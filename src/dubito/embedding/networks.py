@@ -56,7 +56,7 @@ def as_rows(found: Any, name: str) -> AnyArray:
 
 
 def weights_digest(network: Any) -> str:
-    """A few digits that change with any weight of a network of torch; nothing where it has none."""
+    """A digest of all weights of a torch network; empty if it has none."""
     if not hasattr(network, "state_dict"):
         return ""
     digest = hashlib.blake2b(digest_size=6)
@@ -97,7 +97,7 @@ class TorchEmbedder:
 
 
 def make_torch(rest: str, options: Options) -> TorchEmbedder:
-    """The network that a function makes, in evaluation mode, and one trial of it for the width."""
+    """The network that a function returns, in evaluation mode; its width is measured on one batch."""
     require("torch", extra="torch")
     made = import_object("embedder", rest)
     if not callable(made):
@@ -125,7 +125,7 @@ NONE = (0.0, 0.0, 0.0)
 
 
 def need(package: str, install: str) -> ModuleType:
-    """Import somebody's package, or say how to install it."""
+    """Import a third-party package; the error says how to install it."""
     try:
         return import_module(package)
     except ImportError as error:
@@ -134,7 +134,7 @@ def need(package: str, install: str) -> ModuleType:
 
 
 def loaded(name: str, load: Callable[[], Any]) -> Any:
-    """What a hub gives; whatever goes wrong there is reported with the name that was asked for."""
+    """Load from a model hub; errors name the requested model."""
     try:
         return load()
     except DubitoError:
@@ -201,5 +201,5 @@ def make_sentence(rest: str, options: Options) -> TorchEmbedder:
 
 
 def _measured(made: TorchEmbedder, trial: AnyArray | Sequence[str]) -> TorchEmbedder:
-    """The same with its width, by one trial."""
+    """The same with its width, measured on one batch."""
     return replace(made, width=made(trial).shape[1])

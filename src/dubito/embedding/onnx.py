@@ -27,7 +27,7 @@ GPU, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
 def make_onnx(rest: str, options: Options) -> "OnnxPictures | OnnxTexts":
-    """The model in a file; what its inputs are tells whether it takes pictures or texts."""
+    """The embedder for a model file; its inputs tell whether it takes pictures or texts."""
     if not os.path.isfile(rest):
         raise MissingFile(f"onnx:{rest} names no file", hint="write onnx: and the path of a model.")
     runtime = require("onnxruntime", extra="onnx")
@@ -62,7 +62,7 @@ def _output(session: Any, wanted: str) -> str:
 
 
 def digest_of(path: str) -> str:
-    """A few digits that change with any byte of a file."""
+    """A digest of a file."""
     digest = hashlib.blake2b(digest_size=6)
     with reading(path), open(path, "rb") as file:
         while part := file.read(1 << 20):
@@ -94,7 +94,7 @@ class OnnxTexts:
 
 
 def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
-    """All that a model may ask for of some texts, padded to the longest."""
+    """All inputs that a model may need for some texts, padded to the longest."""
     encoded = tokenizer.encode_batch(list(texts))
     tokens: dict[str, AnyArray] = {
         "input_ids": np.array([each.ids for each in encoded], dtype=np.int64),
@@ -106,7 +106,7 @@ def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
 
 
 def asked_of(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """What the model asks for, in its types."""
+    """The inputs that the model needs, in its types."""
     given: dict[str, AnyArray] = {}
     for each in session.get_inputs():
         if each.name not in tokens:
@@ -116,7 +116,7 @@ def asked_of(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray
 
 
 def answer(name: str, session: Any, output: str, given: Mapping[str, AnyArray]) -> AnyArray:
-    """One output of the model, as numbers; what it cannot take is an error in one line."""
+    """One output of the model as numbers; raises a one-line error if the model rejects the input."""
     try:
         (found,) = session.run([output], dict(given))
         return np.asarray(found, dtype=np.float32)

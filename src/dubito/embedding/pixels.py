@@ -49,7 +49,7 @@ class PixelsLearner:
     takes: Takes = "pictures"
 
     def learn(self, contents: Callable[[], Iterator[object]], /) -> dict[str, AnyArray]:
-        """The frame, by the headers of the first pictures: gray where all are."""
+        """The frame, from the headers of the first pictures; gray if all of them are."""
         found = [
             measured
             for each in islice(contents(), LOOKED_AT)

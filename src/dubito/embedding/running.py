@@ -51,7 +51,7 @@ class Decoder:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def decode(self, contents: Sequence[str | bytes]) -> list[Decoded]:
-        """Pictures out of paths or bytes. The one that the process dies of is found by asking for each alone."""
+        """Decode pictures from paths or bytes. If the process dies, each is decoded alone to find the cause."""
         try:
             return self._asked(contents)
         except (EOFError, BrokenPipeError):
@@ -138,7 +138,7 @@ class Decoders:
 
 
 MOST_LETTERS = 1_000_000
-"""A text with more is left out: it is no text that a person could label."""
+"""Longer texts are left out, because nobody could label them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def wrong_text(text: Content) -> str | None:
 
 
 def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tuple[ShardItems, list[Any]]]:
-    """Lots with their pictures decoded; chunks of later lots are decoded meanwhile."""
+    """Yield shards with their pictures decoded; later ones are decoded meanwhile."""
     begun: deque[tuple[ShardItems, int]] = deque()
 
     def chunks() -> Iterator[Sequence[str | bytes]]:

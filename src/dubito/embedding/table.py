@@ -15,7 +15,7 @@ from dubito.embedding.embedder import Takes
 from dubito.embedding.source import LOT_BYTES, Content, LeftOut, ShardItems
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
 from dubito.experiments.images import SUFFIXES
-from dubito.io.cells import CODE, PLAIN_INTEGER, as_number, is_gap, plain_cell
+from dubito.io.cells import CODE, as_number, is_gap, plain_cell
 from dubito.io.formats.arrow import ARROW, read_sizes
 from dubito.io.formats.delimited import Text, find_text, open_rows
 from dubito.io.formats.json_rows import unique_names
@@ -27,6 +27,7 @@ from dubito.matrix import AnyArray
 from dubito.registry import require
 from dubito.request.columns import IDS, no_features, usual
 from dubito.request.ids import Ids
+from dubito.request.labels import PLAIN_INTEGER
 
 # Tables read a block of rows at a time, every block an Arrow table of the same columns (extra ``files``).
 #
@@ -60,7 +61,7 @@ class TableRows:
 
 
 def read_cells(path: str) -> TableRows:
-    """A table whose cells have no types of their own: CSV, TSV, JSON and JSON lines, workbooks."""
+    """Read a table whose cells have no types: CSV, TSV, JSON, JSON lines, workbooks."""
     suffix = suffix_of(path).removesuffix(PACKED)
     if suffix in DELIMITED:
         return _delimited(path, DELIMITED[suffix])
@@ -94,7 +95,7 @@ def _lines(text: Text) -> TableRows:
 
 
 def _json_lines(text: Text, broken: dict[int, LeftOut]) -> Iterator[Cells]:
-    """Objects line by line; a name that only later lines have is a column all the same."""
+    """Yield the objects line by line; names that only later lines have are columns, too."""
     rows: list[dict[str, object]] = []
     with reading(text.path), text.open() as file:
         written = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
@@ -133,7 +134,7 @@ def _whole(source: Source) -> Iterator[Cells]:
 
 
 def _text_kind(cell: object, decimal_comma: bool) -> str:
-    """What a cell of a CSV file could be: nothing, whole, number or text."""
+    """The kind of a CSV cell: nothing, whole, number or text."""
     text = str(cell)
     if is_gap(text):
         return "nothing"
@@ -196,7 +197,7 @@ def _type_of(pyarrow: Any, kinds: set[str]) -> Any:
 
 
 def _cell(cell: object, kind: Any, decimal_comma: bool) -> object:
-    """A cell in the type of its column; what is no text there is written as JSON."""
+    """A cell in the type of its column; other values in a column of text become JSON."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if str(kind) == "string":
@@ -230,7 +231,7 @@ class Chosen:
 
 
 def choose_columns(rows: TableRows, text: str | None, image: str | None, id_column: str | None) -> Chosen:
-    """The columns that are meant; what is not there, cannot be meant or may be meant in two ways is refused."""
+    """The columns to use; raises if one is missing, has the wrong type or is ambiguous."""
     if text is not None and image is not None:
         raise InvalidArgument(f"{named('text')} and {named('image')} are both given", hint=f"{PASS} one of them.")
     names = list(rows.schema.names)
@@ -254,7 +255,7 @@ def choose_columns(rows: TableRows, text: str | None, image: str | None, id_colu
 
 
 def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> Chosen:
-    """By a usual name, else the only one that could be."""
+    """The columns with usual names, or else the only possible ones."""
     free = [name for name in kinds if name not in no_features(list(kinds))]
     pictures = [name for name in free if kinds[name] in ("paths", "bytes", "records")]
     texts = [name for name in free if kinds[name] == "texts"]
@@ -279,7 +280,7 @@ def listed(rows: TableRows) -> str:
 
 
 def holds(sample: Any, name: str) -> Holds | None:
-    """What a column holds, by its type and the first of its values; None for what can be no picture and no text."""
+    """What a column holds, by its type and the first of its values; None if it holds neither pictures nor texts."""
     types, kind = require("pyarrow.types", extra="files"), sample.schema.field(name).type
     if types.is_binary(kind) or types.is_large_binary(kind):
         return "bytes"
@@ -382,7 +383,7 @@ class PoolTable:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """What the other columns are called in the pool: one that would stand for something else there is renamed."""
+        """The names of the other columns in the pool; a column whose name has another meaning there is renamed."""
         taken = {"id", COLUMN, self.shown}
         names: dict[str, str] = {}
         for name in self.rows.schema.names:
@@ -396,7 +397,7 @@ class PoolTable:
         return names
 
     def check_ids(self) -> None:
-        """Refuse ids that are missing or there twice."""
+        """Raise if ids are missing or repeated."""
         if self.chosen.id is None:
             return
         values = [each for block in self.rows.blocks() for each in block.column(self.chosen.id).to_pylist()]
@@ -409,7 +410,7 @@ class PoolTable:
             raise ids.wrong(problem, f"each must occur once, or {PASS} {named('id_column')} with another column.")
 
     def shards(self, n_rows: int) -> Iterator[ShardItems]:
-        """So many rows at a time, fewer where they are large."""
+        """Yield up to ``n_rows`` rows at a time, fewer if they are large."""
         first = 0
         for part in cut(self._sized(), n_rows, LOT_BYTES):
             yield ShardItems(self._contents(part), self._carried(part, first))
@@ -420,7 +421,7 @@ class PoolTable:
             yield from self._contents(block)
 
     def _sized(self) -> Iterator[tuple[Any, list[int]]]:
-        """Blocks, and the bytes of what each row has to embed."""
+        """Yield blocks, with the size in bytes of the content of each row."""
         for block in self.rows.blocks():
             yield block, [len(each) if each is not None else 0 for each in self._contents(block)]
 
@@ -437,7 +438,7 @@ class PoolTable:
         return self.path if os.path.isdir(self.path) else os.path.dirname(self.path)
 
     def _carried(self, part: Any, first: int) -> Any:
-        """The rows of a lot as the pool has them, but for the embedding."""
+        """The rows of a shard as the pool stores them, without the embedding."""
         pyarrow = require("pyarrow", extra="files")
         columns = {"id": self._ids(pyarrow, part, first), self.shown: self._shown(pyarrow, part)}
         columns |= {new: self._named(pyarrow, part, old) for old, new in self._names.items()}
@@ -451,7 +452,7 @@ class PoolTable:
 
     @cached_property
     def row_numbers(self) -> AnyArray:
-        """Rows go by their numbers among all, broken ones too."""
+        """Row numbers, which count broken rows as well."""
         n_all = self.rows.n_rows + len(self.rows.broken)
         return np.delete(np.arange(n_all), list(self.rows.broken)) if self.rows.broken else np.arange(n_all)
 
@@ -462,7 +463,7 @@ class PoolTable:
         return pyarrow.chunked_array([pyarrow.array([each and each["bytes"] for each in column.to_pylist()], "binary")])
 
     def _named(self, pyarrow: Any, part: Any, name: str) -> Any:
-        """A column; classes that stand as numbers get their names, and -1 is none."""
+        """A column; numbers of classes are replaced by names, and -1 by null."""
         names = (self.rows.classes or {}).get(name)
         column = part.column(name)
         if names is None or not pyarrow.types.is_integer(column.type):
@@ -472,7 +473,7 @@ class PoolTable:
 
 
 def cut(blocks: Iterator[tuple[Any, list[int]]], most_rows: int, most_bytes: int) -> Iterator[Any]:
-    """Tables of at most so many rows, that end before they hold more bytes, out of blocks of any length."""
+    """Yield tables of limited numbers of rows and bytes from blocks of any length."""
     pyarrow = require("pyarrow", extra="files")
     pending: list[Any] = []
     n_rows = n_bytes = 0
@@ -519,7 +520,7 @@ def _batch_sizes(mapped: Any) -> list[tuple[int, int]]:
 
 
 def _parquet_blocks(path: str, schema: Any) -> Iterator[Any]:
-    """A group of rows at a time, each held against the bound on inputs."""
+    """Yield row groups, each of which counts toward the limit on inputs."""
     with reading(path):
         parquet = require("pyarrow.parquet", extra="files")
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
@@ -610,7 +611,7 @@ def _listed(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _class_names(info: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """The names of classes that stand as numbers, by column."""
+    """By column, the names of its numbered classes."""
     features = info.get("features")
     found = features.items() if isinstance(features, dict) else ()
     return {

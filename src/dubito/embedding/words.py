@@ -46,7 +46,7 @@ class Words:
 
     @property
     def version(self) -> str:
-        """What was learned, in a few digits: from other texts come other directions."""
+        """A digest of what was learned."""
         digest = hashlib.blake2b(digest_size=6)
         for array in (self.columns, self.weights, self.directions):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -72,7 +72,7 @@ class WordsLearner:
 
     @property
     def version(self) -> str:
-        """The same texts teach the same only to the same scikit-learn."""
+        """Contains the version of scikit-learn, which affects what is learned."""
         from importlib.metadata import version
 
         return f"1, scikit-learn {version('scikit-learn')}"
@@ -127,7 +127,7 @@ def make_words(rest: str, options: Options) -> WordsLearner:
 
 
 def batches(contents: Iterator[object]) -> Iterator[list[str]]:
-    """The texts that say something, a few at a time."""
+    """Yield the texts that are not empty, a few at a time."""
     texts = (each for each in contents if isinstance(each, str) and each.strip())
     while part := list(islice(texts, BATCH)):
         yield part
@@ -148,7 +148,7 @@ def counts(texts: Sequence[str]) -> Any:
 
 
 def weighted(found: Any, columns: AnyArray, weights: AnyArray) -> Any:
-    """The kept counts by their weights, each text of length 1."""
+    """The kept counts multiplied by their weights; rows have length 1."""
     from sklearn.preprocessing import normalize
 
     return normalize(found[:, columns].multiply(weights).tocsr(), copy=False)

@@ -10,13 +10,11 @@ from dubito.io.limits import hold
 from dubito.io.missing_values import PLAIN_NUMBER
 from dubito.io.source import Entry
 from dubito.matrix import AnyArray, FloatArray
-from dubito.request.labels import NO_TEXTS
+from dubito.request.labels import NO_TEXTS, PLAIN_INTEGER
 
 MOST_JUDGED = 1000
 """Number of cells that are inspected to describe a column in a message."""
 TRUTH = {"true": 1.0, "false": 0.0}
-PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-"""Text that survives a round trip through int64; ``007`` does not, and is a name."""
 
 DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
 GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")

@@ -35,7 +35,7 @@ from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, le
 from dubito.request.arrays import unlike_features
 from dubito.request.columns import DRAWN, LABELED, usual
 from dubito.request.ids import NamedRows
-from dubito.request.labels import WHOLE, are_labels, label_keys
+from dubito.request.labels import PLAIN_INTEGER, are_labels, label_keys
 from dubito.request.rows import check_rows
 
 # Detection of a pool that was reordered since the picks were written.
@@ -260,7 +260,7 @@ def note_similar_classes(labels: Iterable[str]) -> None:
     """Print a note about class names that differ only in case or in surrounding punctuation."""
     similar: dict[str, dict[str, int]] = {}
     for label, n in sorted(Counter(labels).items()):
-        bare = "" if WHOLE.fullmatch(label) else SURROUNDING.sub("", label).casefold()
+        bare = "" if PLAIN_INTEGER.fullmatch(label) else SURROUNDING.sub("", label).casefold()
         similar.setdefault(bare or label, {})[label] = n
     pairs = [" and ".join(f"{name!r} ({n})" for name, n in each.items()) for each in similar.values() if len(each) > 1]
     if pairs:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dubito.embedding.source import Changes
 from dubito.errors import MissingFile
+from dubito.integrations.exchange.items import TEXTS
 from dubito.io.formats.parquet import COLUMN, HASH
 from dubito.io.lookup import Columns, find_names
 from dubito.io.opening import open_source
@@ -23,7 +24,6 @@ from dubito.request.labels import are_labels, label_keys
 
 What = Literal["pictures", "texts", "rows"]
 PICTURES = ("path", "image")
-TEXTS = ("text", "sentence", "document", "content", "review", "title", "body")
 MAX_COLUMNS = 30
 MAX_CELL_LENGTH = 2000
 

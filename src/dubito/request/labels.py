@@ -38,7 +38,8 @@ NO_TEXTS = frozenset(
 EMPTY = "empty"
 """Given as ``no_label``: only empty values mean no label, while texts such as NA, and -1, are classes."""
 DOUBTFUL = "-1"
-WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+"""Text that survives a round trip through int64; ``007`` does not, and is a name."""
 
 
 def are_labels(owner: str, values: AnyArray, none: Collection[str] = ()) -> BoolArray:
@@ -72,7 +73,7 @@ def as_labels(values: AnyArray) -> AnyArray:
     ([10, 9], ['1', 'a'])
     """
     keys = label_keys(values)
-    if all(WHOLE.fullmatch(key) for key in keys):
+    if all(PLAIN_INTEGER.fullmatch(key) for key in keys):
         return np.array([int(key) for key in keys], dtype=np.int64)
     return np.array(keys, dtype=np.str_)
 

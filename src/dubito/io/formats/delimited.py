@@ -19,7 +19,6 @@ from dubito.io.cells import (
     CODE,
     DECIMAL_COMMA,
     GROUPED,
-    PLAIN_INTEGER,
     as_list,
     as_names,
     as_number,
@@ -35,7 +34,7 @@ from dubito.io.limits import hold, open_bytes
 from dubito.io.missing_values import PLAIN_NUMBER, gaps_are_kept
 from dubito.io.source import Entry, Source, reading
 from dubito.matrix import AnyArray, FloatArray
-from dubito.request.labels import NO_TEXTS
+from dubito.request.labels import NO_TEXTS, PLAIN_INTEGER
 
 # The dialect of a delimited file: the delimiter, and whether numbers have a decimal comma.
 
