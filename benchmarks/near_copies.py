@@ -175,6 +175,7 @@ def main() -> None:
     parser.add_argument("pictures", type=Path, nargs="?")
     parser.add_argument("--source", default="pictures", help="what the page calls the pictures")
     parser.add_argument("--embedder", default="pixels")
+    parser.add_argument("--network", help="what the page calls the embedder")
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--rows", type=int, help="measure the time on so many random rows")
     asked = parser.parse_args()
@@ -186,7 +187,7 @@ def main() -> None:
             originals, kinds = plant(asked.pictures, Path(folder))
             print("planted", flush=True)
             pool = dubito.embed(folder, asked.embedder, options=options)
-        record["pictures"] = {"source": asked.source, "embedder": asked.embedder.partition(":")[2] or asked.embedder}
+        record["pictures"] = {"source": asked.source, "embedder": asked.network or asked.embedder}
         record["pictures"] |= measure(np.asarray(pool.embedding), originals, kinds)
     if asked.rows:
         record["timing"] = time_rows(asked.rows)
