@@ -22,7 +22,7 @@ from dubito.labeling.project import Settings
 from dubito.labeling.service import AnswerIn, LabelingService
 from dubito.labeling.views import model_facts, round_progress
 
-N_LABELS, N_POOL, N_TEST, N_DRAWS, AT_ONCE = 600, 3000, 1000, 10, 10
+N_LABELS, N_POOL, N_TEST, N_DRAWS, AT_ONCE = 600, 2500, 1000, 5, 10
 DOCS = Path(__file__).parents[1] / "docs" / "results"
 
 
@@ -122,9 +122,9 @@ def page(record: dict) -> str:
         "# An hour of labeling, on several kinds of data",
         "",
         f"A script labels {N_LABELS} items as `dubito label` asks for them, with its default settings, and waits for",
-        f"every round. The final model is tested on items that are not in the pool, and compared with {N_DRAWS} models",
-        "of as many random labels. At every round, the accuracy that the page shows is compared with the accuracy of the",
-        "model's predictions on all items without a label.",
+        f"every round. The final model is tested on items that are not in the pool, and compared with {N_DRAWS}",
+        "models of as many random labels. At every round, the accuracy that the page shows is compared with that of",
+        "the model's predictions on all items without a label.",
         "",
         "| data | pool | classes | accuracy | random labels | rounds with the truth in the interval shown |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -133,18 +133,20 @@ def page(record: dict) -> str:
         ours = ", ".join(f"{run['accuracy']:.1%}" for run in runs)
         chance = ", ".join(f"{np.mean(run['random']):.1%} ± {np.std(run['random'], ddof=1):.1%}" for run in runs)
         inside, total = covered(runs, "drawn")
-        lines.append(f"| {name} | {runs[0]['pool']:,} | {runs[0]['classes']} | {ours} | {chance} | {inside} of {total} |")
+        lines.append(
+            f"| {name} | {runs[0]['pool']:,} | {runs[0]['classes']} | {ours} | {chance} | {inside} of {total} |"
+        )
     before, all_before = covered([run for runs in record["kinds"].values() for run in runs], "held out")
     lines += [
         "",
         "Several numbers in a cell are several seeds; ± is the standard deviation of the draws. The interval is a 95%",
-        "interval of the estimate from randomly drawn items. Before there are five of those, the page shows the accuracy",
-        f"on held-out labels, and says so; its interval had the accuracy on the other items in {before} of {all_before}",
-        "rounds.",
+        "interval of the estimate from randomly drawn items. Before there are five of those, the page shows the",
+        "accuracy on held-out labels, and says so; its interval had the accuracy on the other items in",
+        f"{before} of {all_before} rounds.",
         "",
         *[f"- {name}: {what}" for name, what in record["sources"].items()],
         "",
-        "`python benchmarks/labeling_hour.py` plays, measures and writes this page; `labeling-hour.json` is the record.",
+        "`python benchmarks/labeling_hour.py` measures and writes this page; `labeling-hour.json` is the record.",
         "",
     ]
     return "\n".join(lines)

@@ -59,4 +59,6 @@ def advice(takes: Takes) -> str:
     could = [f"{asked} (pip install {name})" for package, asked, name in BETTER[takes] if find_spec(package) is None]
     files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
     short = "their pixels, which tell simple pictures apart and no more" if takes == "pictures" else "their words"
-    return f"{takes} are embedded by {short}; a network sees more, such as --embedder {' or '.join(there + files + could)}"
+    return (
+        f"{takes} are embedded by {short}; a network sees more, such as --embedder {' or '.join(there + files + could)}"
+    )
