@@ -95,6 +95,8 @@ class Command:
     """A function with typer's annotations, or a `typer.Typer` with commands of its own: ``package.module:name``."""
     summary: str
     """One line for the list of commands."""
+    group: str = "Commands of other packages"
+    """The heading in the list."""
 
 
 def import_object(name: str, path: object) -> Any:

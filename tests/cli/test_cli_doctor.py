@@ -139,6 +139,15 @@ def test_where_the_output_goes_is_reported_among_what_is_put_out(help_on: Callab
     assert "--output" not in shown.partition("─ Output ─")[0]
 
 
+def test_help_groups_the_commands_and_keeps_options_of_a_cluster_apart(help_on: Callable[..., str]) -> None:
+    groups = help_on().split("╭─ ")[2:]
+    assert [each.partition(" ─")[0] for each in groups[:3]] == ["Pick and label", "Measure and compare", "Help"]
+    first = ("│ label ", "│ simulate ", "│ doctor ")
+    assert [[name in each for name in first] for each in groups[:3]] == np.eye(3, dtype=bool).tolist()
+    for option in ("--address", "--journal", "--workers-per-gpu"):
+        assert option in help_on("select").partition("─ Cluster")[2].partition("╭─")[0]
+
+
 TYPED = "dubito select pool.npz --strategy do"
 COMPLETING = {
     "COMP_WORDS": TYPED,

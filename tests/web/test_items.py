@@ -177,6 +177,20 @@ def test_a_text_finds_the_items_closest_to_it_if_the_embedder_understands_texts(
         assert "other weights" in refused.json()["error"]
 
 
+def test_a_text_finds_texts_with_the_same_words_in_a_pool_of_words(tmp_path: Path) -> None:
+    subjects = ["the cat chased a mouse", "the bank charged a late fee", "heavy rain and strong wind"]
+    source = tmp_path / "texts.csv"
+    rows = [f"{subject} number {number}" for number in range(20) for subject in subjects]
+    source.write_text("text\n" + "\n".join(rows), encoding="utf-8")
+    with client_of(LabelingService(*open_project(str(source), classes=("a", "b")))) as client:
+        assert client.get("/api/project").json()["text_search"] is True
+        for place, about in enumerate(["mouse and cat", "fee of the bank", "wind"]):
+            assert {row % 3 for row in listed(client, about=about)[:20]} == {place}
+        refused = client.get("/api/items", params={"about": "zzzz"})
+        assert refused.status_code == 422
+        assert "knows none of the words" in refused.json()["error"]
+
+
 def test_a_text_is_refused_where_the_embedder_does_not_understand_it(client: TestClient) -> None:
     assert client.get("/api/project").json()["text_search"] is False
     refused = client.get("/api/items", params={"about": "left"})

@@ -37,7 +37,7 @@ SHOTS = (
 
 
 def shown(page: Page) -> str:
-    return page.wait_for_selector(".caption .id").text_content() or ""
+    return page.wait_for_selector(".work:not(.is-coming) .caption .id").text_content() or ""
 
 
 def label(page: Page, many: int, wrong: set[int]) -> None:
@@ -63,9 +63,12 @@ def mark_odd(page: Page) -> None:
 
 
 def wait_for_round(page: Page) -> None:
-    """Until the model has learned from what is labeled: nobody else labels as fast as a script."""
-    asked = "async () => { const p = await (await fetch('/api/project')).json(); return p.labeled - p.model.labels }"
-    while page.evaluate(asked) > ROUND // 2:
+    """Until no round is due or running: nobody else labels as fast as a script."""
+    asked = """async () => {
+      const { progress, model } = await (await fetch('/api/project')).json();
+      return progress.done >= progress.of || model.state === 'fitting';
+    }"""
+    while page.evaluate(asked):
         page.wait_for_timeout(500)
 
 
@@ -73,7 +76,7 @@ def open_page(browser: Browser, address: str, scheme: str, size: tuple[int, int]
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, has_touch=size == PHONE
     )
-    context.set_default_timeout(300_000)
+    context.set_default_timeout(60_000)
     context.add_init_script("localStorage.setItem('dubito.annotator', 'ada')")
     page = context.new_page()
     page.goto(f"{address}?token={TOKEN}")

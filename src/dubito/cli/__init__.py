@@ -21,30 +21,38 @@ from dubito.registry import Command, Registry
 __all__ = ["app", "main"]
 
 HOME = "dubito.cli.commands"
+PICK, MEASURE, HELP = "Pick and label", "Measure and compare", "Help"
+"""Groups of commands in the help."""
 BUILT_IN: dict[str, Command] = {
-    "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool."),
-    "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next."),
-    "dedupe": Command(f"{HOME}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one."),
-    "export": Command(f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table."),
-    "import": Command(f"{HOME}.import_:import_", "Read labels from a labeling tool."),
-    "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks."),
+    "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool.", PICK),
+    "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next.", PICK),
+    "dedupe": Command(
+        f"{HOME}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one.", PICK
+    ),
+    "export": Command(
+        f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table.", PICK
+    ),
+    "import": Command(f"{HOME}.import_:import_", "Read labels from a labeling tool.", PICK),
+    "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks.", PICK),
     "label-studio": Command(
-        f"{HOME}.label_studio:label_studio", "Send picks to a Label Studio server and get labels back, in rounds."
+        f"{HOME}.label_studio:label_studio", "Send picks to a Label Studio server and get labels back, in rounds.", PICK
     ),
     "update": Command(
-        f"{HOME}.update:update", "Add new items to a project, change its classes, or use your own model."
+        f"{HOME}.update:update", "Add new items to a project, change its classes, or use your own model.", PICK
     ),
     "status": Command(
-        f"{HOME}.status:status", "Show what is labeled, how accurate a model is, and whether to label more."
+        f"{HOME}.status:status", "Show what is labeled, how accurate a model is, and whether to label more.", PICK
     ),
-    "simulate": Command(f"{HOME}.simulate:simulate", "Replay active learning on labeled data: would it save labels?"),
-    "diagnose": Command(f"{HOME}.diagnose:diagnose", "Show what the theory says about a pool, with advice."),
-    "run": Command(f"{HOME}.run:run", "Run an experiment that a TOML file describes."),
-    "resume": Command(f"{HOME}.run:resume", "Continue an interrupted run."),
-    "report": Command(f"{HOME}.report:report", "Make the report of a run again."),
-    "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline."),
-    "mcp": Command(f"{HOME}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol)."),
-    "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine."),
+    "simulate": Command(
+        f"{HOME}.simulate:simulate", "Replay active learning on labeled data: would it save labels?", MEASURE
+    ),
+    "diagnose": Command(f"{HOME}.diagnose:diagnose", "Show what the theory says about a pool, with advice.", MEASURE),
+    "run": Command(f"{HOME}.run:run", "Run an experiment that a TOML file describes.", MEASURE),
+    "resume": Command(f"{HOME}.run:resume", "Continue an interrupted run.", MEASURE),
+    "report": Command(f"{HOME}.report:report", "Make the report of a run again.", MEASURE),
+    "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline.", HELP),
+    "mcp": Command(f"{HOME}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol).", HELP),
+    "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine.", HELP),
 }
 COMMANDS = Registry("dubito.commands", BUILT_IN)
 
@@ -82,10 +90,10 @@ class Program(TyperGroup):
         if cmd_name not in self.commands:
             return None
         try:
-            summary = COMMANDS.find("command", cmd_name).summary
+            found = COMMANDS.find("command", cmd_name)
         except DubitoError as error:
-            summary = str(error)
-        return TyperCommand(cmd_name, short_help=summary)
+            return TyperCommand(cmd_name, short_help=str(error))
+        return TyperCommand(cmd_name, short_help=found.summary, rich_help_panel=found.group)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)

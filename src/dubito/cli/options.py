@@ -117,7 +117,7 @@ Missing = Annotated[
 
 # How to pick.
 
-METHOD = "Method"
+METHOD, CLUSTER = "Method", "Cluster (--engine cluster)"
 
 
 def strategy_names(incomplete: str) -> list[str]:
@@ -184,23 +184,23 @@ Address = Annotated[
     option(
         "--address ADDRESS",
         "The Ray cluster for --engine cluster, such as 10.0.0.1:6379. Default: one on this machine.",
-        METHOD,
+        CLUSTER,
     ),
 ]
 Journal = Annotated[
     str | None,
     option(
         "--journal FILE",
-        "For --engine cluster: record picks in this file as they are made. An interrupted run continues from it.",
-        METHOD,
+        "Record picks in this file as they are made. An interrupted run continues from it.",
+        CLUSTER,
     ),
 ]
 Workers = Annotated[
     str | None,
-    option("--workers KIND", "For --engine cluster: cpu, cuda, or auto, which uses GPUs if there are any.", METHOD),
+    option("--workers KIND", "cpu, cuda, or auto, which uses GPUs if there are any.", CLUSTER),
 ]
 WorkersPerGpu = Annotated[
-    str | None, option("--workers-per-gpu N", "For --engine cluster: how many workers share a GPU. Default: 1.", METHOD)
+    str | None, option("--workers-per-gpu N", "How many workers share a GPU. Default: 1.", CLUSTER)
 ]
 MemoryLimit = Annotated[
     str | None, option("--memory-limit SIZE", "Memory in addition to the inputs, such as 2GB.", METHOD)

@@ -25,10 +25,13 @@ NAMED = ("onnx", "timm", "clip", "sentence", "torch")
 """Built-in embedders whose spec names a file or a model after a colon, such as ``onnx:FILE``."""
 AUTO: dict[Takes, str] = {"pictures": "pixels", "texts": "words"}
 BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
-    "pictures": (("timm", "timm:NAME", "timm"), ("open_clip", "clip:NAME", "open_clip_torch")),
-    "texts": (("sentence_transformers", "sentence:NAME", "sentence-transformers"),),
+    "pictures": (
+        ("timm", "timm:mobilenetv3_small_100", "timm"),
+        ("open_clip", "clip:ViT-B-32/laion2b_s34b_b79k", "open_clip_torch"),
+    ),
+    "texts": (("sentence_transformers", "sentence:all-MiniLM-L6-v2", "sentence-transformers"),),
 }
-"""Packages whose networks see more, what to ask for, and what to install."""
+"""Packages, a small network of each, which sees more, and what to install."""
 
 
 def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Embedder | LearningEmbedder:
@@ -56,4 +59,6 @@ def advice(takes: Takes) -> str:
     could = [f"{asked} (pip install {name})" for package, asked, name in BETTER[takes] if find_spec(package) is None]
     files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
     short = "their pixels, which tell simple pictures apart and no more" if takes == "pictures" else "their words"
-    return f"{takes} are embedded by {short}; a network sees more: --embedder {', '.join(there + files + could)}"
+    return (
+        f"{takes} are embedded by {short}; a network sees more, such as --embedder {' or '.join(there + files + could)}"
+    )

@@ -11,7 +11,9 @@ from dubito.core.distances import exact_sq_distances, read_rows, unit_rows
 from dubito.core.problem import Metric
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import make_embedder
+from dubito.embedding.storing import learned_path
 from dubito.errors import DubitoError, InvalidData, MissingFile
+from dubito.io.durable import load_sealed
 from dubito.io.opening import open_source
 from dubito.labeling.contents import Contents, What, features_of
 from dubito.labeling.state import State
@@ -26,7 +28,7 @@ TITLE = re.compile(r"(?P<spec>.+) \(version (?P<version>.*), [0-9]+ wide\)")
 """The description of an embedder in a pool file."""
 TEXT_OPTIONS: Mapping[What, Mapping[str, Mapping[str, object]]] = {
     "pictures": {"clip": {"takes": "texts"}},
-    "texts": {"clip": {"takes": "texts"}, "torch": {"takes": "texts"}, "sentence": {}},
+    "texts": {"clip": {"takes": "texts"}, "torch": {"takes": "texts"}, "sentence": {}, "words": {}},
     "rows": {},
 }
 """By content, the embedders that put a text in the space of the items, and the options with which they do."""
@@ -41,9 +43,12 @@ class TextEncoder:
         The description of the embedder in the pool file; may be empty.
     what : str
         What the items are.
+    pool_path : str
+        The pool file, beside which is what ``words`` learned.
     """
 
-    def __init__(self, title: str, what: What) -> None:
+    def __init__(self, title: str, what: What, pool_path: str) -> None:
+        self._pool_path = pool_path
         found = TITLE.fullmatch(title)
         self._spec, self._version = (found["spec"], found["version"]) if found else ("", "")
         self._options = TEXT_OPTIONS[what].get(self._spec.partition(":")[0])
@@ -62,12 +67,16 @@ class TextEncoder:
             raise InvalidData(f"{made} not understand texts", hint=hint)
         if self._embedder is None:
             made_embedder = make_embedder(self._spec, "texts", self._options)
-            assert not isinstance(made_embedder, LearningEmbedder)
+            if isinstance(made_embedder, LearningEmbedder):
+                made_embedder = made_embedder.ready(load_sealed(learned_path(self._pool_path), needed=True))
             if made_embedder.version != self._version:
                 problem = f"{self._spec} has other weights now than when the items were embedded"
                 raise InvalidData(problem, hint="use the weights of then, or embed the items again.")
             self._embedder = made_embedder
         row: AnyArray = self._embedder([text])[0]
+        if not row.any():
+            hint = "use words that are in the texts."
+            raise InvalidData(f"{self._spec} knows none of the words of {text[:100]!r}", hint=hint)
         return row.astype(np.float64)
 
 
@@ -117,7 +126,7 @@ class Similarity:
             title = ""
             with suppress(DubitoError, OSError):  # The pool file is gone; everything else goes on.
                 title = open_source(self._state.project.pool_path).embedder
-            self._encoder = contents, TextEncoder(title, contents.what)
+            self._encoder = contents, TextEncoder(title, contents.what, self._state.project.pool_path)
         return self._encoder[1]
 
     def _read(self) -> Matrix:

@@ -8,4 +8,8 @@ from dubito.registry import Command
 
 __all__ = ["REPRODUCE"]
 
-REPRODUCE = Command("dubito.paper.reproduce:reproduce", "Measure the paper's figures again, and check their claims.")
+REPRODUCE = Command(
+    "dubito.paper.reproduce:reproduce",
+    "Measure the paper's figures again, and check their claims.",
+    "Measure and compare",
+)

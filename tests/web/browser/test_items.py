@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from web.browser.person import Person
 from web.browser.server import Server
@@ -86,4 +88,38 @@ def test_a_grid_without_a_model_labels_the_marked_items_by_a_class_key(digits: S
     labeled = person.ask("/api/items?show=labeled")["items"]
     assert {each["id"] for each in labeled} == set(names)
     assert {each["label"] for each in labeled} == {"5"}
+    assert person.complaints == []
+
+
+def test_copies_share_a_label_and_near_copies_get_one_for_all(
+    serve: Callable[..., Server], come: Come, tmp_path: Path
+) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 200, (12, 8, 8), dtype=np.uint8)
+    for number, pixels in enumerate([*pictures, pictures[1], pictures[2] + 1, pictures[2] + 2]):
+        Image.fromarray(pixels).save(folder / f"{number:02d}.png")
+    person = come(serve(str(folder), "--classes", "cat,dog"), "ada", view="items")
+    page = person.page
+    page.get_by_label("Show").select_option("copies")
+    expect(page.locator(".found")).to_have_text("2 items")
+    page.locator(".tile").first.focus()
+    page.keyboard.press("1")
+    expect(page.locator(".tag .said")).to_have_text(["cat", "cat"])
+    page.locator(".tile").last.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".facts:has-text('1 exact copy, with the same label')")
+    page.keyboard.press("Escape")
+    page.goto(f"{person.address}#items?like=2")
+    expect(page.locator(".like .said")).to_have_text("02.png")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Near-copies").click()
+    expect(page.locator(".found")).to_have_text("3 items")
+    page.keyboard.press("2")
+    expect(page.locator(".tag .said")).to_have_text(["dog"] * 3)
+    page.get_by_label("Distance").select_option("")
+    expect(page.locator(".found")).to_have_text("15 items")
+    assert {each["id"] for each in person.ask("/api/items?class=dog")["items"]} == {"02.png", "13.png", "14.png"}
     assert person.complaints == []

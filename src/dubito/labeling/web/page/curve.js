@@ -14,7 +14,7 @@ const SAID = [
   [
     "before",
     "Before it saw them",
-    "Of each round's labels, how many the model had guessed right before it learned from them: its worst subject, honestly marked.",
+    "Of each round's labels, how many the model had predicted right before it was trained on them. These items were chosen because they are hard.",
   ],
   [
     "audited",

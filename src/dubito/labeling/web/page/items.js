@@ -23,9 +23,10 @@ const SHOW = [
   ["disagreement", "Disagreement"],
   ["copies", "Exact copies"],
 ];
+/** Shares of the median distance. */
 const WITHIN = [
   ["", "Any distance"],
-  ["0.05", "Within 5% of the median distance"],
+  ["0.05", "Within 5%"],
   ["0.1", "Within 10%"],
   ["0.2", "Within 20%"],
   ["0.4", "Within 40%"],
@@ -138,7 +139,6 @@ export function makeItemsView(view, filters) {
       choice("guess", "Predicted class", names("Any prediction", state.classes)),
       choice("sure", "Confidence of the prediction", SURE),
       choice("sort", "Sort", sort),
-      query.like === undefined ? "" : choice("within", "Distance", WITHIN),
     );
   }
 
@@ -158,6 +158,7 @@ export function makeItemsView(view, filters) {
     like.replaceChildren(
       brief(item, 160),
       h("p", null, h("span", { class: "quiet" }, "The most similar first to "), own(item.id, { class: "said" })),
+      choice("within", "Distance", WITHIN),
       every,
     );
   }

@@ -137,7 +137,7 @@ begin().catch((error) => {
 function modelStatus(model) {
   if (model.state === "failed") return "the model could not learn";
   const known = model.accuracy !== null && model.accuracy !== undefined;
-  const name = model.basis === "drawn" ? "model" : "held-out labels";
+  const name = model.basis === "drawn" ? "estimated accuracy" : "accuracy on held-out labels";
   const right = known ? `${name} ${withInterval(model.accuracy, model.low, model.high)}` : "";
   if (model.state === "fitting") return right ? `${right}, learning` : "the model is learning";
   return right || "no model yet";
