@@ -4,8 +4,8 @@
     python benchmarks/interruptions.py --runs 10 --out /tmp
 
 Each run is a process of its own. It must end without a traceback, and either with picks, which are the first of those
-of an undisturbed run, or with a message that there are none. Moments are spread evenly from the first line of
-``dubito.__main__.main``, before NumPy is imported, to some time after the end of an undisturbed run.
+of an undisturbed run, or with a message that there are none. Moments are spread evenly from when
+``dubito.__main__.main`` begins to import, before NumPy is there, to some time after the end of an undisturbed run.
 """
 
 import argparse
@@ -24,7 +24,21 @@ import numpy as np
 
 HERE = Path(__file__).parent
 ROWS, FEATURES, LABELED, BUDGET = 60_000, 64, 500, 5_000
-PROGRAM = "import sys; from dubito.__main__ import main; print(flush=True); sys.exit(main())"
+PROGRAM = """
+import sys
+from dubito.__main__ import main
+
+
+class Mark:
+    def find_spec(self, name, *others):
+        if name == "dubito.cli":
+            print(flush=True)
+
+
+sys.meta_path.insert(0, Mark())
+sys.exit(main())
+"""
+"""Prints a line when `main` begins to import."""
 PATIENCE = 600.0
 
 
