@@ -130,7 +130,7 @@ def test_wrong_draws_are_refused() -> None:
     with pytest.raises(InvalidData, match="holds no probability") as refused:
         dubito.fit(pool, labels, drawn={0: 0.0, 1: 0.5})
     assert refused.value.argument == "drawn"
-    with pytest.raises(InvalidArgument, match="no row of the pool"):
+    with pytest.raises(InvalidArgument, match="not a row of the pool"):
         dubito.fit(pool, labels, drawn=[300])
     with pytest.raises(InvalidArgument, match="points outside the pool"):
         dubito.fit(pool, ["a", "b"], labeled=np.array([[5.0, 0, 0], [6.0, 0, 0]]), drawn=[1])

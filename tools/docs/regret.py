@@ -72,16 +72,17 @@ about `auto` was decided by them. Where regrets of a few tenths mattered there a
 
 BATCHES = """## Batches of 10, 50 and 400, published strategies and the oracle
 
-On these pools every strategy picks 10, 50 or 400 labels a round (the number behind the pool's name), with the same first
-labels. Tables are samples of up to 1,200 rows (3,000 for batches of 400) of which the strategies label up to a third. On
-some, the [published strategies](../how-to/choosing.md#published-strategies-to-compare-with) were run as well, and an
-oracle that sees all labels. *Share* is the gain over random divided by that of the oracle, both summed over the pools
-that have one; *seconds* is the mean time to pick a batch on one core of a busy machine. The oracle is not counted as the
-best strategy. Regret is in points of the mean accuracy over the curve, over the seeds that all strategies of a pool have.
+On these pools every strategy picks 10, 50 or 400 labels a round (the number behind the pool's name), with the same
+first labels. Tables are samples of up to 1,200 rows (3,000 for batches of 400) of which the strategies label up to
+a third. On some, the [published strategies](../how-to/choosing.md#published-strategies-to-compare-with) were run as
+well, and an oracle that sees all labels. *Share* is the gain over random divided by that of the oracle, both summed
+over the pools that have one; *seconds* is the mean time to pick a batch on one core of a busy machine. The oracle
+is not counted as the best strategy. Regret is in points of the mean accuracy over the curve, over the seeds that
+all strategies of a pool have.
 
-The best of many is also the luckiest: where a strategy is a few tenths behind on one pool, see its interval. The oracle and
-`refine` try fewer batches than their authors do (their options are in their names). On `ring` no linear model can tell
-the classes apart, and learning from random labels is better than learning from any chosen ones.
+The best of many is also the luckiest: where a strategy is a few tenths behind on one pool, see its interval. The
+oracle and `refine` try fewer batches than their authors do (their options are in their names). On `ring` no linear
+model can tell the classes apart, and learning from random labels is better than learning from any chosen ones.
 """
 
 
@@ -104,7 +105,11 @@ def batches_section(board: Board, seconds: Mapping[str, Mapping[str, float]]) ->
         taken = spelled(FROZEN) if name == "auto" else name
         judged = [pool for pool in means if oracle_of(board[pool])]
         times = [seconds[pool][taken] for pool in means if taken in seconds.get(pool, {})]
-        line += [share(board, judged, taken) if judged else "", f"{np.mean(times):.2g}" if times else "", str(len(means))]
+        line += [
+            share(board, judged, taken) if judged else "",
+            f"{np.mean(times):.2g}" if times else "",
+            str(len(means)),
+        ]
         yield f"| {' | '.join(line)} |"
     yield ""
     yield "Regret on each pool; bold is at most 0.3."
@@ -115,7 +120,11 @@ def batches_section(board: Board, seconds: Mapping[str, Mapping[str, float]]) ->
         random = board[pool]["random"]
         best = next(name for name in each if name != "auto" and not each[name].any())
         cells = [
-            "" if name not in each else f"{each[name].mean():.2f}" if name == oracle_of(each) else _cell(each[name].mean())
+            ""
+            if name not in each
+            else f"{each[name].mean():.2f}"
+            if name == oracle_of(each)
+            else _cell(each[name].mean())
             for name in names
         ]
         line = [pool, TITLES[pool.split("-")[0]], str(len(random)), _gain(board[pool][best] - random), *cells]

@@ -304,7 +304,7 @@ __all__ = [
 
 SCHEMA = 1
 MOST_SEEDS = 1_000_000
-OMITTED = ("ignore_columns", "no_label", "missing")
+OMITTED = ("labeled", "ignore_columns", "no_label", "missing")
 """Settings that files of earlier versions do not have: written only if they differ from the default."""
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
