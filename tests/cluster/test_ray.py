@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.core.problem import Problem, Selection
+from dubito.core.problem import Selection
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine, cut, open_all, solve
 from dubito.engines.cluster.shard import ShardData
 from dubito.engines.cluster.workers import RayWorkers, WorkerPlan
@@ -98,7 +99,7 @@ def test_any_number_of_shards_gives_the_picks_of_the_reference(n_shards: int, cl
     problem = make_problem(4 + n_shards, least_rows=200)
     n_pool = problem.pool.shape[0]
     edges = sorted([0, n_pool, *np.random.default_rng(n_shards).integers(0, n_pool + 1, n_shards - 1).tolist()])
-    problem = Problem(**{name: getattr(problem, name) for name in problem.__slots__ if name != "quotas"})
+    problem = replace(problem, quotas=None)
     workers = RayWorkers(cut(problem, edges), ray, WorkerPlan(n_shards, 0.1))
     try:
         found, _ = solve(problem, workers, open_all(workers))
