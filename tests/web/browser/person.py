@@ -97,4 +97,4 @@ class Person:
         """Until a model has learned from so many labels, and the page knows; asked for: the last round may be older."""
         assert self.page.evaluate(TRAIN) == 202
         self.wait_until(lambda: int(self.standing()["model"]["labels"]) >= labels)
-        self.wait("() => /(accuracy|labels) \\d+%/.test(document.getElementById('project-status').textContent)")
+        self.wait("() => /accuracy \\d+%/.test(document.getElementById('project-status').textContent)")

@@ -134,10 +134,15 @@ begin().catch((error) => {
 
 // The status line under the project's name: the number of labels, and the model's accuracy.
 
+const MEANING = {
+  drawn: "Of the items without a label: an estimate from labels of items drawn at random, with its interval",
+  "held out": "On labels that the model was not trained on, with its interval",
+};
+
 function modelStatus(model) {
   if (model.state === "failed") return "the model could not learn";
   const known = model.accuracy !== null && model.accuracy !== undefined;
-  const name = model.basis === "drawn" ? "estimated accuracy" : "accuracy on held-out labels";
+  const name = model.basis === "drawn" ? "accuracy" : "held-out accuracy";
   const right = known ? `${name} ${withInterval(model.accuracy, model.low, model.high)}` : "";
   if (model.state === "fitting") return right ? `${right}, learning` : "the model is learning";
   return right || "no model yet";
@@ -150,7 +155,7 @@ function drawStatus() {
   const labels = `${count(project.labeled)} of ${count(project.items)} labeled`;
   const model = h(
     "span",
-    { class: `model is-${project.model.state}`, title: project.model.message || "" },
+    { class: `model is-${project.model.state}`, title: project.model.message || MEANING[project.model.basis] || "" },
     modelStatus(project.model),
   );
   const limited = project.restricted === null || project.restricted === undefined ? null : h(
