@@ -37,7 +37,7 @@ def test_classes_are_renamed_merged_removed_restored_moved_and_get_keys(
     }
     page.get_by_label("Change ⁨up⁩").click()
     page.get_by_role("button", name="Remove it").click()
-    page.get_by_text("removed ⁨up⁩").wait_for()
+    page.locator(".quiet").get_by_text("removed ⁨up⁩").wait_for()
     page.locator(".last-change").get_by_role("button", name="Undo").click()
     page.get_by_label("Change ⁨up⁩").wait_for()
     page.get_by_label("Key of ⁨up⁩").fill("u")
