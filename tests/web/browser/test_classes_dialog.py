@@ -25,7 +25,7 @@ def test_classes_are_renamed_merged_removed_restored_moved_and_get_keys(
     page.get_by_label("Change ⁨left⁩").click()
     page.get_by_label("Name", exact=True).fill("port")
     page.get_by_role("button", name="Rename").click()
-    page.get_by_text("renamed").wait_for()
+    page.locator(".quiet").get_by_text("renamed").wait_for()
     # The other page shows the new name, and its key is the same.
     bob.page.locator(".class", has_text="port").wait_for()
     bob.press("1")
