@@ -43,5 +43,5 @@ def test_the_oracle_is_what_gains_are_shares_of_and_not_the_best_strategy(board:
     assert board["regrets_of"](areas)["margin"].tolist() == [0.0, 0.0]
     assert board["share"]({"magic-10": areas}, ["magic-10"], "margin") == "30%"
     lines = list(board["batches_section"]({"magic-10": areas}, {"magic-10": {"margin": 0.25}}))
-    assert "| `margin` | 0.00 ± 0.00 (magic-10) | 0.00 | 0.00 | 30% | 0.25 | 1 |" in lines
-    assert next(line for line in lines if line.startswith("| `auto`")).split(" | ")[4] == "20%"
+    assert "| `margin` | 0.00 ± 0.00 (magic-10) | 0.00 | 0.00 | 0.00 | 30% | 0.25 | 1 |" in lines
+    assert next(line for line in lines if line.startswith("| `auto`")).split(" | ")[5] == "20%"

@@ -139,7 +139,7 @@ class LabelTable:
 
     Labels follow their classes when these are renamed or merged. An answer does not count if its class was removed.
 
-    Exact copies that nobody answered have the label of the copy that was answered last.
+    Exact copies without an answer have the label of the copy that was answered last.
 
     Parameters
     ----------
