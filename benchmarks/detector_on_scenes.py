@@ -6,11 +6,14 @@ of different sizes on noise with strokes. Most digits of a scene are of two clas
 come in series of 4 that differ by a shift and noise, as frames of a video do. The detector is fully convolutional, with
 a peak for each object (as CenterNet); it is trained from the start in every round. The boxes that it predicts on the
 pool are embedded by their pixels, as ``dubito embed --boxes`` does. Test scenes are of other digits, all classes alike.
+Runs that the record already has are kept.
 """
 
 import argparse
 import json
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -24,7 +27,7 @@ import dubito
 
 SIDE, STRIDE, CLASSES = 64, 4, 10
 SERIES, FRAMES, TEST = 100, 4, 150
-FIRST, BATCH, ROUNDS, STEPS = 10, 10, 5, 300
+FIRST, BATCH, ROUNDS, STEPS = 10, 10, 4, 300
 RARE, LEAST_SCORE, MOST_BOXES = 0.1, 0.1, 20
 WAYS = {
     "random images": {"strategy": "random"},
@@ -104,9 +107,9 @@ def scenes(
 def detector() -> nn.Module:
     """(n, 1, 64, 64) to (n, 10 + 2 + 2, 16, 16): a peak for each class, the size, and the offset of the center."""
     parts: list[nn.Module] = []
-    for before, after, step in ((1, 16, 2), (16, 32, 2), (32, 64, 1), (64, 64, 1), (64, 64, 1)):
+    for before, after, step in ((1, 16, 2), (16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 32, 1)):
         parts += [nn.Conv2d(before, after, 3, step, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
-    last = nn.Conv2d(64, CLASSES + 4, 1)
+    last = nn.Conv2d(32, CLASSES + 4, 1)
     nn.init.constant_(last.bias[:CLASSES], -3.0)
     return nn.Sequential(*parts, last)
 
@@ -229,9 +232,20 @@ def embedded(
     return np.array(crops), np.array(owners), np.clip(doubt, 0.0, 1.0)
 
 
-def run(way: str, seed: int) -> list[tuple[int, int, float]]:
-    """Labeled images, labeled boxes and mean average precision after each round."""
-    torch.set_num_threads(1)
+@dataclass
+class Start:
+    """What all ways of picking share in a seed: scenes, test scenes, the first labeled images, and their detector."""
+
+    images: np.ndarray
+    truth: list[Boxes]
+    test: np.ndarray
+    test_truth: list[Boxes]
+    chosen: list[int]
+    model: nn.Module
+
+
+@cache
+def start(seed: int) -> Start:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(load_digits().target))
     frequency = np.ones(CLASSES)
@@ -242,11 +256,21 @@ def run(way: str, seed: int) -> list[tuple[int, int, float]]:
         weights[-1][rng.choice(CLASSES, 2, replace=False, p=frequency / frequency.sum())] += 1.0
     images, truth = scenes(rng, order[:1200], weights, FRAMES)
     test, test_truth = scenes(rng, order[1200:], [np.ones(CLASSES)] * TEST, 1)
+    chosen = rng.choice(len(images), FIRST, replace=False).tolist()
+    return Start(images, truth, test, test_truth, chosen, train(images[chosen], [truth[row] for row in chosen], seed))
+
+
+def run(way: str, seed: int) -> list[tuple[int, int, float]]:
+    """Labeled images, labeled boxes and mean average precision after each round."""
+    torch.set_num_threads(1)
+    shared = start(seed)
+    images, truth, model = shared.images, shared.truth, shared.model
     whole = functional.avg_pool2d(torch.tensor(images)[:, None], 4).flatten(1).numpy()
-    chosen, done = rng.choice(len(images), FIRST, replace=False).tolist(), []
+    chosen, done = list(shared.chosen), []
     for number in range(ROUNDS + 1):
-        model = train(images[chosen], [truth[image] for image in chosen], 100 * seed + number)
-        precision = mean_average_precision(predict(model, test), test_truth)
+        if number:
+            model = train(images[chosen], [truth[image] for image in chosen], 100 * seed + number)
+        precision = mean_average_precision(predict(model, shared.test), shared.test_truth)
         done.append((len(chosen), sum(len(truth[image]) for image in chosen), precision))
         if number == ROUNDS:
             break
@@ -270,14 +294,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
-    runs: dict[str, list[list[tuple[int, int, float]]]] = {way: [] for way in WAYS}
+    path = DOCS / "detector.json"
+    record = json.loads(path.read_text()) if path.exists() else {"runs": {way: [] for way in WAYS}}
+    record |= {"scenes": SERIES * FRAMES, "series": SERIES, "batch": BATCH}
+    runs = record["runs"]
     with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as workers:
-        waiting = {(way, seed): workers.submit(run, way, seed) for seed in range(asked.seeds) for way in WAYS}
-        for (way, seed), result in waiting.items():
+        missing = [(seed, way) for seed in range(asked.seeds) for way in WAYS if seed >= len(runs[way])]
+        waiting = [(seed, way, workers.submit(run, way, seed)) for seed, way in missing]
+        for seed, way, result in waiting:
             runs[way].append(result.result())
+            record["seeds"] = min(map(len, runs.values()))
+            path.write_text(json.dumps(record) + "\n", encoding="utf-8")
             print(f"seed {seed}, {way}: {runs[way][-1][-1]}", flush=True)
-    record = {"seeds": asked.seeds, "scenes": SERIES * FRAMES, "series": SERIES, "batch": BATCH, "runs": runs}
-    (DOCS / "detector.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
     (DOCS / "detector.md").write_text(page(record), encoding="utf-8")
 
 
@@ -288,7 +316,7 @@ def at_boxes(curve: np.ndarray, n_boxes: float) -> float:
 
 def page(record: dict) -> str:
     """The page, from the record."""
-    values = {way: np.array(runs) for way, runs in record["runs"].items()}
+    values = {way: np.array(runs[: record["seeds"]]) for way, runs in record["runs"].items()}
     base, seeds = values["random images"], record["seeds"]
     # The most boxes that every way reaches in a seed.
     least = np.min([found[:, -1, 1] for found in values.values()], axis=0)
