@@ -21,7 +21,7 @@ from dubito.labeling.service import AnswerIn, ClassChangeIn, Conflict, LabelingS
 from dubito.labeling.state import RoundModel
 from dubito.labeling.user_probabilities import save_probabilities
 from dubito.labeling.views import annotator_facts, class_facts, project_facts
-from labeling.projects import make_project
+from labeling.projects import make_project, write_rows
 
 
 @pytest.fixture
@@ -92,6 +92,18 @@ def test_a_class_that_was_added_by_mistake_gives_its_key_back(service: LabelingS
     change(service, "remove", "nein")
     service.add_class("up").result()
     assert service.state.project.keys == {"left": "1", "right": "2", "9": "9", "up": "3"}
+
+
+def test_a_class_named_like_a_digit_gets_its_key_from_the_class_that_has_it(tmp_path: Path) -> None:
+    classes = ["yes", *(f"class {number}" for number in range(2, 9)), "nein"]
+    service = LabelingService(*open_project(str(write_rows(tmp_path)), classes=classes))
+    service.add_class("9").result()
+    keys = service.state.project.keys
+    assert (keys["nein"], keys["9"]) == ("9", "a")
+    service.change(None, {}, None, {"9": "9"}).result()
+    keys = service.state.project.keys
+    assert (keys["nein"], keys["9"]) == ("a", "9")
+    service.close()
 
 
 def test_classes_are_put_in_another_order_and_get_chosen_keys(service: LabelingService) -> None:
@@ -272,6 +284,7 @@ def test_a_class_has_the_key_of_its_name_or_a_free_one_and_keeps_it() -> None:
     assert len(keys) == len(set(keys.values())) == 27
     assert not set("lgimcrht") & {*KEYS, "0"}
     assert list(assign_keys(list("0123456789"), {}).values()) == list("0123456789")
+    assert list(assign_keys(["neun", "9", "eins", "1", "10"], {}).values()) == ["2", "9", "3", "1", "a"]
     assert list(assign_keys(["A", "a", "g"], {}).values()) == ["a", "1", "2"]
     assert list(assign_keys(["0", "1", "10", "11", "2", "3"], {}).values()) == ["0", "1", "a", "b", "2", "3"]
     project = Project("p", "i", "s", "p")

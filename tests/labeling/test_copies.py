@@ -1,6 +1,7 @@
 """Exact copies: found by content, labeled together, asked and trained on once, and in one part of a split."""
 
 import csv
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,33 @@ def test_copies_are_reported_and_get_the_label_until_it_is_undone(photos: Path) 
     service.undo("undo", "ann").result()
     service.close()
     assert labels_of(project.folder) == {"0.png": "dark", "2.png": "dark", "7.png": "dark"}
+
+
+def test_status_counts_the_labels_of_copies_and_learns_from_one_of_them(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = opened(photos)
+    for item in (0, 1, 3, 5):
+        answer(service, item, CLASSES[item % 2])
+    service.close()
+    folder = service.state.project.folder
+    capsys.readouterr()
+    assert main(["status", folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "labeled     7 of 10 rows: bright 4, dark 3"
+    assert lines[1].startswith("copies      3 of these labels are those of an exact copy; ")
+    assert main(["status", folder, "--json"]) == 0
+    with_copies = json.loads(capsys.readouterr().out)
+    assert [with_copies[name] for name in ("rows", "labels", "copies")] == [10, 7, 3]
+    for item in (2, 7, 8):
+        (photos / f"{item}.png").unlink()
+    assert main(["update", folder, "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["status", folder, "--json"]) == 0
+    without = json.loads(capsys.readouterr().out)
+    assert [without[name] for name in ("rows", "labels", "copies")] == [7, 4, 0]
+    for name in ("held_out", "expected", "in_doubt", "covered"):
+        assert with_copies[name] == without[name]
 
 
 def test_copies_are_labeled_one_by_one_if_the_project_says_so(photos: Path) -> None:

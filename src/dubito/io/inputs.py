@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -18,7 +18,7 @@ from dubito.io.name_tables import own_candidates, read_candidate_rows
 from dubito.io.opening import OPENERS, open_source, split_spec
 from dubito.io.roles import PoolFile, RowsFile, class_names, find_doubt, read_pool, read_rows
 from dubito.io.source import Source, nearest, note, suffix_of, whole
-from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.matrix import AnyArray, IntArray, Matrix, Rows, len_of
 from dubito.request.columns import IDS, refuse_two_sources, usual
 from dubito.request.ids import NamedRows, matching_ids, order_of
 from dubito.request.labels import EMPTY, label_keys
@@ -259,25 +259,43 @@ def handle_missing(found: Inputs, missing: Missing | None) -> Inputs:
     kept = cleaned.rows
     if kept is None:
         return replace(found, pool=replace(pool, values=cleaned.features))
-    smaller = replace(found, pool=replace(pool, values=cleaned.features, names=pool.names.at(kept)), kept=kept)
-    labeled = replace(found.labeled, rows=smaller.positions_of(found.labeled.rows))
-    n_dropped = len(found.labeled.rows) - len(labeled.rows)
+    smaller = _keep(found, kept, cleaned.features)
+    n_dropped = len(found.labeled.rows) - len(smaller.labeled.rows)
     if n_dropped:
         note(f"{n_dropped} of the labeled rows are among them, and do not count")
+    return smaller
+
+
+def leave_out(found: Inputs, rows: Collection[int]) -> Inputs:
+    """The inputs without some rows of the pool file, and without their labels; before `handle_missing`."""
+    if not rows:
+        return found
+    features = found.pool.features
+    kept = np.setdiff1d(np.arange(len_of(features)), list(rows))
+    return _keep(found, kept, Rows(features, kept))
+
+
+def _keep(found: Inputs, kept: IntArray, features: Matrix) -> Inputs:
+    """The inputs with some rows of the pool, ascending, of which these are the features."""
+    pool, numbers = found.pool, kept if found.kept is None else found.kept[kept]
+    smaller = replace(found, pool=replace(pool, values=features, names=pool.names.at(kept)), kept=numbers)
     positions = {int(row): position for position, row in enumerate(kept.tolist())}
+
+    def positions_of(rows: IntArray) -> IntArray:
+        return np.searchsorted(kept, rows[np.isin(rows, kept)])
+
     return replace(
         smaller,
-        labeled=labeled,
-        rows={role: _kept_rows(role, each, pool, smaller) for role, each in found.rows.items()},
+        labeled=replace(found.labeled, rows=positions_of(found.labeled.rows)),
+        rows={role: _kept_rows(role, each, pool, smaller, kept) for role, each in found.rows.items()},
         labels={positions[row]: label for row, label in found.labels.items() if row in positions},
-        candidates=None if found.candidates is None else smaller.positions_of(found.candidates),
+        candidates=None if found.candidates is None else positions_of(found.candidates),
     )
 
 
-def _kept_rows(role: str, found: RowsFile, pool: PoolFile, smaller: Inputs) -> RowsFile:
+def _kept_rows(role: str, found: RowsFile, pool: PoolFile, smaller: Inputs, kept: IntArray) -> RowsFile:
     """The rows of an array that are kept, in the order of the pool; the file may lack those that are left out."""
     n_rows = len_of(pool.features)
-    kept = np.arange(n_rows) if smaller.kept is None else smaller.kept
     note(*describe_order(pool.names, n_rows, **{role: found}))
     pair = None if found.names is pool.names else matching_ids(found.names, pool.names)
     if pair is not None:

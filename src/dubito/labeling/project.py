@@ -58,25 +58,27 @@ def _check_range(name: str, value: float, minimum: float, maximum: float) -> Non
 def assign_keys(classes: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
     """The key of every class: the chosen one, or a free one; classes for which none is left are not listed.
 
-    A class whose name is a free character gets this key, since people press 3 for a class named 3; for the same reason,
-    other numbers prefer letters.
+    Classes whose names are free characters get these keys first, since people press 3 for a class named 3; for the same
+    reason, other numbers prefer letters.
 
     Examples
     --------
-    >>> assign_keys(["cat", "2", "10", "dog"], {"dog": "c"})
-    {'cat': '1', '2': '2', '10': 'a', 'dog': 'c'}
+    >>> assign_keys(["cat", "1", "10", "dog"], {"dog": "c"})
+    {'cat': '2', '1': '1', '10': 'a', 'dog': 'c'}
     """
-    free = set(KEYS) | {"0"}
-    free -= {chosen[name] for name in classes if name in chosen}
-    keys = {}
+    keys = {name: chosen[name] for name in classes if name in chosen}
+    free = (set(KEYS) | {"0"}) - set(keys.values())
     for name in classes:
-        plain = name.lower()
+        if name not in keys and name.lower() in free:
+            keys[name] = name.lower()
+            free.discard(keys[name])
+    for name in classes:
         order = LETTERS + KEYS if name.isascii() and name.isdigit() else KEYS
-        found = chosen.get(name) or (plain if plain in free else next((each for each in order if each in free), None))
-        if found is not None:
+        found = next((each for each in order if each in free), None)
+        if name not in keys and found is not None:
             keys[name] = found
             free.discard(found)
-    return keys
+    return {name: keys[name] for name in classes if name in keys}
 
 
 @dataclass(frozen=True, slots=True)

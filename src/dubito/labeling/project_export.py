@@ -32,6 +32,13 @@ def label_column(project: Project) -> str | None:
     return own_column(project, open_source(project.pool_path).names)
 
 
+def labels_of_copies(state: State) -> dict[int, str]:
+    """By row of the pool, the labels that items have because an exact copy of them was labeled."""
+    table, contents = state.label_table, state.contents
+    labeled = (item for item in table.shared if item in table.labels and item not in contents.gone)
+    return {contents.row_of(item): table.labels[item] for item in labeled}
+
+
 def write_labels(state: State, folder: str | None = None) -> list[str]:
     """Write the labels to tables in `folder` (default: the project); those since the last round get their own table."""
     table, last = state.label_table, state.round

@@ -1,7 +1,8 @@
 """``dubito status``: what is labeled, how well a model does on it, and whether to go on."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
@@ -10,12 +11,14 @@ from dubito.cli.inputs import opened, read_columns, read_missing, reading_files
 from dubito.cli.output import put
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import Columns
-from dubito.io.inputs import Inputs, handle_missing, read_inputs, with_labels
+from dubito.io.inputs import Inputs, handle_missing, leave_out, read_inputs, with_labels
 from dubito.io.labeled import read_drawn, read_labels
+from dubito.labeling.project import is_project
 from dubito.matrix import len_of
 from dubito.models.accuracy import FEWEST_DRAWN
 from dubito.models.held_out import Share
 from dubito.models.progress import LabelsSoFar, measure_progress
+from dubito.registry import require
 
 
 def status(
@@ -39,22 +42,32 @@ def status(
     on them, how many labels of the last file it predicted correctly before it was
     trained on them, and whether it is worth labeling more. A column [cyan]drawn[/cyan] in
     the files (1, or a probability) names the rows that were drawn at random, from
-    which the accuracy on all unlabeled rows is estimated.
+    which the accuracy on all unlabeled rows is estimated. Exact copies that share
+    a label in a project are counted, but the model learns from one of them.
     """
+    copies = read_labels_of_copies(pool) if is_project(pool) else {}
     with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
         pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label, aside)
         columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
         with reading_files(input_limit, None, quiet=quiet):
-            found, before, drawn = read_labeled_pool(pool, labeled or [], columns, missing)
-    show(measure(found, before, model, drawn), as_json)
+            found, before, drawn = read_labeled_pool(pool, labeled or [], columns, missing, copies)
+    show(measure(found, before, model, drawn), list(copies.values()), as_json)
 
 
 MOST_SHOWN = 30
 """Maximum number of classes to list, the most frequent first."""
 
 
+def read_labels_of_copies(project: str) -> dict[int, str]:
+    """By row of a project's pool, the labels that are those of an exact copy."""
+    require("sqlalchemy", extra="label")
+    from dubito.labeling.project_export import labels_of_copies, read_state
+
+    return labels_of_copies(read_state(project))
+
+
 def read_labeled_pool(
-    pool: str, specs: Sequence[str], columns: Columns, missing: str | None
+    pool: str, specs: Sequence[str], columns: Columns, missing: str | None, left_out: Collection[int] = ()
 ) -> tuple[Inputs, dict[int, str], dict[int, float]]:
     """The pool with its labels, the labels without those of the last file, and the rows drawn at random."""
     found = with_labels(replace(read_inputs(pool, specs, {}, columns, may_be_all=True), rows={}), specs)
@@ -63,7 +76,7 @@ def read_labeled_pool(
         raise InvalidArgument(problem, hint="add a column label, or pass --label-column NAME.")
     earlier = read_labels(found.pool, specs[:-1], columns)
     drawn = read_drawn(found.pool, specs, columns)
-    complete = handle_missing(found, read_missing(missing))
+    complete = handle_missing(leave_out(found, left_out), read_missing(missing))
     numbers = range(len_of(found.pool.features)) if complete.kept is None else complete.kept.tolist()
     before = {row: label for row, label in complete.labels.items() if numbers[row] in earlier}
     return complete, before, {row: drawn[numbers[row]] for row in complete.labels if numbers[row] in drawn}
@@ -75,7 +88,7 @@ def measure(found: Inputs, before: dict[int, str], model: str, drawn: dict[int, 
         return measure_progress(found.pool.features, found.labels, before, model, drawn)
 
 
-def facts_of(found: LabelsSoFar) -> dict[str, object]:
+def facts_of(found: LabelsSoFar, copies: Sequence[str]) -> dict[str, object]:
     def share(each: Share | None) -> dict[str, object] | None:
         if each is None:
             return None
@@ -84,9 +97,10 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
 
     return {
         "schema": 1,
-        "rows": found.n_pool,
-        "labels": found.fitted.n_labels,
-        "classes": found.counts,
+        "rows": found.n_pool + len(copies),
+        "labels": found.fitted.n_labels + len(copies),
+        "copies": len(copies),
+        "classes": dict(Counter(found.counts) + Counter(copies)),
         "model": found.fitted.model,
         "held_out": share(found.fitted.tested),
         "estimate": None if found.estimate is None else found.estimate._asdict(),
@@ -101,13 +115,18 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
     }
 
 
-def show(found: LabelsSoFar, as_json: bool) -> None:
+def show(found: LabelsSoFar, copies: Sequence[str], as_json: bool) -> None:
+    """Print what was found; `copies` are the labels that exact copies share."""
     if as_json:
-        print(json.dumps(facts_of(found), indent=2, ensure_ascii=False))
+        print(json.dumps(facts_of(found, copies), indent=2, ensure_ascii=False))
         return
-    ranked = sorted(found.counts.items(), key=lambda each: -each[1])
+    n_labels, n_rows = found.fitted.n_labels + len(copies), found.n_pool + len(copies)
+    ranked = (Counter(found.counts) + Counter(copies)).most_common()
     shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
-    lines = [f"labeled     {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
+    lines = [f"labeled     {n_labels} of {n_rows} rows" + (f": {shown}" if shown else "")]
+    if copies:
+        shared = f"{len(copies)} of these labels {'is that' if len(copies) == 1 else 'are those'} of an exact copy"
+        lines.append(f"copies      {shared}; the model learns from one of several copies")
     lines.append(f"model       {found.fitted.described()}")
     lines += accuracy_lines(found)
     if found.last_batch is not None:
