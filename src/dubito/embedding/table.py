@@ -79,7 +79,7 @@ def _delimited(path: str, delimiter: str) -> TableRows:
     def cells() -> Iterator[Cells]:
         with reading(path):
             for block in table.blocks():
-                yield {name: [plain_cell(row[place]) for _, row in block] for name, place in table.places.items()}
+                yield {name: [plain_cell(row[i]) for _, row in block] for name, i in table.positions.items()}
 
     comma = table.dialect.decimal_comma
     return _typed(path, cells, notes, lambda cell: _text_kind(cell, comma), comma)
