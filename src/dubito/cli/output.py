@@ -289,8 +289,10 @@ def checked_streams() -> Iterator[None]:
 
 def with_checked_writes(stream: TextIO | None, stream_name: str) -> TextIO:
     """The stream with a `Raw` file below it; unchanged if it is not a file."""
-    if stream is None:
-        return closed_stream(stream_name)
+    if stream is None:  # The shell closed it: notes are dropped, data raises an error.
+        mode = os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY
+        raw = Raw(os.open(os.devnull, mode), stream_name, closefd=True)
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
@@ -304,13 +306,6 @@ def with_checked_writes(stream: TextIO | None, stream_name: str) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(Raw(file, stream_name)), stream.encoding, "replace", line_buffering=by_line
     )
-
-
-def closed_stream(stream_name: str) -> TextIO:
-    """A replacement for a stream that the shell closed: notes are dropped, data raises an error."""
-    mode = os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY
-    raw = Raw(os.open(os.devnull, mode), stream_name, closefd=True)
-    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
 
 
 def flush(stream: TextIO) -> bool:
