@@ -134,7 +134,8 @@ def build_request(
             hint="pass a function of (done, total, radius, seconds).",
         )
     limit, start = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
-    _check_model(model, labels)
+    if not (isinstance(model, str) and model == "linear"):
+        _check_model(model, labels)
     n_pool, names, seen, notes = len_of(points.pool), points.names, points.labeled, points.notes
     given_classes, own_probabilities = classes, None  # Those of a model fitted here.
     if labels is not None and temperature is None:
@@ -206,8 +207,6 @@ def build_request(
 
 def _check_model(model: object, labels: object) -> None:
     """Raise if a model is unknown, or if there are no labels to fit it on."""
-    if isinstance(model, str) and model == "linear":
-        return
     from dubito.models.estimators import find_model
     from dubito.models.fit import is_off
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from operator import methodcaller
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Named = TypeVar("Named")
-
-
-def load_entry_point(entry: "EntryPoint") -> Any:
-    return entry.load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Registry(Generic[Named]):
     group: str
     """The entry-point group of plug-ins. A plug-in cannot replace a built-in of the same name."""
     built_in: Mapping[str, Named]
-    load: "Callable[[EntryPoint], Named]" = load_entry_point
+    load: "Callable[[EntryPoint], Named]" = methodcaller("load")
 
     def __repr__(self) -> str:
         return f"Registry({self.group!r}, {list(self.built_in)})"
@@ -59,10 +56,7 @@ class Registry(Generic[Named]):
         """The object of that name; ``argument`` is named in the error if it is unknown or cannot be loaded."""
         if isinstance(name, str) and name in self.built_in:
             return self.built_in[name]
-        return self._loaded(argument, check_choice(argument, name, self.names()))
-
-    def _loaded(self, argument: str, name: str) -> Named:
-        entry = self.offered()[name]
+        entry = self.offered()[check_choice(argument, name, self.names())]
         try:
             return self.load(entry)
         except Exception as error:

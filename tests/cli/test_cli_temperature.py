@@ -79,7 +79,7 @@ def test_a_dry_run_fits_a_temperature_too(capsys: pytest.CaptureFixture[str]) ->
             "fill in a column label, in the pool or in",
         ),
         (("pool.npz", "--temperature", "fit", "--labeled", "named.csv"), 3, "labels holds 'cat'; pass class numbers"),
-        (("pool.npz", "--temperature", "fit", "--labeled", "one.csv"), 3, "labels hold one class alone in 2 rows"),
+        (("pool.npz", "--temperature", "fit", "--labeled", "one.csv"), 3, "labels hold only one class in 2 rows"),
         (("posterior.npz", "--temperature", "fit"), 2, "--temperature fit needs logits; pass --logits in place of"),
         (("posterior.npz", "--temperature", "2"), 2, "--temperature 2 needs logits; pass --logits in place of"),
     ],

@@ -66,7 +66,7 @@ def test_rows_that_are_all_predicted_right_teach_nothing() -> None:
     assert value == 1.0
     assert note is not None
     assert note.startswith(
-        "all 3 labeled rows are predicted right, so that a temperature has nothing to go by and stays"
+        "all 3 labeled rows are predicted correctly, so that the temperature cannot be fitted and stays"
     )
 
 
@@ -75,7 +75,7 @@ def test_a_temperature_below_one_is_reported() -> None:
     value, note = fit_temperature(logits, labels)
     assert value < 1.0
     assert note is not None
-    assert "is below 1: the 200 labeled rows are predicted better than the model is sure of them" in note
+    assert "is below 1: the model is right on the 200 labeled rows more often than it expects" in note
 
 
 def test_a_model_that_is_always_wrong_gets_the_largest() -> None:
@@ -89,7 +89,7 @@ def test_a_model_that_is_always_wrong_gets_the_largest() -> None:
 @pytest.mark.parametrize(
     ("logits", "labels", "words"),
     [
-        (np.zeros((3, 2)), [0, 0, 0], "labels hold one class alone in 3 rows; label some of another class"),
+        (np.zeros((3, 2)), [0, 0, 0], "labels hold only one class in 3 rows; label rows of another class"),
         (np.zeros((3, 2)), [0, 1], r"labels has shape \(2,\); pass one a row, shape \(3,\)"),
         (np.zeros((3, 2)), [0, 1, 2], "labels holds 2 at row 2; pass class numbers from 0 to 1, the columns"),
         (np.zeros((3, 2)), [0, -1, 1], "labels holds -1 at row 1"),
@@ -152,7 +152,7 @@ def test_what_is_worth_knowing_of_a_fit_is_among_the_notes() -> None:
     logits = np.where(np.eye(4)[LABELS] > 0, 9.0, 0.0)
     found = dubito.select(POOL, 5, labeled=np.arange(30), logits=logits, temperature="fit", labels=LABELS)
     assert found.temperature == 1.0
-    assert "all 30 labeled rows are predicted right" in found.notes[0]
+    assert "all 30 labeled rows are predicted correctly" in found.notes[0]
 
 
 @pytest.mark.parametrize(

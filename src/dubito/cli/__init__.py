@@ -6,7 +6,8 @@ Packages offer commands by the entry-point group ``dubito.commands``; `dubito.pa
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -134,22 +135,14 @@ def clean_up_help(command: Any) -> None:
         elif parameter.param_type_name == "argument" and parameter.metavar:
             name = parameter.metavar
             vars(parameter).update(display_type_rich=lambda ctx: None, get_usage_pieces=lambda ctx, name=name: [name])
-    for child in children_of(command):
-        clean_up_help(child)
 
 
-def parameters_of(command: Any) -> Any:
-    return command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
-
-
-def children_of(command: Any) -> Sequence[Any]:
-    return tuple(command.commands.values()) if isinstance(command, TyperGroup) and type(command) is not Program else ()
-
-
-def options_of(command: Any) -> frozenset[str]:
-    """The option names of a command and its subcommands, such as ``--beam-width``."""
-    own = frozenset(option for parameter in parameters_of(command) for option in parameter.opts)
-    return own.union(*map(options_of, children_of(command)))
+def parameters_of(command: Any) -> Iterator[Any]:
+    """The parameters of a command and its subcommands; of the program itself only its own, to import no command."""
+    yield from command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
+    if isinstance(command, TyperGroup) and not isinstance(command, Program):
+        for child in command.commands.values():
+            yield from parameters_of(child)
 
 
 app = typer.Typer(
@@ -192,15 +185,6 @@ def build_program() -> Any:
     return command
 
 
-def wanted_options(command: Any, arguments: Sequence[str]) -> frozenset[str]:
-    """The options of the command that the arguments name, for the wording of errors."""
-    name = next((each for each in arguments if each in command.commands), None)
-    try:
-        return frozenset() if name is None else options_of(command.commands[name])
-    except DubitoError:  # Raised again when the command runs.
-        return frozenset()
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; what goes wrong becomes one line on stderr and an exit code.
 
@@ -211,8 +195,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        given, command = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
-        interface = command_wording(wanted_options(command, given))
+        given, command_line = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
+        options: set[str] = set()
+        name = next((each for each in given if each in command_line.commands), None)
+        with suppress(DubitoError):  # If the command cannot be imported, this is raised again when it runs.
+            parameters = () if name is None else parameters_of(command_line.commands[name])
+            options = {option for parameter in parameters for option in parameter.opts}
     except KeyboardInterrupt:  # The command is imported here.
         return print_error("interrupted.", INTERRUPTED)
-    return exit_code_of(lambda: command(args=given, prog_name="dubito", standalone_mode=False), interface)
+    run = partial(command_line, args=given, prog_name="dubito", standalone_mode=False)
+    return exit_code_of(run, command_wording(options))

@@ -204,34 +204,34 @@ class Board:
         if self.drawn is not None:
             self.drawn.stop()
 
-    def __call__(self, standing: "RunStatus", /) -> None:
-        self.last = standing
-        if not self.wanted and standing.seconds >= self.next_line:
-            self.next_line = LATER_LINES * standing.seconds
-            shown = ", ".join(filter(None, (f"{standing.done:,} of {standing.total:,} trainings", pace(standing))))
+    def __call__(self, status: "RunStatus", /) -> None:
+        self.last = status
+        if not self.wanted and status.seconds >= self.next_line:
+            self.next_line = LATER_LINES * status.seconds
+            shown = ", ".join(filter(None, (f"{status.done:,} of {status.total:,} trainings", pace(status))))
             say(shown, quiet=self.quiet)
-        if not self.wanted or standing.seconds < PATIENCE:
+        if not self.wanted or status.seconds < PATIENCE:
             return
         if self.drawn is None:
             from rich.progress import MofNCompleteColumn, TextColumn
 
             self.drawn = new_bars(MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
             self.drawn.start()
-            each = standing.total // len(standing.by_strategy)
-            self.tasks = {name: self.drawn.add_task(plain(name), total=each, note="") for name in standing.by_strategy}
-            self.tasks[""] = self.drawn.add_task("trainings in all", total=standing.total, note="")
-        for name, done in standing.by_strategy.items():
+            share = status.total // len(status.by_strategy)
+            self.tasks = {name: self.drawn.add_task(plain(name), total=share, note="") for name in status.by_strategy}
+            self.tasks[""] = self.drawn.add_task("trainings in all", total=status.total, note="")
+        for name, done in status.by_strategy.items():
             self.drawn.update(self.tasks[name], completed=done)
-        self.drawn.update(self.tasks[""], completed=standing.done, note=pace(standing))
+        self.drawn.update(self.tasks[""], completed=status.done, note=pace(status))
 
 
-def pace(standing: "RunStatus") -> str:
+def pace(status: "RunStatus") -> str:
     """Rate and time left, from what this run has done itself."""
-    done = standing.done - standing.resumed
+    done = status.done - status.resumed
     if done <= 0:
         return ""
-    rate = done / standing.seconds
-    return f"{rate:,.3g}/s, {describe_time((standing.total - standing.done) / rate)} left"
+    rate = done / status.seconds
+    return f"{rate:,.3g}/s, {describe_time((status.total - status.done) / rate)} left"
 
 
 def describe_time(seconds: float) -> str:
@@ -289,8 +289,10 @@ def checked_streams() -> Iterator[None]:
 
 def with_checked_writes(stream: TextIO | None, stream_name: str) -> TextIO:
     """The stream with a `Raw` file below it; unchanged if it is not a file."""
-    if stream is None:
-        return closed_stream(stream_name)
+    if stream is None:  # The shell closed it: notes are dropped, data raises an error.
+        mode = os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY
+        raw = Raw(os.open(os.devnull, mode), stream_name, closefd=True)
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
@@ -304,13 +306,6 @@ def with_checked_writes(stream: TextIO | None, stream_name: str) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(Raw(file, stream_name)), stream.encoding, "replace", line_buffering=by_line
     )
-
-
-def closed_stream(stream_name: str) -> TextIO:
-    """A replacement for a stream that the shell closed: notes are dropped, data raises an error."""
-    mode = os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY
-    raw = Raw(os.open(os.devnull, mode), stream_name, closefd=True)
-    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
 
 
 def flush(stream: TextIO) -> bool:

@@ -48,45 +48,41 @@ def fit_temperature(logits: object, labels: object) -> Temperature:
         raise InvalidArgument(f"has shape {array.shape}", argument="logits", hint=hint)
     check_finite("logits", array)
     classes = class_numbers(labels, len(array), array.shape[1])
-    kinds = len(np.unique(classes))
-    if kinds < 2:
-        hint = f"label some of another class, or pass {keyword('temperature')} a number of your own."
-        raise InvalidData(f"hold one class alone in {len(classes)} rows", argument="labels", hint=hint)
+    if len(np.unique(classes)) < 2:
+        hint = f"label rows of another class, or pass {keyword('temperature')} a number of your own."
+        raise InvalidData(f"hold only one class in {len(classes)} rows", argument="labels", hint=hint)
     scores = array.astype(np.float64)
     scores -= scores[np.arange(len(scores)), classes][:, None]
     if scores.max() <= 0.0:
-        described = f"all {len(scores)} labeled rows are predicted right, so that a temperature has nothing to go by"
+        described = f"all {len(scores)} labeled rows are predicted correctly, so that the temperature cannot be fitted"
         return Temperature(1.0, f"{described} and stays 1: fit it on rows that the model was not trained on")
-    return _noted(1.0 / _best_inverse(scores), len(scores))
-
-
-def _best_inverse(scores: FloatArray) -> float:
-    """The root of `slope`; ``scores`` are logits minus the logit of the label."""
     low, high = np.log(1.0 / HOTTEST), np.log(1.0 / COLDEST)
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if slope(scores, float(np.exp(middle))) > 0.0 else (middle, high)
-    return float(np.exp(0.5 * (low + high)))
+    value = 1.0 / float(np.exp(0.5 * (low + high)))
+    note = None
+    if value < 1.0:
+        note = (
+            f"the temperature {value:.3g} is below 1: the model is right on the {len(scores)} labeled rows more often "
+            "than it expects, as on rows that it was trained on"
+        )
+    elif value > HOTTEST * 0.999:
+        note = (
+            f"the temperature is {value:.3g}, the largest that is fitted: the {len(scores)} labeled rows are predicted "
+            "no better than by chance"
+        )
+    return Temperature(value, note)
 
 
 def slope(scores: FloatArray, inverse: float) -> float:
-    """Derivative of the mean negative log-likelihood by the inverse temperature: the mean expected score."""
+    """Derivative of the mean negative log-likelihood by the inverse temperature: the mean expected score.
+
+    ``scores`` are logits minus the logit of the label.
+    """
     scaled = inverse * scores
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     return float(((weights * scores).sum(axis=1) / weights.sum(axis=1)).mean())
-
-
-def _noted(value: float, n_rows: int) -> Temperature:
-    if value < 1.0:
-        return Temperature(
-            value,
-            f"the temperature {value:.3g} is below 1: the {n_rows} labeled rows are predicted better than the model "
-            "is sure of them, as rows are that it was trained on",
-        )
-    if value > HOTTEST * 0.999:
-        problem = f"the temperature is {value:.3g}, the largest that is fitted"
-        return Temperature(value, f"{problem}: the {n_rows} labeled rows are predicted no better than by chance")
-    return Temperature(value)
 
 
 def class_numbers(labels: object, n_rows: int, n_classes: int) -> IntArray:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,7 +65,7 @@ def find_pool(
     if is_folder(out) != os.path.isdir(out):
         kind = "a folder" if os.path.isdir(out) else "a file without the suffix .parquet"
         raise OutputExists(f"{out} is {kind}", hint="choose another output.")
-    found = _folder(out) if is_folder(out) else _file(out)
+    found = _pool_in_folder(out) if is_folder(out) else _pool_in_file(out)
     if found is not None and found.settings == settings and not force:
         with suppress(FileNotFoundError):
             shutil.rmtree(parts_of(out))
@@ -81,7 +82,7 @@ def find_pool(
     return None
 
 
-def _file(out: str) -> ExistingPool | None:
+def _pool_in_file(out: str) -> ExistingPool | None:
     """The pool in a file that dubito wrote, or None."""
     parquet = require("pyarrow.parquet", extra="files")
     try:
@@ -95,12 +96,12 @@ def _file(out: str) -> ExistingPool | None:
     return None if made is None else ExistingPool(made, n_rows, left_out, settings)
 
 
-def _folder(out: str) -> ExistingPool | None:
+def _pool_in_folder(out: str) -> ExistingPool | None:
     """The pool in a folder of shards that dubito wrote, or None. Reads the journal and the first shard."""
     journal = Journal(Path(out) / JOURNAL)
     records = journal.read() if journal.path.exists() else []
     shards = sorted(name for name in os.listdir(out) if name.startswith("part-") and name.endswith(".parquet"))
-    found = _file(os.path.join(out, shards[0])) if records and shards else None
+    found = _pool_in_file(os.path.join(out, shards[0])) if records and shards else None
     if found is None:
         return None
     done = [each for each in records if each["kind"] == "shard"]
@@ -255,7 +256,7 @@ def embed(
     given = ", ".join(f"{name}={value}" for name, value in sorted((options or {}).items())) or "none"
     task = Task(opened, made, size, check_integer("shard", shard, least=1), n_processes, half, given, notes)
     report = _Reporter(task, progress, begun)
-    return _in_memory(task, report) if out is None else _in_file(task, os.fspath(out), force, report)
+    return _embed_in_memory(task, report) if out is None else _embed_in_file(task, os.fspath(out), force, report)
 
 
 class _Reporter:
@@ -272,40 +273,46 @@ class _Reporter:
         return time.monotonic() - self.begun
 
 
-def _in_memory(task: Task, report: _Reporter) -> Embedded:
+def _embed_in_memory(task: Task, report: _Reporter) -> Embedded:
     maker = task.maker
     ready = maker.ready(maker.learn(task.source.contents)) if isinstance(maker, LearningEmbedder) else maker
     tables, left_out = [], list(task.source.left_out)
-    for done in _done(task, ready, task.source.shards(task.shard)):
+    for done in _embed_shards(task, ready, task.source.shards(task.shard)):
         tables.append(done.table)
         left_out += done.left_out
         report(done.n_items)
     table = require("pyarrow", extra="files").concat_tables(tables)
-    _refuse_nothing(task, len(table), left_out)
-    return _embedded(task, ready, len(table), left_out, report, table=table)
+    _check_not_empty(task, len(table), left_out)
+    return _result(task, ready, len(table), left_out, report, table=table)
 
 
-def _in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
+def _embed_in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
     learns = isinstance(task.maker, LearningEmbedder)
     with file_lock(out, needed=False):
         # What an embedder learned decides the numbers, and not the version that would learn now.
         before = find_pool(out, task.settings, force=force, others=(VERSION,) if learns else ())
         if before is not None and before.settings == task.settings:
-            return _was_whole(task, before, out)
+            made, earlier = before.made, task.source.left_out if is_folder(out) else ()
+            facts = task.source.takes, (*earlier, *before.left_out), task.notes, out
+            return Embedded(
+                made.embedder, made.version, made.width, before.n_rows, *facts, n_before=task.source.n_items
+            )
         store = Store(out, task.settings, force=force, keep=not learns or before is not None)
-        ready = _ready(task, store, out, before)
-        made = _made(task, ready, out)
+        ready = _ready_embedder(task, store, out, before)
+        description = _describe_pool(task, ready, out)
         files = [] if before is None else _files_of(out)
-        n_known = _fill(task, store, ready, made, KnownEmbeddings([*files, *store.known()]), report)
+        n_known = _embed_missing_shards(
+            task, store, ready, description, KnownEmbeddings([*files, *store.known()]), report
+        )
         left_out = [*task.source.left_out, *store.left_out]
         n_rows = store.n_rows
-        _refuse_nothing(task, n_rows, left_out)
+        _check_not_empty(task, n_rows, left_out)
         changes = None
         if before is not None:
             ids = [each.id for each in left_out]
             changes = changes_between(files, store.shards(), ids, task.source.has_ids)
-        store.finish(made, left_out)
-    return _embedded(task, ready, n_rows, left_out, report, path=out, n_before=n_known, changes=changes)
+        store.finish(description, left_out)
+    return _result(task, ready, n_rows, left_out, report, path=out, n_before=n_known, changes=changes)
 
 
 def _files_of(out: str) -> list[str]:
@@ -316,18 +323,11 @@ def _files_of(out: str) -> list[str]:
     return [os.path.join(out, name) for name in names]
 
 
-def _was_whole(task: Task, whole: ExistingPool, out: str) -> Embedded:
-    made, earlier = whole.made, task.source.left_out if is_folder(out) else ()
-    facts = task.source.takes, (*earlier, *whole.left_out), task.notes, out
-    return Embedded(made.embedder, made.version, made.width, whole.n_rows, *facts, n_before=task.source.n_items)
-
-
-def _fill(
-    task: Task, store: Store, ready: Embedder, made: Embeddings, known: KnownEmbeddings, report: _Reporter
+def _embed_missing_shards(
+    task: Task, store: Store, ready: Embedder, description: Embeddings, known: KnownEmbeddings, report: _Reporter
 ) -> int:
-    """Make the missing shards. Returns the number of items that were embedded before."""
-    numbered = [(number, store.is_done(number)) for number in sorted(store.done)]
-    kept = {number for number, is_whole in numbered if is_whole}
+    """Embed the missing shards. Returns the number of items that were embedded before."""
+    kept = {number for number in sorted(store.done) if store.is_done(number)}
     report(n_before := store.n_done)
     missing: list[int] = []
 
@@ -337,23 +337,21 @@ def _fill(
                 missing.append(number)
                 yield shard_items
 
-    def embed_all(items: Any) -> Any:
-        return _done(task, ready, items)
-
-    for place, (done, n_known) in enumerate(embed_new(shards(), task.source.takes, known, embed_all)):
-        store.add(missing[place], done, made)
+    embed_all = partial(_embed_shards, task, ready)
+    for i, (done, n_known) in enumerate(embed_new(shards(), task.source.takes, known, embed_all)):
+        store.add(missing[i], done, description)
         n_before += n_known
         report(done.n_items)
     return n_before
 
 
-def _done(task: Task, ready: Embedder, shards: Any) -> Any:
+def _embed_shards(task: Task, ready: Embedder, shards: Any) -> Any:
     batch = task.batch or ready.batch
     return embed_shards(shards, ready, batch=batch, n_processes=task.n_processes, half=task.half)
 
 
-def _ready(task: Task, store: Store, out: str, before: ExistingPool | None) -> Embedder:
-    """The embedder, with what it learned for the existing pool, in an interrupted run, or now."""
+def _ready_embedder(task: Task, store: Store, out: str, before: ExistingPool | None) -> Embedder:
+    """The embedder; what it learned is loaded if an earlier run learned it, else it learns now."""
     maker = task.maker
     if not isinstance(maker, LearningEmbedder):
         return maker
@@ -368,7 +366,7 @@ def _learned_before(maker: LearningEmbedder, out: str, before: ExistingPool) -> 
     """What the embedder of an existing pool learned; raises `InvalidData` if that is lost."""
     path = learned_path(out)
     learned = load_sealed(path, needed=True) if os.path.exists(path) else None
-    if learned is None:  # An older dubito did not keep it, but the same items teach the same.
+    if learned is None:  # Older versions did not keep it; learning from the same items gives the same.
         learned = maker.learn(lambda: _contents_of(out, before.made))
     if maker.ready(learned).version != before.made.version:
         problem = f"{path}, which {before.made.embedder} needs to embed more items as it did before, is missing"
@@ -387,25 +385,23 @@ def _contents_of(out: str, made: Embeddings) -> Any:
         yield from (os.path.join(made.root(out), each) if made.shown == "path" else each for each in values)
 
 
-def _made(task: Task, ready: Embedder, out: str) -> Embeddings:
+def _describe_pool(task: Task, ready: Embedder, out: str) -> Embeddings:
     from dubito import __version__
 
-    home, place = os.path.dirname(os.path.abspath(out)), os.path.abspath(task.source.path)
-    inner = os.path.relpath(place, home)
-    source = place if inner.startswith(os.pardir) else inner
+    path = os.path.abspath(task.source.path)
+    relative = os.path.relpath(path, os.path.dirname(os.path.abspath(out)))
+    source = path if relative.startswith(os.pardir) else relative
     shown = source.encode("utf-8", "backslashreplace").decode()
     return Embeddings(ready.name, ready.version, ready.width, task.source.shown, shown, __version__, task.fingerprint)
 
 
-def _refuse_nothing(task: Task, n_rows: int, left_out: list[LeftOut]) -> None:
-    if n_rows:
-        return
-    raise InvalidData(
-        f"none of the {len(left_out)} {task.source.takes} of {task.source.path} can be embedded: {left_out[0]}"
-    )
+def _check_not_empty(task: Task, n_rows: int, left_out: list[LeftOut]) -> None:
+    if not n_rows:
+        what = f"none of the {len(left_out)} {task.source.takes} of {task.source.path}"
+        raise InvalidData(f"{what} can be embedded: {left_out[0]}")
 
 
-def _embedded(
+def _result(
     task: Task, ready: Embedder, n_rows: int, left_out: list[LeftOut], report: _Reporter, **more: Any
 ) -> Embedded:
     facts = ready.name, ready.version, ready.width, n_rows, task.source.takes, tuple(left_out), task.notes

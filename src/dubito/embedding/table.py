@@ -1,4 +1,4 @@
-"""A table of texts or pictures: its lots, with ids, what is shown, and every other column carried through."""
+"""A table of texts or pictures as a source of items: its shards have ids, the items and all other columns."""
 
 import hashlib
 import json
@@ -29,10 +29,10 @@ from dubito.request.columns import IDS, no_features, usual
 from dubito.request.ids import Ids
 from dubito.request.labels import PLAIN_INTEGER
 
-# Tables read a block of rows at a time, every block an Arrow table of the same columns (extra ``files``).
+# Tables are read a block of rows at a time; every block is an Arrow table of the same columns (extra ``files``).
 #
-# Parquet and Arrow have their types. The cells of other tables are looked through once before: a column is numbers
-# where all of its cells are, and else text.
+# Parquet and Arrow files have types. In other tables, a first pass over all cells finds the type of each column, which
+# is numbers if all of its cells are numbers, else text.
 
 DELIMITED = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = ".jsonl"
@@ -45,7 +45,7 @@ Cells = dict[str, list[object]]
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """A table that can be gone through time and again."""
+    """A table that can be read several times."""
 
     path: str
     schema: Any
@@ -55,54 +55,54 @@ class TableRows:
     """Arrow tables, in order."""
     notes: tuple[str, ...] = ()
     classes: Mapping[str, Sequence[str]] | None = None
-    """Names of the classes that stand as numbers in a column."""
+    """The class names of columns that hold class numbers."""
     broken: Mapping[int, LeftOut] = field(default_factory=dict)
-    """What is in no block, by its number among all rows."""
+    """Rows that could not be read and are in no block, by row number."""
 
 
 def read_cells(path: str) -> TableRows:
     """Read a table whose cells have no types: CSV, TSV, JSON, JSON lines, workbooks."""
     suffix = suffix_of(path).removesuffix(PACKED)
     if suffix in DELIMITED:
-        return _delimited(path, DELIMITED[suffix])
+        return _read_delimited(path, DELIMITED[suffix])
     if suffix == JSON_LINES:
-        return _lines(find_text(path))
+        return _read_json_lines(find_text(path))
     source = open_source(path)
     if not source.is_table:
         raise InvalidData(f"{path} holds no table", hint="a table of texts or pictures has named columns.")
-    return _typed(path, lambda: _whole(source), source.notes, _json_kind)
+    return _with_types(path, lambda: _source_cells(source), source.notes, _json_kind)
 
 
-def _delimited(path: str, delimiter: str) -> TableRows:
+def _read_delimited(path: str, delimiter: str) -> TableRows:
     table, _, notes = open_rows(path, delimiter)
 
     def cells() -> Iterator[Cells]:
         with reading(path):
             for block in table.blocks():
-                yield {name: [plain_cell(row[place]) for _, row in block] for name, place in table.places.items()}
+                yield {name: [plain_cell(row[i]) for _, row in block] for name, i in table.positions.items()}
 
     comma = table.dialect.decimal_comma
-    return _typed(path, cells, notes, lambda cell: _text_kind(cell, comma), comma)
+    return _with_types(path, cells, notes, lambda cell: _text_kind(cell, comma), comma)
 
 
-def _lines(text: Text) -> TableRows:
-    """JSON lines; those that are broken are left out, unless all are."""
+def _read_json_lines(text: Text) -> TableRows:
+    """JSON lines; broken ones are left out, unless all are broken."""
     broken: dict[int, LeftOut] = {}
     if next(_json_lines(text, broken), None) is None and broken:
         first = broken[0]
         raise InvalidData(f"{first.id} of {text.path} {first.problem}", hint="every line must be an object of JSON.")
-    return replace(_typed(text.path, lambda: _json_lines(text, broken), text.notes, _json_kind), broken=broken)
+    return replace(_with_types(text.path, lambda: _json_lines(text, broken), text.notes, _json_kind), broken=broken)
 
 
 def _json_lines(text: Text, broken: dict[int, LeftOut]) -> Iterator[Cells]:
-    """Yield the objects line by line; names that only later lines have are columns, too."""
+    """Yield blocks of lines; a broken line goes to ``broken`` instead."""
     rows: list[dict[str, object]] = []
     with reading(text.path), text.open() as file:
-        written = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
-        for place, (number, line) in enumerate(written):
+        filled = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        for i, (number, line) in enumerate(filled):
             row = _parsed(line)
             if isinstance(row, str):
-                broken[place] = LeftOut(f"line {number}", row)
+                broken[i] = LeftOut(f"line {number}", row)
                 continue
             rows.append(row)
             if len(rows) == BLOCK_ROWS:
@@ -126,7 +126,7 @@ def _by_column(rows: list[dict[str, object]]) -> Cells:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _whole(source: Source) -> Iterator[Cells]:
+def _source_cells(source: Source) -> Iterator[Cells]:
     columns = {name: entry.values() for name, entry in source.entries.items() if entry.ndim == 1}
     n_rows = len(next(iter(columns.values()), ()))
     for start in range(0, n_rows, BLOCK_ROWS):
@@ -154,14 +154,14 @@ def _json_kind(cell: object) -> str:
     return "number" if isinstance(cell, float | np.floating) else "text"
 
 
-def _typed(
+def _with_types(
     path: str,
     cells: Callable[[], Iterator[Cells]],
     notes: Sequence[str],
     kind_of: Callable[[object], str],
     decimal_comma: bool = False,
 ) -> TableRows:
-    """The table with a type for every column, after one look at all of its cells."""
+    """The table with a type for every column, from a first pass over all cells."""
     pyarrow = require("pyarrow", extra="files")
     kinds: dict[str, set[str]] = {}
     n_rows = 0
@@ -215,9 +215,9 @@ def _cell(cell: object, kind: Any, decimal_comma: bool) -> object:
 
 TEXTS = ("text", "texts", "sentence", "document", "content", "review", "comment", "question", "message", "utterance")
 PICTURES = ("image", "images", "img", "picture", "photo", "image_path", "path", "file", "file_name", "filename")
-"""The usual names, the first that is there."""
+"""Conventional names, in order of preference."""
 SAMPLED = 100
-"""TableRows by which a column is judged."""
+"""Rows that are inspected to tell what a column holds."""
 
 Holds = Literal["texts", "paths", "bytes", "records"]
 """Texts; paths of pictures; their bytes; or records of bytes and a path, as Hugging Face has them."""
@@ -370,14 +370,14 @@ class PoolTable:
     @cached_property
     def fingerprint(self) -> str:
         """Names, sizes and times of the table's files."""
-        places = [self.path]
+        paths = [self.path]
         if os.path.isdir(self.path):
-            places = sorted(os.path.join(self.path, name) for name in os.listdir(self.path))
+            paths = sorted(os.path.join(self.path, name) for name in os.listdir(self.path))
         digest = hashlib.blake2b(digest_size=16)
-        for place in places:
-            with reading(place):
-                found = os.stat(place)
-            facts = f"{os.path.basename(place)}\0{found.st_size} {found.st_mtime_ns}\n"
+        for path in paths:
+            with reading(path):
+                found = os.stat(path)
+            facts = f"{os.path.basename(path)}\0{found.st_size} {found.st_mtime_ns}\n"
             digest.update(facts.encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
@@ -412,18 +412,15 @@ class PoolTable:
     def shards(self, n_rows: int) -> Iterator[ShardItems]:
         """Yield up to ``n_rows`` rows at a time, fewer if they are large."""
         first = 0
-        for part in cut(self._sized(), n_rows, LOT_BYTES):
-            yield ShardItems(self._contents(part), self._carried(part, first))
+        # Blocks, with the size in bytes of the content of each row.
+        sized = ((block, [len(each or "") for each in self._contents(block)]) for block in self.rows.blocks())
+        for part in cut(sized, n_rows, LOT_BYTES):
+            yield ShardItems(self._contents(part), self._stored_columns(part, first))
             first += len(part)
 
     def contents(self) -> Iterator[Content]:
         for block in self.rows.blocks():
             yield from self._contents(block)
-
-    def _sized(self) -> Iterator[tuple[Any, list[int]]]:
-        """Yield blocks, with the size in bytes of the content of each row."""
-        for block in self.rows.blocks():
-            yield block, [len(each) if each is not None else 0 for each in self._contents(block)]
 
     def _contents(self, block: Any) -> list[Content]:
         values = block.column(self.chosen.content).to_pylist()
@@ -437,7 +434,7 @@ class PoolTable:
     def _root(self) -> str:
         return self.path if os.path.isdir(self.path) else os.path.dirname(self.path)
 
-    def _carried(self, part: Any, first: int) -> Any:
+    def _stored_columns(self, part: Any, first: int) -> Any:
         """The rows of a shard as the pool stores them, without the embedding."""
         pyarrow = require("pyarrow", extra="files")
         columns = {"id": self._ids(pyarrow, part, first), self.shown: self._shown(pyarrow, part)}
@@ -479,20 +476,20 @@ def cut(blocks: Iterator[tuple[Any, list[int]]], most_rows: int, most_bytes: int
     n_rows = n_bytes = 0
     for block, sizes in blocks:
         start = 0
-        for place, size in enumerate(sizes):
+        for row, size in enumerate(sizes):
             if n_rows and (n_rows == most_rows or n_bytes + size > most_bytes):
-                yield pyarrow.concat_tables([*pending, block.slice(start, place - start)])
-                pending, start, n_rows, n_bytes = [], place, 0, 0
+                yield pyarrow.concat_tables([*pending, block.slice(start, row - start)])
+                pending, start, n_rows, n_bytes = [], row, 0, 0
             n_rows, n_bytes = n_rows + 1, n_bytes + size
         pending.append(block.slice(start))
     if n_rows:
         yield pyarrow.concat_tables(pending)
 
 
-# Tables of Arrow's: Parquet, Feather, and data sets that Hugging Face's ``save_to_disk`` left in a folder.
+# Arrow tables: Parquet, Feather, and data sets that ``save_to_disk`` of Hugging Face's ``datasets`` wrote to a folder.
 #
-# Types are kept, but for categories and extensions, which become what they are made of. Nothing is unpickled, and the
-# package of that name is not needed.
+# Types are kept, except that categories and extension types are replaced by the types of their values. Nothing is
+# unpickled, and the package ``datasets`` is not needed.
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
@@ -533,9 +530,9 @@ def _feather_blocks(path: str, schema: Any) -> Iterator[Any]:
     pyarrow = require("pyarrow", extra="files")
     with reading(path), pyarrow.memory_map(path) as mapped:
         file = pyarrow.ipc.open_file(mapped)
-        for place, (_, n_bytes) in enumerate(_batch_sizes(mapped)):
+        for number, (_, n_bytes) in enumerate(_batch_sizes(mapped)):
             hold(path, "a batch", n_bytes)
-            batch = file.get_batch(place)
+            batch = file.get_batch(number)
             batch.validate(full=True)
             yield pyarrow.Table.from_batches([batch]).cast(schema)
 
@@ -578,14 +575,12 @@ def read_saved(path: str) -> TableRows:
             schema, n_rows = schema or plain_schema(batch.schema), n_rows + batch.num_rows
     if schema is None or not n_rows:
         raise InvalidData(f"{path} holds no rows.")
-    return TableRows(path, schema, n_rows, lambda: _saved_blocks(files, schema), classes=_class_names(info))
+    from_batches = require("pyarrow", extra="files").Table.from_batches
 
+    def blocks() -> Iterator[Any]:
+        return (from_batches([batch]).cast(schema) for file in files for batch in _stream(file))
 
-def _saved_blocks(files: Sequence[str], schema: Any) -> Iterator[Any]:
-    pyarrow = require("pyarrow", extra="files")
-    for file in files:
-        for batch in _stream(file):
-            yield pyarrow.Table.from_batches([batch]).cast(schema)
+    return TableRows(path, schema, n_rows, blocks, classes=_class_names(info))
 
 
 def _stream(path: str) -> Iterator[Any]:
@@ -611,7 +606,7 @@ def _listed(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _class_names(info: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """By column, the names of its numbered classes."""
+    """The class names of the columns that hold class numbers."""
     features = info.get("features")
     found = features.items() if isinstance(features, dict) else ()
     return {

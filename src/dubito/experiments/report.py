@@ -96,14 +96,14 @@ def statistics_table(summary: Summary) -> str:
         *(["against coreset,\npoints", "its p,\nHolm"] if summary.against_coreset else []),
         *(["variance over\nrandom's"] if any(each.variance_ratio for each in summary.against_random) else []),
     ]
-    rows = [(strategy_html(name), list(_statistics(summary, place, name))) for place, name in enumerate(summary.names)]
+    rows = [(strategy_html(name), list(_statistics(summary, i, name))) for i, name in enumerate(summary.names)]
     _mark_best(rows, columns=(0, 2))
     caption = "95% intervals in brackets. Seeds are paired; p under 0.05 is called significant."
     return render_table(caption, heads, rows)
 
 
-def _statistics(summary: Summary, place: int, name: str) -> Iterator[TableCell]:
-    curve = summary.curves[place]
+def _statistics(summary: Summary, i: int, name: str) -> Iterator[TableCell]:
+    curve = summary.curves[i]
     spread = f" <small>± {100 * curve.spread[-1]:.1f}</small>" if len(summary.seeds) > 1 else ""
     yield TableCell(f"{curve.mean[-1]:.1%}{spread}", float(curve.mean[-1]))
     yield _saved(next((each for each in summary.savings if each.name == name), None))
@@ -187,9 +187,9 @@ def _labels(labels: float) -> TableCell:
 def recall_table(summary: Summary, classes: Sequence[str]) -> str:
     """The recall after the last round, one row per class, with the worst class of each strategy as the footer."""
     table = np.array(summary.recall)
-    names = [*classes, *(f"class {place}" for place in range(len(classes), table.shape[1]))]
+    names = [*classes, *(f"class {i}" for i in range(len(classes), table.shape[1]))]
     shown = np.argsort(table[summary.names.index("random")], kind="stable")[:MOST_CLASSES]
-    rows = [(escape(names[place]), _recalls(table[:, place])) for place in sorted(shown.tolist())]
+    rows = [(escape(names[i]), _recalls(table[:, i])) for i in sorted(shown.tolist())]
     left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} with the lowest for random"
     caption = f"Recall of each class after the last round, mean over seeds, %{left}."
     return render_table(caption, ["class", *summary.names], rows, _recalls(np.nanmin(table, axis=1)))
@@ -299,7 +299,7 @@ def _sections(summary: Summary, about: About, links: Mapping[str, str]) -> Itera
 
 
 def _warnings(summary: Summary, about: About) -> Iterator[str]:
-    """A warning if the run is not finished."""
+    """A warning if the run is incomplete."""
     seeds = f"{len(summary.seeds)} {'seed' if len(summary.seeds) == 1 else 'seeds'}"
     waiting = f" Not begun yet: {', '.join(summary.not_begun)}." if summary.not_begun else ""
     recorded = summary.left_out + sum(curve.accuracy.size for curve in summary.curves)

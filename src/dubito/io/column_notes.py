@@ -104,7 +104,14 @@ def _describe_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
         yield f"{described}: {hint} if so; now {'it is a feature' if ids.sum() == 1 else 'they are features'}"
     for name in names[looks_like_status(names.tolist(), sample)].tolist():
         yield f"{name} is 0 or 1 and may say what is labeled: call it labeled if so, or pass --ignore-columns {name}"
-    yield from _describe_missing(names.tolist(), sample, "the first " * (len(sample) < len_of(pool.features)))
+    first = "the first " if len(sample) < len_of(pool.features) else ""
+    for name, values in zip(names.tolist(), sample.T, strict=True):
+        for code in codes_for_missing(values):
+            yield (
+                f"{name} is {code:g} in {int((values == code).sum())} of {first}{len(values)} rows, far from all else, "
+                "as if that meant missing: leave those cells empty and pass --missing median or --missing drop if so; "
+                "now it is a number"
+            )
     codes = np.array([pool.source.entry(name).is_code for name in names.tolist()], dtype=np.bool_) & ~ids
     if codes.any():
         described = _listed(names[codes], "has", "have")
@@ -165,16 +172,6 @@ def looks_like_status(names: Sequence[str], sample: FloatArray) -> BoolArray:
     called = np.array([STATUS_NAME.fullmatch(name) is not None for name in names], dtype=np.bool_)
     is_0, is_1 = sample == 0, sample == 1
     return np.asarray(called & (is_0 | is_1).all(axis=0) & is_0.any(axis=0) & is_1.any(axis=0))
-
-
-def _describe_missing(names: Sequence[str], sample: FloatArray, which: str) -> Iterator[str]:
-    for name, values in zip(names, sample.T, strict=True):
-        for code in codes_for_missing(values):
-            n = int((values == code).sum())
-            yield (
-                f"{name} is {code:g} in {n} of {which}{len(values)} rows, far from all else, as if that meant missing: "
-                "leave those cells empty and pass --missing median or --missing drop if so; now it is a number"
-            )
 
 
 def codes_for_missing(values: FloatArray) -> list[float]:

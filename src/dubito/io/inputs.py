@@ -61,33 +61,26 @@ class Inputs:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `dubito.select` that the files hold, besides the pool."""
+        all_rows, foreign = np.arange(len_of(self.pool.features)), self.labeled.foreign
+        labels: AnyArray | None = None
+        if self.labels:  # In the order of the labeled points.
+            rows = self.labeled.rows if foreign else all_rows
+            known = [self.labels.get(row) for row in rows.tolist()]
+            labels = np.array([None] * sum(map(len_of, foreign)) + known, dtype=object)
+        candidates: NamedRows | None = None
+        excluded = self.labeled.rows if foreign else self.labeled.rows[:0]
+        if self.candidates is not None or len(excluded):
+            allowed = all_rows if self.candidates is None else self.candidates
+            # A mask, because row numbers could be mistaken for ids.
+            mask = np.isin(all_rows, allowed) & ~np.isin(all_rows, excluded)
+            candidates = NamedRows(mask, self.pool.names)
         return {
             "labeled": self.labeled.argument(self.pool),
-            "labels": self._labels(),
+            "labels": labels,
             "no_label": EMPTY,
-            "candidates": self._candidates(),
+            "candidates": candidates,
             **self.rows,
         }
-
-    def _candidates(self) -> NamedRows | None:
-        """As a mask, because row numbers could be mistaken for ids."""
-        excluded = self.labeled.rows if self.labeled.foreign else self.labeled.rows[:0]
-        if self.candidates is None and not len(excluded):
-            return None
-        rows = np.arange(len_of(self.pool.features))
-        mask = np.isin(rows, rows if self.candidates is None else self.candidates) & ~np.isin(rows, excluded)
-        return NamedRows(mask, self.pool.names)
-
-    def _labels(self) -> AnyArray | None:
-        """In the order of the labeled points; None without labels."""
-        if not self.labels:
-            return None
-        foreign = self.labeled.foreign
-        rows = self.labeled.rows if foreign else np.arange(len_of(self.pool.features))
-        n_foreign = sum(map(len_of, foreign))
-        values = np.full(n_foreign + len(rows), None, dtype=object)
-        values[n_foreign:] = [self.labels.get(row) for row in rows.tolist()]
-        return values
 
 
 def read_inputs(
@@ -122,19 +115,14 @@ def read_inputs(
     elif source.is_table:
         note(*describe_vectors(pool_file, pool, columns))
     files |= {"pool": pool, "labeled": ", ".join(labeled or [pool])}
-    return Inputs(pool_file, columns, _read_all_labeled(pool_file, labeled or [], columns, may_be_all), rows, files)
-
-
-def _read_all_labeled(pool: PoolFile, specs: Sequence[str], columns: Columns, may_be_all: bool) -> LabeledInputs:
-    """The labeled rows of the pool file and of every file named."""
-    if pool.source.is_table and not specs and columns.label is not None:
-        pool.source.entry(columns.label)  # Raises if there is no such column.
-    rows = own_rows(pool)
-    found = rows.joined(own_labels(pool, rows, columns, may_be_all=may_be_all))
-    for spec in specs:
+    if source.is_table and not labeled and columns.label is not None:
+        source.entry(columns.label)  # Raises if there is no such column.
+    own_labeled = own_rows(pool_file)
+    found_labeled = own_labeled.joined(own_labels(pool_file, own_labeled, columns, may_be_all=may_be_all))
+    for spec in labeled or []:
         with name_files_in_errors({"labeled": spec}):
-            found = found.joined(read_labeled(spec, pool, columns))
-    return found
+            found_labeled = found_labeled.joined(read_labeled(spec, pool_file, columns))
+    return Inputs(pool_file, columns, found_labeled, rows, files)
 
 
 def check_ignored(specs: Sequence[str], columns: Columns) -> None:

@@ -189,27 +189,22 @@ def as_labeled(array: Matrix, pool: PoolFile) -> LabeledInputs:
 
 def own_rows(pool: PoolFile) -> LabeledInputs:
     """The labeled rows given in the pool file: row numbers, a mask, or a mask of the unlabeled rows."""
+    source, n = pool.source, len_of(pool.features)
     for role in OWN_ROLES:
-        name = usual_name(pool.source, role)
+        name = usual_name(source, role)
         if name is None or name in pool.feature_names:
             continue
-        if pool.source.is_table and pool.source.entry(name).ndim == 1:
-            return own_mask(pool, role, name)
-        found = find_array(pool.source, role)
+        if source.is_table and source.entry(name).ndim == 1:
+            mask = NameTable(source.path, {name: source.entry(name).values}).booleans(name)
+            rows = np.flatnonzero(mask == (role == "labeled"))
+            note(f"{source.path}: {len(rows)} of {n} rows are labeled, by {name}; --ignore-columns {name} for none.")
+            return LabeledInputs(rows)
+        found = find_array(source, role)
         if found is not None and role == "labeled":
             return as_labeled(found, pool)
         if found is not None:
-            n = len_of(pool.features)
             return LabeledInputs(np.setdiff1d(np.arange(n), check_rows(role, found, n, pool.names)))
     return NO_ROWS
-
-
-def own_mask(pool: PoolFile, role: str, name: str) -> LabeledInputs:
-    source, n = pool.source, len_of(pool.features)
-    said = NameTable(source.path, {name: source.entry(name).values}).booleans(name)
-    rows = np.flatnonzero(said == (role == "labeled"))
-    note(f"{source.path}: {len(rows)} of {n} rows are labeled, by {name}; --ignore-columns {name} for none.")
-    return LabeledInputs(rows)
 
 
 def own_labels(

@@ -100,7 +100,8 @@ def default_limit() -> int:
     return int(machine_memory() * SHARE) if limit is None else limit
 
 
-def _physical_memory() -> int:
+def machine_memory() -> int:
+    """Bytes of memory of the machine or container."""
     if sys.platform == "win32":
         import ctypes
 
@@ -108,12 +109,7 @@ def _physical_memory() -> int:
         status = (ctypes.c_uint64 * 8)(ctypes.sizeof(ctypes.c_uint64) * 8)
         ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
         return int(status[1])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def machine_memory() -> int:
-    """Bytes of memory of the machine or container."""
-    sizes = [_physical_memory()]
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for path in CONTAINER_LIMITS:
         try:
             with open(path) as file:

@@ -1,5 +1,6 @@
 """Find the array of a file that has a role: by its key, by conventional names, or because only one fits."""
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,8 +77,13 @@ def index_columns(source: Source) -> list[str]:
     """The columns of a table that hold a pandas index, by the file's metadata or by their names."""
     if not source.is_table:
         return []
-    named = [name for name in index_names(source.names) if name not in source.index]
-    return [*source.index, *(name for name in named if _is_index(source, name))]
+    found = list(source.index)
+    for name in index_names(source.names):
+        entry = source.entries[name]
+        if name not in source.index and entry.ndim == 1:
+            values = entry.values() if entry.content == "text" else whole(entry.read())
+            found += [name] if could_be_index(name, values) else []
+    return found
 
 
 def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
@@ -94,37 +100,23 @@ def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
     """
     names = [name for name in source.names if name]
     chosen = id_column if id_column in names else usual(names, IDS)
-    column = None if chosen is None else _checked(source, chosen, n_rows)
-    return RowNames(column, _index(source, n_rows, needed=column is None), owner=source.path)
+    column = None if chosen is None else _checked_ids(source, chosen, n_rows)
+    levels, index = index_columns(source), None
+    if len(levels) == 1:
+        values = _values(source, levels[0])
+        starts = np.flatnonzero(values == 0) if values.dtype.kind in "iu" else np.empty(0)
+        # Row numbers that restart at 0, as in concatenated frames, are not unique.
+        restarts = len(starts) > 1 and starts[0] == 0
+        if not (restarts and ((values[1:] == 0) | (values[1:] == values[:-1] + 1)).all()):
+            index = _checked_ids(source, levels[0], n_rows)
+    elif levels and column is None:
+        option = by_interface("Columns(id=)", command="--id-column", toml="id_column")
+        problem = f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})"
+        raise InvalidData(problem, hint=f"say which of them identifies the rows with {option}.")
+    return RowNames(column, index, owner=source.path)
 
 
-def _index(source: Source, n_rows: int, *, needed: bool) -> Ids | None:
-    levels = index_columns(source)
-    if len(levels) > 1:
-        if needed:
-            option = by_interface("Columns(id=)", command="--id-column", toml="id_column")
-            problem = f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})"
-            raise InvalidData(problem, hint=f"say which of them identifies the rows with {option}.")
-        return None
-    if not levels or _has_restarting_numbers(_values(source, levels[0])):
-        return None
-    return _checked(source, levels[0], n_rows)
-
-
-def _is_index(source: Source, name: str) -> bool:
-    entry = source.entries[name]
-    return entry.ndim == 1 and could_be_index(name, entry.values() if entry.content == "text" else whole(entry.read()))
-
-
-def _has_restarting_numbers(values: AnyArray) -> bool:
-    """Whether row numbers restart at 0, as in concatenated frames, and so are not unique."""
-    if values.dtype.kind not in "iu" or not len(values) or values[0] != 0:
-        return False
-    starts = values == 0
-    return bool(starts.sum() > 1 and (starts[1:] | (values[1:] == values[:-1] + 1)).all())
-
-
-def _checked(source: Source, name: str, n_rows: int) -> Ids:
+def _checked_ids(source: Source, name: str, n_rows: int) -> Ids:
     """Ids after a check that there is one per row and that they are unique."""
     ids = Ids(source.path, _values(source, name))
     if len(ids) != n_rows:
@@ -220,10 +212,19 @@ AS_FEATURES = by_interface("Columns(features=[...])", command="--feature-columns
 def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
     """The names of the entries of a role: one entry, or the columns that form a matrix."""
     if role == "features" and columns.features and key is None:
-        return _feature_columns(source, columns)
+        if not source.is_table:
+            hint = f"name an array with {source.path}::NAME."
+            raise InvalidArgument(f"feature columns are for CSV and Parquet, not for {source.path}", hint=hint)
+        # A pattern finds only columns that have no other role.
+        free = _free_entries(source, "features", columns)
+        chosen: dict[str, Entry] = {}
+        for pattern in columns.features:
+            matches = [name for name in free if "*" in pattern and fnmatchcase(name, pattern)]
+            chosen |= {name: source.entry(name) for name in matches or [pattern]}
+        return list(chosen)
     if role == "probabilities" and columns.probabilities and key is None:
         return probability_columns(source, columns)
-    name = key or given_name(role, columns) or usual_name(source, role)
+    name = key or given_or_usual_name(source, role, columns)
     if name is None and role == "labeled":
         is_picks = source.is_table and "index" in source.names and ("rank" in source.names or len(source.names) == 1)
         name = "index" if is_picks else usual_name(source, "features")
@@ -231,10 +232,6 @@ def choose(source: Source, role: Role, key: str | None, columns: Columns) -> lis
         return [name]
     if len(source.entries) == 1 and not source.is_table and (role == "ids" or source.names[0].lower() not in IDS):
         return list(source.names)
-    return _only_fitting(source, role, columns)
-
-
-def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
     free = _free_entries(source, role, columns)
     shapes = SHAPES[role][0]
     fitting = [name for name, entry in free.items() if entry.ndim in shapes and _content_fits(entry, role)]
@@ -259,21 +256,28 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
 def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns: Columns) -> list[str]:
     """All free columns; raises InvalidData if one is not numeric."""
     no_numbers = [name for name, entry in free.items() if entry.content != "numbers"]  # One hint for all of them.
-    for name, entry in free.items():
-        if entry.content != "numbers":
-            raise InvalidData(
-                f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
-                hint=f"{plain_numbers(entry)}{_embedding(source, role, no_numbers)}"
-                f"if it identifies the rows {_as_ids(source, role, name, columns)}, "
-                f"if it is their class {_as_column('label', name)}, else {_ignoring(no_numbers)}.",
-            )
+    if no_numbers:
+        name, entry = no_numbers[0], free[no_numbers[0]]
+        ignoring = by_interface(
+            f"Columns(ignore={no_numbers!r})",
+            command=f"--ignore-columns {','.join(no_numbers)}",
+            toml=f"ignore_columns = {json.dumps(no_numbers, ensure_ascii=False)}",
+        )
+        as_ids = f"{PASS} {_as_column('id', name)}"
+        if role in DOUBT_ROLES and columns.id is not None and columns.id not in source.names:
+            as_ids = f"rename it to {columns.id!r}, as in the pool, or to 'id'"  # The option names the pool's column.
+        raise InvalidData(
+            f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
+            hint=f"{plain_numbers(entry)}{_hint_to_embed(source, role, no_numbers)}if it identifies the rows {as_ids}, "
+            f"if it is their class {_as_column('label', name)}, else {ignoring}.",
+        )
     if not free:
         hint = f"it holds {source.listing()}."
         raise MissingFile(f"{source.path} has no columns that could be the {role}", hint=hint)
     return list(free)
 
 
-def _embedding(source: Source, role: Role, names: Sequence[str]) -> str:
+def _hint_to_embed(source: Source, role: Role, names: Sequence[str]) -> str:
     """The start of the hint for a table of texts: how to turn a column of them into features."""
     for name in names if role == "features" else ():
         entry = source.entries[name]
@@ -284,27 +288,10 @@ def _embedding(source: Source, role: Role, names: Sequence[str]) -> str:
     return ""
 
 
-def _as_ids(source: Source, role: Role, name: str, columns: Columns) -> str:
-    """How to make a column the ids. If the id column is already set for the pool, only renaming the column works."""
-    if role not in DOUBT_ROLES or columns.id is None or columns.id in source.names:
-        return f"{PASS} {_as_column('id', name)}"
-    return f"rename it to {columns.id!r}, as in the pool, or to 'id'"
-
-
 def _as_column(role: str, name: str) -> str:
     """The option that gives a column a role, for messages."""
     return by_interface(
         f"Columns({role}={name!r})", command=f"--{role}-column {name}", toml=f'{role}_column = "{name}"'
-    )
-
-
-def _ignoring(names: Sequence[str]) -> str:
-    """The option that ignores columns, for messages."""
-    listed = ", ".join(f'"{name}"' for name in names)
-    return by_interface(
-        f"Columns(ignore={list(names)!r})",
-        command=f"--ignore-columns {','.join(names)}",
-        toml=f"ignore_columns = [{listed}]",
     )
 
 
@@ -374,22 +361,9 @@ def probability_columns(source: Source, columns: Columns) -> list[str]:
     return sorted(found, key=natural_order)
 
 
-def _feature_columns(source: Source, columns: Columns) -> list[str]:
-    """The columns given by name, and those that match a pattern and have no other role."""
-    if not source.is_table:
-        hint = f"name an array with {source.path}::NAME."
-        raise InvalidArgument(f"feature columns are for CSV and Parquet, not for {source.path}", hint=hint)
-    chosen: dict[str, Entry] = {}
-    free = _free_entries(source, "features", columns)
-    for pattern in columns.features:
-        matches = [name for name in free if fnmatchcase(name, pattern)] if "*" in pattern else []
-        matches = matches or [pattern]
-        chosen |= {name: source.entry(name) for name in matches}
-    return list(chosen)
-
-
-def given_name(role: Role, columns: Columns) -> str | None:
-    return {"ids": columns.id, "labels": columns.label}.get(role)
+def given_or_usual_name(source: Source, role: Role, columns: Columns) -> str | None:
+    """The name that the user gave for a role, or else a conventional one in the file."""
+    return {"ids": columns.id, "labels": columns.label}.get(role) or usual_name(source, role)
 
 
 def usual_name(source: Source, role: Role) -> str | None:

@@ -80,9 +80,14 @@ def settle_missing(
     """
     if features.dtype.kind != "f" or len(features.shape) != 2:
         return WithoutGaps(features)
-    counts, rows = _count(features)
+    counts, found = np.zeros(features.shape[1], dtype=np.int64), []
+    for span in blocks(len_of(features), rows_per_read(features)):
+        is_missing = np.isnan(features[span])
+        counts += is_missing.sum(axis=0)
+        found.append(np.flatnonzero(is_missing.any(axis=1)) + span.start)
     if not counts.any():
         return WithoutGaps(features)
+    rows = np.concatenate(found)
     first, total = int(rows[0]), int(counts.sum())
     column = int(np.argmax(np.isnan(features[first : first + 1])))
     where = _columns(counts, names) if names else f"the first is nan at row {first}, column {column}"
@@ -97,16 +102,6 @@ def settle_missing(
     if not len(kept):
         raise InvalidData(f"{problem}: no row is left", hint="leave out the columns that are nearly empty.")
     return WithoutGaps(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
-
-
-def _count(features: Matrix) -> tuple[IntArray, IntArray]:
-    """The number of missing values per column, and the rows that have any."""
-    counts, rows = np.zeros(features.shape[1], dtype=np.int64), [np.empty(0, dtype=np.int64)]
-    for span in blocks(len_of(features), rows_per_read(features)):
-        is_missing = np.isnan(features[span])
-        counts += is_missing.sum(axis=0)
-        rows.append(np.flatnonzero(is_missing.any(axis=1)) + span.start)
-    return counts, np.concatenate(rows)
 
 
 def _columns(counts: IntArray, names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.io.lookup import Columns, given_name, index_columns, usual_name
+from dubito.io.lookup import Columns, given_or_usual_name, index_columns, usual_name
 from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile, find_array, read_array
 from dubito.io.source import Source, note, reading, suffix_of
@@ -47,7 +47,7 @@ def text_columns(source: Source, columns: Columns) -> list[str]:
     """Text columns that have no other role, and the numbers of boxes."""
     if not source.is_table:
         return []
-    roles = [given_name(role, columns) or usual_name(source, role) for role in ("ids", "labels")]
+    roles = [given_or_usual_name(source, role, columns) for role in ("ids", "labels")]
     taken = {*roles, *PICK_COLUMNS, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
     boxes = BOX_COLUMNS if all(name in source.names for name in BOX_COLUMNS) else ()
     return [

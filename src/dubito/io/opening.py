@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -95,19 +96,15 @@ def open_source(path: str) -> Source:
     ...     open_source(path).names
     ('features', 'ids')
     """
-    source = _open_any(path)
-    note(*source.notes)
-    return source
-
-
-def _open_any(path: str) -> Source:
     with reading(path):
         mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            return _open_folder(path)
-    if not stat.S_ISREG(mode):
-        raise InvalidArgument(f"{path} is neither a file nor a folder", hint="save the data to a file first.")
-    return _open_file(path)
+        source = _open_folder(path) if stat.S_ISDIR(mode) else None
+    if source is None:
+        if not stat.S_ISREG(mode):
+            raise InvalidArgument(f"{path} is neither a file nor a folder", hint="save the data to a file first.")
+        source = _open_file(path)
+    note(*source.notes)
+    return source
 
 
 def _open_file(path: str) -> Source:
@@ -120,18 +117,13 @@ def _open_file(path: str) -> Source:
         raise InvalidArgument(f"{path} has the suffix {suffix!r}", hint=hint)
     if os.path.getsize(path) == 0:
         raise InvalidData(f"{path} is empty (0 bytes).")
-    _refuse_other_kind(path, suffix)
-    return OPENERS[suffix](path)
-
-
-def _refuse_other_kind(path: str, suffix: str) -> None:
-    """Raise if the first bytes are those of another format: the file is named wrongly, not damaged."""
     with reading(path), open(path, "rb") as file:
         head = file.read(8)
-    for magic, (what, suffixes) in MAGIC.items():
+    for magic, (what, suffixes) in MAGIC.items():  # The file may have the wrong name, rather than be damaged.
         if head.startswith(magic) and suffix not in suffixes:
             hint = f"give it the suffix {' or '.join(suffixes)}." if suffixes else "save it as .xlsx or .csv."
             raise InvalidData(f"{path} is {what} by its first bytes", hint=hint)
+    return OPENERS[suffix](path)
 
 
 def _open_folder(path: str) -> Source:
@@ -143,29 +135,28 @@ def _open_folder(path: str) -> Source:
     odd = next((shard for shard in shards if suffix_of(shard) != suffix_of(shards[0])), None)
     if odd is not None:
         raise InvalidData(f"{odd} is of another format than {shards[0]}", hint="the shards of a folder must be of one.")
-    return _joined(path, [_open_file(shard) for shard in shards])
-
-
-def _joined(path: str, sources: list[Source]) -> Source:
-    """Shards as one source, with the entries of the first, which every shard must have."""
-    entries = {name: _joined_entry(name, sources) for name in sources[0].names}
-    columns = partial(_joined_columns, sources) if sources[0].is_table else None
-    notes = tuple(note for source in sources for note in source.notes)
-    return Source(path, entries, columns, notes, sources[0].index, _one_embedder(sources), sources[0].root)
-
-
-def _one_embedder(sources: list[Source]) -> str:
-    """The embedder of all shards, which must be the same for distances to be meaningful."""
+    sources = [_open_file(shard) for shard in shards]
     first = sources[0]
     for source in sources:
-        if source.embedder != first.embedder:
+        if source.embedder != first.embedder:  # Distances between them would be meaningless.
             theirs, ours = source.embedder or "an unknown embedder", first.embedder or "an unknown embedder"
             hint = "embed both with one embedder, or keep them in separate folders."
             raise InvalidData(f"{source.path} was embedded by {theirs} and {first.path} by {ours}", hint=hint)
-    return first.embedder
+
+    def read_columns(names: Sequence[str]) -> Matrix:
+        return stack_rows([source.columns(names) for source in sources if source.columns is not None], shards)
+
+    return replace(
+        first,
+        path=path,
+        entries={name: _joined_entry(name, sources) for name in first.names},
+        columns=read_columns if first.is_table else None,
+        notes=tuple(text for source in sources for text in source.notes),
+    )
 
 
 def _joined_entry(name: str, sources: list[Source]) -> Entry:
+    """The array of all shards; raises if a shard lacks it, or has another number of dimensions."""
     parts = [source.entry(name) for source in sources]
     first, paths = parts[0], [source.path for source in sources]
     odd = next((number for number, part in enumerate(parts) if part.ndim != first.ndim), None)
@@ -182,8 +173,3 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
         lambda: whole(stack_rows([part.names() for part in parts], paths)),
         lambda: np.concatenate([part.values().astype(np.object_) for part in parts]),
     )
-
-
-def _joined_columns(sources: list[Source], names: Sequence[str]) -> Matrix:
-    parts = [source.columns(names) for source in sources if source.columns is not None]
-    return stack_rows(parts, [source.path for source in sources])

@@ -21,7 +21,7 @@ from dubito.io.lookup import (
     choose,
     excluded_by_name,
     find_names,
-    given_name,
+    given_or_usual_name,
     usual_name,
 )
 from dubito.io.opening import open_source, split_spec
@@ -101,8 +101,13 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     """
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
-    if columns.id is not None:
-        _check_id_column(source, columns.id)
+    if columns.id is not None and columns.id not in source.entries:
+        own = usual([each for each in source.names if each], IDS)
+        if own is not None:
+            hint = f"leave the option out, or rename {own!r} to {columns.id!r}."
+            problem = f"{source.path} has no {source.noun} {columns.id!r}, and its ids are in {own!r}"
+            raise MissingFile(problem, hint=hint)
+        source.entry(columns.id)  # Raises with the closest name.
     features = _read(source, "features", key, columns)
     if not len_of(features) and not may_be_empty:
         raise InvalidData(f"{spec} holds no rows", hint="a pool needs at least one.")
@@ -110,15 +115,6 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     chosen = choose(source, "features", key, columns)
     has_columns = source.is_table and source.entry(chosen[0]).ndim == 1
     return PoolFile(features, names, tuple(chosen) if has_columns else (), source=source)
-
-
-def _check_id_column(source: Source, name: str) -> None:
-    """Raise if there is no such entry; the hint differs if the file has ids under a conventional name."""
-    own = usual([each for each in source.names if each], IDS)
-    if name not in source.entries and own is not None:
-        hint = f"leave the option out, or rename {own!r} to {name!r}."
-        raise MissingFile(f"{source.path} has no {source.noun} {name!r}, and its ids are in {own!r}", hint=hint)
-    source.entry(name)
 
 
 def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> RowsFile:
@@ -246,7 +242,7 @@ def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) ->
     ...     find_array(source, "labeled").tolist(), find_array(source, "labels")
     ([1], None)
     """
-    name = given_name(role, columns) or usual_name(source, role)
+    name = given_or_usual_name(source, role, columns)
     return None if name is None else _read(source, role, name, columns)
 
 
@@ -286,7 +282,11 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
         return source.columns(chosen)
     check_role(source, chosen[0], entry, role)
     if role in ("ids", "labels"):
-        return _as_names(source, chosen[0], entry.names())
+        names = entry.names()
+        if names.dtype.kind == "f" and not _are_whole(names):
+            hint = "ids and labels must be integers or text."
+            raise InvalidData(f"{source.noun} {chosen[0]!r} of {source.path} holds fractions or NaN", hint=hint)
+        return names.astype(np.int64) if names.dtype.kind == "f" else names
     if is_rows and entry.content == "text":
         return entry.names()
     array = entry.read()
@@ -294,16 +294,6 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
         rows = whole(array)  # Row numbers or a mask; CSV has no integers.
         return rows.astype(np.int64) if rows.dtype.kind == "f" and _are_whole(rows) else rows
     return array if role in ("features", "labeled") else whole(array)
-
-
-def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
-    """Integers or text; whole floats become integers."""
-    if values.dtype.kind != "f":
-        return values
-    if not _are_whole(values):
-        hint = "ids and labels must be integers or text."
-        raise InvalidData(f"{source.noun} {name!r} of {source.path} holds fractions or NaN", hint=hint)
-    return values.astype(np.int64)
 
 
 def _are_whole(values: AnyArray) -> bool:

@@ -247,25 +247,21 @@ def check_finite(name: str, matrix: Matrix) -> float:
     # The compiled code reads the matrix in place; NumPy copies one block at a time.
     is_read_in_place = isinstance(matrix, np.ndarray) and compiled.steps is not None and compiled.can_read(matrix)
     for span in blocks(len_of(matrix), BLOCKS * n_rows if is_read_in_place else n_rows):
-        own = _magnitude(np.asarray(matrix[span]))
-        if not own <= LARGEST_FEATURE:
+        block = np.asarray(matrix[span])
+        if block.size == 0:
+            continue
+        if compiled.steps is not None and compiled.can_read(block):
+            workers = n_threads() if block.size > SINGLE_THREAD_SIZE else 1
+            own = compiled.steps.magnitude((block,), block.size, block.itemsize, workers)
+        elif block.dtype == np.float16 and block.dtype.isnative:
+            # Bit patterns of magnitudes sort like the magnitudes, and integer maxima are much faster than float16 ones.
+            own = float((block.view(np.uint16) & np.uint16(0x7FFF)).max().view(np.float16))
+        else:
+            own = max(float(block.max()), -float(block.min()))
+        if not own <= LARGEST_FEATURE:  # It may be NaN.
             raise _unusable(name, matrix, span)
         largest = max(largest, own)
     return largest
-
-
-def _magnitude(block: AnyArray) -> float:
-    """Largest magnitude; NaN if there is a NaN."""
-    if block.size == 0:
-        return 0.0
-    if compiled.steps is not None and compiled.can_read(block):
-        workers = n_threads() if block.size > SINGLE_THREAD_SIZE else 1
-        return compiled.steps.magnitude((block,), block.size, block.itemsize, workers)
-    if block.dtype == np.float16 and block.dtype.isnative:
-        # Bit patterns of magnitudes sort like the magnitudes, and integer maxima are much faster than float16 ones.
-        bits = (block.view(np.uint16) & np.uint16(0x7FFF)).max()
-        return float(bits.view(np.float16))
-    return max(float(block.max()), -float(block.min()))
 
 
 def _unusable(name: str, matrix: Matrix, rows: slice) -> InvalidData:
@@ -277,13 +273,10 @@ def _unusable(name: str, matrix: Matrix, rows: slice) -> InvalidData:
         if len(found):
             break
     position = tuple(int(i) for i in found[0])
-    where = at_row(start + position[0]) + "".join(f", column {i}" for i in position[1:])
-    return InvalidData(f"holds {wide[position]:g} at {where}", argument=name, hint=_hint(wide[position]))
-
-
-def _hint(value: float) -> str:
-    too_large = f"distances would overflow: rescale so that no value passes {LARGEST_FEATURE:g}."
-    return too_large if np.isfinite(value) else "remove or fill such rows first."
+    value, where = wide[position], at_row(start + position[0]) + "".join(f", column {i}" for i in position[1:])
+    hint = f"distances would overflow: rescale so that no value passes {LARGEST_FEATURE:g}."
+    hint = hint if np.isfinite(value) else "remove or fill such rows first."
+    return InvalidData(f"holds {value:g} at {where}", argument=name, hint=hint)
 
 
 def refuse_zero_rows(name: str, matrix: Matrix) -> None:

@@ -25,7 +25,10 @@ class Labeled(NamedTuple):
 
 
 def check_labeled(labeled: object, pool: Matrix, names: RowNames = NO_NAMES) -> Labeled:
-    """Check ``labeled``: features (m, d), or rows of the pool by number, mask or id; None and empty are allowed."""
+    """Check ``labeled``: features (m, d), or rows of the pool by number, mask or id; None and empty are allowed.
+
+    Features with ids of the pool must be those of its rows; features without are points outside the pool.
+    """
     no_rows = np.empty(0, dtype=np.int64)
     empty = Labeled(Rows(pool, no_rows), no_rows, 0.0)
     if labeled is None:
@@ -43,8 +46,14 @@ def check_labeled(labeled: object, pool: Matrix, names: RowNames = NO_NAMES) -> 
     references, largest = check_features("labeled", array)
     if references.shape[1] != pool.shape[1]:
         raise unlike_features(references.shape[1], pool.shape[1])
-    rows = _rows_of_features(references, own, pool, names)
-    return Labeled(references, rows, largest)
+    pair = pair_of(own, names)
+    if pair is None or not any(key in pair.pool.row_of_key for key in pair.theirs.keys):
+        return Labeled(references, no_rows, largest)
+    rows = rows_of(*pair)
+    if not np.array_equal(np.asarray(references[:]), np.asarray(pool[rows])):
+        hint = "pass those ids, or labeled.to_numpy() if its points are not in the pool."
+        raise InvalidData("has ids of the pool and other features", argument="labeled", hint=hint)
+    return Labeled(references, np.unique(rows), largest)
 
 
 def labeled_in_order(labeled: Any, checked: Labeled, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
@@ -65,7 +74,13 @@ def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NA
         return _rows_by_id(name, value, names)
     array = as_mask(name, as_array(name, value), n_pool)
     if array.dtype.kind == "b":
-        return _rows_of_mask(name, array, n_pool, own, names)
+        pair = None if own is names else matching_ids(own, names)
+        if pair is not None:
+            return rows_of(*pair)[array]
+        if len(array) != n_pool:
+            problem = f"is a mask of {len(array)} and the pool has {n_pool} rows"
+            raise InvalidArgument(problem, argument=name, hint="pass one a row.")
+        return np.flatnonzero(array)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "iu":
@@ -77,17 +92,12 @@ def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NA
         problem = f"holds {array[at]} at position {at}, which is not a row of the pool"
         raise InvalidArgument(problem, argument=name, hint=f"pass row numbers from 0 to {n_pool - 1}.")
     refuse_ids(name, array, names.ids)
-    _refuse_classes(name, array)
-    return array.astype(np.int64)
-
-
-def _refuse_classes(name: str, rows: AnyArray) -> None:
-    """Raise for integers most of which repeat: they are the classes of rows rather than row numbers."""
-    n_different = len(np.unique(rows))
-    if len(rows) >= FEWEST_REPEATED and 2 * n_different < len(rows):
-        problem = f"holds {len(rows)} row numbers, of which only {n_different} are different"
+    n_different = len(np.unique(array))
+    if len(array) >= FEWEST_REPEATED and 2 * n_different < len(array):  # Classes of rows rather than row numbers.
+        problem = f"holds {len(array)} row numbers, of which only {n_different} are different"
         hint = f"pass each row number once; the classes of the rows belong to {keyword('labels')}."
         raise InvalidArgument(problem, argument=name, hint=hint)
+    return array.astype(np.int64)
 
 
 def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:
@@ -145,29 +155,23 @@ def check_candidates(candidates: object, n_pool: int, labeled_rows: IntArray, na
 
 def describe_order(pool: RowNames, n_pool: int, **given: Any) -> tuple[str, ...]:
     """Notes on the arguments whose rows are matched by position because only one side has ids."""
-    return tuple(
-        f"{described} none: rows are matched by their order."
-        for name, value in given.items()
-        if value is not None and (described := _one_sided(name, value, pool, n_pool))
-    )
-
-
-def _one_sided(name: str, value: Any, pool: RowNames, n_pool: int) -> str | None:
-    value, own = take_names(name, value)
-    if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
-        return None
-    if name in ("labeled", "candidates") and not _is_mask(name, value, n_pool):
-        return None  # Row numbers, ids or features.
-    if own.ids is None:
-        return f"{pool.owner or 'pool'} has ids and {own.owner or name}"
-    return f"{own.owner or name} has ids and {pool.owner or 'the pool'}"
-
-
-def _is_mask(name: str, value: Any, n_pool: int) -> bool:
-    if holds_ids(value) or isinstance(value, Rows | Stack):
-        return False
-    array = as_matrix(name, value)
-    return len(array.shape) == 1 and as_mask(name, np.asarray(array[:]), n_pool).dtype.kind == "b"
+    notes = []
+    for name, value in given.items():
+        if value is None:
+            continue
+        value, own = take_names(name, value)
+        if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
+            continue
+        if name in ("labeled", "candidates"):  # A mask; row numbers, ids and features are not matched by position.
+            array = None if holds_ids(value) or isinstance(value, Rows | Stack) else as_matrix(name, value)
+            if array is None or len(array.shape) != 1 or as_mask(name, np.asarray(array[:]), n_pool).dtype.kind != "b":
+                continue
+        if own.ids is None:
+            sides = f"{pool.owner or 'pool'} has ids and {own.owner or name}"
+        else:
+            sides = f"{own.owner or name} has ids and {pool.owner or 'the pool'}"
+        notes.append(f"{sides} none: rows are matched by their order.")
+    return tuple(notes)
 
 
 def holds_ids(value: Any) -> bool:
@@ -214,15 +218,3 @@ def _rows_of_mask(name: str, mask: AnyArray, n_pool: int, own: RowNames, names: 
         problem = f"is a mask of {len(mask)} and the pool has {n_pool} rows"
         raise InvalidArgument(problem, argument=name, hint="pass one a row.")
     return np.flatnonzero(mask)
-
-
-def _rows_of_features(references: Matrix, own: RowNames, pool: Matrix, names: RowNames) -> IntArray:
-    """The pool rows of labeled features, by id; empty if the pool has none of these ids."""
-    pair = pair_of(own, names)
-    if pair is None or not any(key in pair.pool.row_of_key for key in pair.theirs.keys):
-        return np.empty(0, dtype=np.int64)
-    rows = rows_of(*pair)
-    if not np.array_equal(np.asarray(references[:]), np.asarray(pool[rows])):
-        hint = "pass those ids, or labeled.to_numpy() if its points are not in the pool."
-        raise InvalidData("has ids of the pool and other features", argument="labeled", hint=hint)
-    return np.unique(rows)

@@ -114,23 +114,19 @@ def measure_scale(matrix: Matrix) -> Scale:
     n, spans = len_of(matrix), list(blocks(len_of(matrix), rows_per_read(matrix)))
     sums, low, high = np.zeros(matrix.shape[1]), np.full(matrix.shape[1], np.inf), np.full(matrix.shape[1], -np.inf)
     for span in spans:
-        block = _wide(matrix[span])
+        block = np.ascontiguousarray(matrix[span], dtype=np.float64)
         sums = sums + block.sum(axis=0)
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
     approximate_mean = sums / n
     first, second = np.zeros(len(sums)), np.zeros(len(sums))
     for span in spans:
-        deviations = _wide(matrix[span]) - approximate_mean
+        deviations = np.ascontiguousarray(matrix[span], dtype=np.float64) - approximate_mean
         first, second = first + deviations.sum(axis=0), second + (deviations * deviations).sum(axis=0)
     variance = np.maximum(second / n - (first / n) ** 2, 0.0)
     variance[np.sqrt(variance) <= NOISE * np.maximum(np.abs(low), np.abs(high))] = 0.0
     deviation = np.where(variance > 0.0, np.sqrt(variance), np.inf)
     share = variance / variance.sum() if variance.any() else variance
     return Scale(approximate_mean + first / n, deviation, share, np.stack([low, high]))
-
-
-def _wide(block: AnyArray) -> FloatArray:
-    return np.ascontiguousarray(block, dtype=np.float64)
 
 
 def largest_scaled(matrix: Matrix, scale: Scale) -> float:

@@ -55,36 +55,28 @@ class Dialect:
     skipped_lines: int = 0
     """1 if the first line is ``sep=;``, which tells Excel the delimiter."""
 
-    def parse(self, lines: Sequence[str]) -> list[list[str]]:
-        """The non-blank rows of a sample; misplaced quotes are not an error here."""
-        reader = csv.reader(lines, delimiter=self.delimiter, skipinitialspace=self.skips_spaces)
-        with long_fields():
-            return [row for row in reader if row]
-
 
 def guess_dialect(file: TextIO, default: str) -> Dialect:
     """Guess the dialect from a sample of the file; ``default`` is the delimiter that its suffix stands for."""
-    lines, is_truncated = _read_sample(file)
+    lines: list[str] = []
+    n_characters = 0
+    is_truncated = False
+    for line in file:
+        is_truncated = len(lines) > SAMPLED_ROWS or (n_characters > SAMPLED_CHARACTERS and len(lines) >= FEWEST_ROWS)
+        if is_truncated:
+            break
+        lines.append(line)
+        n_characters += len(line)
     declared = re.fullmatch(r"sep=([,;|\t])\s*", lines[0]) if lines else None
     lines = lines[1:] if declared else lines
     spaces = any(SPACED_QUOTE.search(line) for line in lines)
     choices = [declared.group(1)] if declared else [default, *(each for each in DELIMITERS if each != default)]
-    parsed = {each: _parsed(Dialect(each, skips_spaces=spaces), lines, is_truncated) for each in choices}
-    chosen = choices[0] if declared else _best(parsed, default)
+    parsed = {each: _parse(lines, each, spaces, is_truncated) for each in choices}
+    chosen = choices[0] if declared else _best_delimiter(parsed, default)
     # A number like 1,234 does not count as one with a decimal comma, as it may have a thousands separator.
     with_comma = [cell for row in parsed[chosen] for cell in row if DECIMAL_COMMA.fullmatch(cell)]
     comma = chosen != "," and not all(map(GROUPED.fullmatch, with_comma))
     return Dialect(chosen, comma, spaces, 1 if declared else 0)
-
-
-def describe_dialect(path: str, dialect: Dialect, default: str) -> tuple[str, ...]:
-    """Notes for the user if the dialect differs from the default one."""
-    notes = []
-    if dialect.delimiter != default:
-        notes.append(f"{path} was read with {DELIMITERS[dialect.delimiter]} between its fields.")
-    if dialect.decimal_comma:
-        notes.append(f"{path} was read with decimal commas: 1,5 is one and a half.")
-    return tuple(notes)
 
 
 @contextmanager
@@ -97,49 +89,34 @@ def long_fields() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _read_sample(file: TextIO) -> tuple[list[str], bool]:
-    """The first lines of the file, and whether there are more."""
-    lines: list[str] = []
-    n_characters = 0
-    for line in file:
-        if len(lines) > SAMPLED_ROWS or (n_characters > SAMPLED_CHARACTERS and len(lines) >= FEWEST_ROWS):
-            return lines, True
-        lines.append(line)
-        n_characters += len(line)
-    return lines, False
+def _parse(lines: list[str], delimiter: str, skips_spaces: bool, is_truncated: bool) -> list[list[str]]:
+    """The non-blank rows of the sample, without the last one if it may be incomplete (a quoted field can span lines).
+
+    Misplaced quotes are not an error here.
+    """
+    with long_fields():
+        rows = [row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=skips_spaces) if row]
+    return rows[:-1] if is_truncated and len(rows) >= FEWEST_ROWS else rows
 
 
-def _parsed(dialect: Dialect, lines: list[str], is_truncated: bool) -> list[list[str]]:
-    """The rows of the sample, without the last one if it may be incomplete (a quoted field can span lines)."""
-    rows = dialect.parse(lines)
-    return rows[:-1] if is_truncated and len(rows) > FEWEST_ROWS - 1 else rows
-
-
-def _best(parsed: dict[str, list[list[str]]], default: str) -> str:
+def _best_delimiter(parsed: dict[str, list[list[str]]], default: str) -> str:
     """The delimiter that splits every row into the same number of fields, most of them numbers."""
-    even = [each for each, rows in parsed.items() if rows and _is_even(rows)]
-    if not even:
+    shares: dict[str, float] = {}
+    for delimiter, rows in parsed.items():
+        # Empty fields at the end do not count.
+        width = max((i for i, field in enumerate(rows[0], start=1) if field.strip()), default=0) if rows else 0
+        if width > 1 and all(len(row) >= width and not any(row[width:]) for row in rows):
+            cells = [cell for row in rows[1:] or rows for cell in row]
+            may_have_comma = delimiter != ","
+            n_numbers = sum(
+                is_number(cell) or (may_have_comma and DECIMAL_COMMA.fullmatch(cell) is not None) for cell in cells
+            )
+            shares[delimiter] = n_numbers / len(cells)
+    if not shares:
         # Some row is broken. Keep the default if the header contains it; otherwise the header decides.
         widths = {each: len(rows[0]) for each, rows in parsed.items() if rows}
         return default if widths.get(default, 1) > 1 else max(widths, key=lambda each: widths[each], default=default)
-    return max(even, key=lambda each: (_share_of_numbers(parsed[each], each), each == default))
-
-
-def _is_even(rows: list[list[str]]) -> bool:
-    """Whether all rows have the same number of fields, at least two, apart from empty fields at the end."""
-    width = _width(rows[0])
-    return width > 1 and all(len(row) >= width and not any(row[width:]) for row in rows)
-
-
-def _width(row: list[str]) -> int:
-    """The number of fields up to the last one that is not blank."""
-    return max((place for place, field in enumerate(row, start=1) if field.strip()), default=0)
-
-
-def _share_of_numbers(rows: list[list[str]], delimiter: str) -> float:
-    cells = [cell for row in rows[1:] or rows for cell in row]
-    numbers = sum(is_number(cell) or (delimiter != "," and DECIMAL_COMMA.fullmatch(cell) is not None) for cell in cells)
-    return numbers / max(1, len(cells))
+    return max(shares, key=lambda each: (shares[each], each == default))
 
 
 # The encoding of a file, and a note for the user if it was guessed.
@@ -190,22 +167,15 @@ def find_text(path: str) -> Text:
                 () if name == "utf-8-sig" else (f"{path} was read as {name.upper()} because of its byte order mark.",)
             )
             return _checked(Text(path, name, notes))
-    utf16 = _unmarked_utf16(head)
-    if utf16 is not None:
+    # Most characters are ASCII, so that every other byte of UTF-16 is a NUL.
+    even, odd, half = head[0::2].count(0), head[1::2].count(0), len(head) // 2
+    if half and max(even, odd) > 0.6 * half and min(even, odd) < 0.1 * half:
+        utf16 = "utf-16-le" if odd > even else "utf-16-be"
         return _checked(Text(path, utf16, (f"{path} was read as UTF-16: every other byte is a NUL.",)))
     try:
         return _checked(Text(path, "utf-8"))
     except UnicodeDecodeError:
         return _western_european(path)
-
-
-def _unmarked_utf16(head: bytes) -> str | None:
-    """The encoding of UTF-16 without a byte order mark. Most characters are ASCII, so every other byte is a NUL."""
-    even, odd = head[0::2].count(0), head[1::2].count(0)
-    half = len(head) // 2
-    if half and odd > 0.6 * half and even < 0.1 * half:
-        return "utf-16-le"
-    return "utf-16-be" if half and even > 0.6 * half and odd < 0.1 * half else None
 
 
 def _chunks(path: str) -> Iterator[bytes]:
@@ -282,7 +252,7 @@ class DelimitedTable:
 
     text: Text
     dialect: Dialect
-    places: dict[str, int]
+    positions: dict[str, int]
     """The index of each column in a row."""
     has_header: bool
     unnamed: tuple[int, ...] = ()
@@ -303,8 +273,8 @@ class DelimitedTable:
         empty: list[Line] = []
         while block := take(lines, n_rows):
             block = empty + block
-            filled = next((place for place in range(len(block), 0, -1) if any(block[place - 1][1])), 0)
-            block, empty = block[:filled], block[filled:]
+            n_filled = next((i for i in range(len(block), 0, -1) if any(block[i - 1][1])), 0)
+            block, empty = block[:n_filled], block[n_filled:]
             for number, row in block:
                 self._check_row(number, row)
             if block:
@@ -312,30 +282,32 @@ class DelimitedTable:
 
     def _check_row(self, number: int, row: list[str]) -> None:
         if len(row) < self.width or any(map(str.strip, row[self.width :])):
-            one_more = len(row) == self.width + 1 and number > 1
-            name = "if its first field names the row, add a name for that column to the header."
-            hint = (
-                name
-                if one_more
-                else f"fix or remove the line; put quotes around a field with {self.dialect.delimiter!r}."
-            )
+            hint = f"fix or remove the line; put quotes around a field with {self.dialect.delimiter!r}."
+            if len(row) == self.width + 1 and number > 1:
+                hint = "if its first field names the row, add a name for that column to the header."
             problem = f"line {number} of {self.path} has {len(row)} fields instead of {self.width}"
             raise InvalidData(problem, hint=hint)
-        for place in self.unnamed:
-            if row[place].strip():
-                problem = (
-                    f"line {number} of {self.path} has a value in field {place + 1}, for which the header has no name"
-                )
+        for position in self.unnamed:
+            if row[position].strip():
+                field_name = f"field {position + 1}, for which the header has no name"
+                problem = f"line {number} of {self.path} has a value in {field_name}"
                 raise InvalidData(problem, hint="name that column.")
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
         """Columns of numbers as an array (n, len(names))."""
-        places = [self.places[name] for name in names]
-        parts = [np.empty((0, len(places)))]
+        positions = [self.positions[name] for name in names]
+        parts = [np.empty((0, len(positions)))]
         n_bytes = 0
         with reading(self.path):
             for block in self.blocks():
-                parts.append(self._parse(block, places))
+                rows = [[row[position] for position in positions] for _, row in block]
+                numbers = as_numbers(rows, self.dialect.decimal_comma) if self.booleans.isdisjoint(positions) else None
+                if numbers is None:
+                    # Booleans, missing values or an invalid field: parse cell by cell, which is slower.
+                    numbers = np.array(
+                        [[self._number(line, row, position) for position in positions] for line, row in block]
+                    )
+                parts.append(numbers)
                 n_bytes += parts[-1].nbytes
                 hold(self.path, f"{names[0]} and {len(names)} columns", n_bytes)
         return np.concatenate(parts)
@@ -372,35 +344,27 @@ class DelimitedTable:
         return number, values
 
     def _each(self, name: str, parse: Callable[[int, str], Value]) -> list[Value]:
-        place = self.places[name]
+        position = self.positions[name]
         with reading(self.path):
-            return [parse(number, plain_cell(row[place])) for block in self.blocks() for number, row in block]
+            return [parse(number, plain_cell(row[position])) for block in self.blocks() for number, row in block]
 
-    def _parse(self, block: list[Line], places: list[int]) -> FloatArray:
-        if self.booleans.isdisjoint(places):
-            numbers = as_numbers([[row[place] for place in places] for _, row in block], self.dialect.decimal_comma)
-            if numbers is not None:
-                return numbers
-        # There are Booleans, missing values or an invalid field: parse cell by cell, which is slower.
-        return np.array([[self._number(number, row, place) for place in places] for number, row in block])
-
-    def _number(self, line: int, row: list[str], place: int) -> float:
-        text = row[place]
+    def _number(self, line: int, row: list[str], position: int) -> float:
+        text = row[position]
         if gaps_are_kept() and is_gap(text):
             return nan
         number = as_number(text, self.dialect.decimal_comma)
-        if number is not None and is_truth(text) == (place in self.booleans):
+        if number is not None and is_truth(text) == (position in self.booleans):
             return number
-        name = next(name for name, other in self.places.items() if other == place)
-        what = f"holds {text!r}, {self._what_is_wrong(text, place)}," if text.strip() else "is empty"
-        hint = f"{PLAIN_NUMBER}." if text.strip() else "fix or remove that row."
-        raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}", hint=hint)
-
-    def _what_is_wrong(self, text: str, place: int) -> str:
-        if is_number(text, self.dialect.decimal_comma):
-            return "a truth value among numbers" if is_truth(text) else "a number among truth values"
+        name = next(name for name, other in self.positions.items() if other == position)
+        if not text.strip():
+            problem = f"column {name!r} of {self.path} is empty in line {line}"
+            raise InvalidData(problem, hint="fix or remove that row.")
         odd = what_is_odd(text)
-        return f"which has {odd}" if odd else "which is not a number"
+        why = f"which has {odd}" if odd else "which is not a number"
+        if number is not None:
+            why = "a truth value among numbers" if is_truth(text) else "a number among truth values"
+        problem = f"column {name!r} of {self.path} holds {text!r}, {why}, in line {line}"
+        raise InvalidData(problem, hint=f"{PLAIN_NUMBER}.")
 
 
 def open_delimited(path: str, delimiter: str) -> Source:
@@ -410,8 +374,8 @@ def open_delimited(path: str, delimiter: str) -> Source:
     """
     table, data, notes = open_rows(path, delimiter)
     entries = {
-        name: _entry(table, name, [row[place] for row in data if place < len(row)])
-        for name, place in table.places.items()
+        name: _entry(table, name, [row[position] for row in data if position < len(row)])
+        for name, position in table.positions.items()
     }
     return Source(path, entries, table.numbers, notes)
 
@@ -422,11 +386,19 @@ def open_rows(path: str, delimiter: str) -> tuple[DelimitedTable, list[list[str]
         text = find_text(path)
         with text.open() as file:
             dialect = guess_dialect(file, delimiter)
-        sample = _sample(text, dialect)
+        lines = read_lines(text, dialect)
+        first = take(lines, 1)
+        width = max(1, len(first[0][1])) if first else 1
+        # The more columns, the fewer rows, but at least ten.
+        sample = [row for _, row in first + take(lines, min(SAMPLED_ROWS, max(10, SAMPLED_CELLS // width)))]
     if not any(any(row) for row in sample):
         raise InvalidData(f"{path} holds no rows.")
-    table, data = _with_header(text, dialect, sample)
-    return table, data, (*text.notes, *describe_dialect(path, dialect, delimiter))
+    notes = list(text.notes)
+    if dialect.delimiter != delimiter:
+        notes.append(f"{path} was read with {DELIMITERS[dialect.delimiter]} between its fields.")
+    if dialect.decimal_comma:
+        notes.append(f"{path} was read with decimal commas: 1,5 is one and a half.")
+    return *_with_header(text, dialect, sample), tuple(notes)
 
 
 def read_lines(text: Text, dialect: Dialect) -> Iterator[Line]:
@@ -452,46 +424,42 @@ def take(lines: Iterator[Line], n_rows: int) -> list[Line]:
         return list(islice(lines, n_rows))
 
 
-def _sample(text: Text, dialect: Dialect) -> list[list[str]]:
-    """The first rows; the more columns, the fewer rows, but at least ten."""
-    lines = read_lines(text, dialect)
-    first = take(lines, 1)
-    width = max(1, len(first[0][1])) if first else 1
-    return [row for _, row in first + take(lines, min(SAMPLED_ROWS, max(10, SAMPLED_CELLS // width)))]
-
-
 def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple[DelimitedTable, list[list[str]]]:
     """The table, with the first row as header if it looks like one, and the data rows of the sample."""
     first = [plain_cell(name.strip()) for name in sample[0]]
-    if not _is_header(first, sample[1:], dialect.decimal_comma):
-        places = {f"column{place}": place - 1 for place in range(1, len(first) + 1)}
-        return DelimitedTable(text, dialect, places, False, (), len(first), _booleans(sample, places.values())), sample
-    data, places = sample[1:], {}
+    # pandas writes 0, 1, 2, ... above unnamed columns. A 0 above one column of integers may itself be data.
+    is_numbered = len(sample) > 1 and first == [str(position) for position in range(len(first))]
+    if is_numbered and len(first) == 1:
+        is_numbered = not any(PLAIN_INTEGER.fullmatch(cell.strip()) for row in sample[1:] for cell in row)
+    if not is_numbered and all(is_number(cell, dialect.decimal_comma) or cell in NO_TEXTS for cell in first):
+        positions = {f"column{position}": position - 1 for position in range(1, len(first) + 1)}
+        return DelimitedTable(
+            text, dialect, positions, False, (), len(first), _booleans(sample, positions.values())
+        ), sample
+    data, positions = sample[1:], {}
     unnamed: list[int] = []
-    for place, name in enumerate(first):
-        if name in places and name:
+    for position, name in enumerate(first):
+        if name in positions and name:
             raise InvalidData(f"{text.path} has two columns called {name!r}", hint="rename one.")
         # pandas writes the index first, without a name.
-        if name or (place == 0 and any(row[0].strip() for row in data)):
-            places[name] = place
+        if name or (position == 0 and any(row[0].strip() for row in data)):
+            positions[name] = position
         else:
-            unnamed.append(place)
-    width = max(places.values(), default=-1) + 1
-    unnamed = [place for place in unnamed if place < width]
-    return DelimitedTable(text, dialect, places, True, tuple(unnamed), width, _booleans(data, places.values())), data
+            unnamed.append(position)
+    width = max(positions.values(), default=-1) + 1
+    unnamed = [position for position in unnamed if position < width]
+    return DelimitedTable(
+        text, dialect, positions, True, tuple(unnamed), width, _booleans(data, positions.values())
+    ), data
 
 
-def _booleans(data: list[list[str]], places: Iterable[int]) -> frozenset[int]:
+def _booleans(data: list[list[str]], positions: Iterable[int]) -> frozenset[int]:
     """The indices of the columns in which every value is true or false."""
-    columns = {place: [row[place] for row in data if place < len(row) and not is_gap(row[place])] for place in places}
-    return frozenset(place for place, values in columns.items() if values and all(map(is_truth, values)))
-
-
-def _is_header(row: list[str], data: list[list[str]], decimal_comma: bool) -> bool:
-    # pandas writes 0, 1, 2, ... above unnamed columns. A 0 above one column of integers may itself be data.
-    may_be_data = len(row) == 1 and any(PLAIN_INTEGER.fullmatch(cell.strip()) for other in data for cell in other)
-    is_numbered = row == [str(place) for place in range(len(row))] and bool(data) and not may_be_data
-    return is_numbered or not all(is_number(cell, decimal_comma) or cell in NO_TEXTS for cell in row)
+    columns = {
+        position: [row[position] for row in data if position < len(row) and not is_gap(row[position])]
+        for position in positions
+    }
+    return frozenset(position for position, values in columns.items() if values and all(map(is_truth, values)))
 
 
 def _name(path: str, name: str, number: int, text: str) -> str:
