@@ -27,7 +27,7 @@ import dubito
 
 SIDE, STRIDE, CLASSES = 64, 4, 10
 SERIES, FRAMES, TEST = 100, 4, 150
-FIRST, BATCH, ROUNDS, STEPS = 10, 10, 4, 300
+FIRST, BATCH, ROUNDS, STEPS = 10, 10, 4, 200
 RARE, LEAST_SCORE, MOST_BOXES = 0.1, 0.1, 20
 WAYS = {
     "random images": {"strategy": "random"},
