@@ -32,7 +32,7 @@ def test_reference_engines_pick_the_groups_of_the_reference(engine: Engine[Any])
 
 def test_coverage_with_little_memory_picks_the_groups_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dubito.engines.cpu.coverage.solver.most_pairs", lambda *_: 200)
-    check_groups(CpuCoverage(), examples=examples(300))
+    check_groups(CpuCoverage(), examples=examples(100))
 
 
 def test_coverage_without_the_extension_picks_the_groups_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
