@@ -57,7 +57,7 @@ def _blas() -> Any:
 
 @cache
 def _default_threads() -> list[int]:
-    """The number of each library when it was first looked at; if that is 1, it is taken for a limit."""
+    """The number of threads of each library when this was first called; 1 is assumed to be a temporary limit."""
     return [max(2, each.num_threads) if each.threading_layer != "disabled" else 1 for each in _blas().lib_controllers]
 
 
@@ -69,9 +69,9 @@ _limiting, _n_threads_outside = Lock(), list[int]()
 def single_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread, for many small products; `n_threads` stays as it is.
 
-    Threads of BLAS wait for each other busily after every product: beside other processes, which take turns with them,
-    small products then take many times as long. The limit holds in all threads of the process; if several want it, the
-    first one sets and ends it.
+    BLAS threads spin while they wait for each other after every product. If other processes compete for the cores,
+    small products then take many times as long. The limit holds in all threads of the process; if several threads call
+    this, the first one sets and ends it.
     """
     if not _limiting.acquire(blocking=False):
         yield

@@ -13,7 +13,7 @@ import pytest
 import dubito
 from dubito.experiments.data import read_dataset
 from dubito.io import gathering_notes, read_pool
-from dubito.io.missing_values import keeping_gaps, settle_missing
+from dubito.io.missing_values import fill_or_drop_missing, gaps_as_nan
 from dubito.matrix import FloatArray
 
 from .conftest import Program
@@ -166,25 +166,25 @@ def test_doubt_for_other_rows_than_the_pool_s_is_refused(run: Program, tmp_path:
 def test_what_cannot_be_filled_or_left_is_refused() -> None:
     empty = np.array([[1.0, np.nan], [2.0, np.nan]])
     with pytest.raises(dubito.InvalidData, match="has nothing at all in pay"):
-        settle_missing("t.csv", empty, ["age", "pay"], "median")
+        fill_or_drop_missing("t.csv", empty, ["age", "pay"], "median")
     with pytest.raises(dubito.InvalidData, match="no row is left"):
-        settle_missing("t.csv", empty, ["age", "pay"], "drop")
+        fill_or_drop_missing("t.csv", empty, ["age", "pay"], "drop")
     with pytest.raises(
         dubito.InvalidData, match=r"the first is nan at row 0, column 0\); fill them in or drop those rows first"
     ):
-        settle_missing("t.npy", np.array([[np.nan, 1.0], [1.0, np.nan], [1.0, 1.0]]), (), None)
+        fill_or_drop_missing("t.npy", np.array([[np.nan, 1.0], [1.0, np.nan], [1.0, 1.0]]), (), None)
     many = np.full((2, 12), np.nan)
     with pytest.raises(dubito.InvalidData, match="4 more columns"):
-        settle_missing("t.csv", many, [f"x{place}" for place in range(12)], None)
+        fill_or_drop_missing("t.csv", many, [f"x{place}" for place in range(12)], None)
     whole = np.ones((2, 2), dtype=np.int64)
-    assert settle_missing("t.npy", whole, (), None).features is whole
+    assert fill_or_drop_missing("t.npy", whole, (), None).features is whole
 
 
 def test_the_library_s_reader_still_names_the_first_gap(tmp_path: Path) -> None:
     write(tmp_path, "csv")
     with pytest.raises(dubito.InvalidData, match=r"column 'a' of .* is empty in line 4"):
         read_pool(str(tmp_path / "pool.csv"))
-    with keeping_gaps():
+    with gaps_as_nan():
         assert np.isnan(np.asarray(read_pool(str(tmp_path / "pool.csv")).features[:])).sum() == 5
 
 

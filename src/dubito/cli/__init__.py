@@ -87,7 +87,7 @@ class Program(TyperGroup):
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What the list shows of a command."""
+        """A stand-in with the summary of a command, for the list of commands."""
         if cmd_name not in self.commands:
             return None
         try:

@@ -12,7 +12,7 @@ from dubito.cli.output import say
 from dubito.io import Columns, gathering_notes, input_limit
 from dubito.io.column_notes import When
 from dubito.io.limits import VARIABLE
-from dubito.io.missing_values import Missing, keeping_gaps
+from dubito.io.missing_values import Missing, gaps_as_nan
 from dubito.labeling.project import FAILURE, is_project
 from dubito.registry import require
 from dubito.request.arrays import check_choice, check_memory_limit
@@ -55,7 +55,7 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None, *, 
     """
     given = check_memory_limit(limit, "input_limit")
     most = check_memory_limit(memory_limit) if given is None else given
-    with input_limit(most), gathering_notes() as notes, keeping_gaps():
+    with input_limit(most), gathering_notes() as notes, gaps_as_nan():
         try:
             yield
         finally:

@@ -289,7 +289,7 @@ def _embed_in_memory(task: Task, report: _Reporter) -> Embedded:
 def _embed_in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
     learns = isinstance(task.maker, LearningEmbedder)
     with file_lock(out, needed=False):
-        # What an embedder learned decides the numbers, and not the version that would learn now.
+        # A learning embedder is identified by what it learned, not by the version that would learn now.
         before = find_pool(out, task.settings, force=force, others=(VERSION,) if learns else ())
         if before is not None and before.settings == task.settings:
             made, earlier = before.made, task.source.left_out if is_folder(out) else ()

@@ -1,10 +1,9 @@
-"""Decode pictures (Pillow), in a process of their own, which runs `main`.
+"""Decode pictures with Pillow in a separate process, which runs `main`.
 
-A request on stdin is a line of JSON, the framing, the CPU seconds that a picture may take, and for every picture its
-path or the number of bytes that follow, and then those bytes. The answer on stdout is a line of JSON with the problems
-by position, and the bytes of all other pictures. Nothing is pickled. The process ends with its input; a picture that
-kills it affects no other process. A picture that takes too long kills the process; one that takes more than `MEMORY`
-is reported.
+A request on stdin is a line of JSON and then bytes of pictures. The line has the framing, the CPU seconds that a
+picture may take, and for every picture its path or its number of bytes. The answer on stdout is a line of JSON with the
+problems by position, and then the pixels of all other pictures. Nothing is pickled. The process ends when its stdin
+ends. A picture that takes too long kills the process; one that needs more memory than `MEMORY` is reported.
 """
 
 import io
@@ -32,7 +31,7 @@ MARGIN = 2
 
 
 class BrokenPicture(Exception):
-    """What is wrong with a picture, as the end of a sentence about it."""
+    """Raised for a picture that cannot be decoded; the message completes a sentence about it."""
 
 
 def decode(content: str | bytes, framing: Framing) -> AnyArray:
@@ -49,15 +48,15 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
             if isinstance(content, Crop):
                 found = cut(last_picture(str(content), framing.channels), content.box, (framing.width, framing.height))
                 return np.asarray(found, dtype=np.uint8).reshape(framing.height, framing.width, framing.channels)
-            with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+            with _open(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 _check_pixels(opened)
-                return np.asarray(_framed(opened, framing), dtype=np.uint8).reshape(
+                return np.asarray(_resized(opened, framing), dtype=np.uint8).reshape(
                     framing.height, framing.width, framing.channels
                 )
     except BrokenPicture:
         raise
     except UnidentifiedImageError:
-        raise BrokenPicture(_unknown(content)) from None
+        raise BrokenPicture(_unknown_format(content)) from None
     except FileNotFoundError:
         raise BrokenPicture("does not exist") from None
     except NotRegularFile as error:
@@ -68,17 +67,17 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
         raise BrokenPicture("takes more memory than there is") from None
     except Exception as error:
         # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
-        raise BrokenPicture(_reported(error)) from None
+        raise BrokenPicture(_damage(error)) from None
 
 
 def measure(content: str | bytes) -> tuple[int, int, bool] | None:
-    """Height, width, and whether it is gray, from the header alone; None if it cannot be read."""
+    """Height, width and whether the picture is gray, from the header alone; None if it cannot be read."""
     from PIL import Image
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+            with _open(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 return opened.height, opened.width, opened.mode in ("1", "L")
     except Exception:  # As above; decoding it reports what is wrong.
         return None
@@ -88,7 +87,7 @@ def open_upright(path: str, channels: int) -> Any:
     """The picture, rotated as its EXIF data says, in gray or RGB."""
     from PIL import Image, ImageOps
 
-    with _opened(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+    with _open(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
         _check_pixels(opened)
         return _plain(ImageOps.exif_transpose(opened), channels)
 
@@ -100,14 +99,14 @@ def upright_size(path: str) -> tuple[int, int] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with _opened(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+            with _open(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 is_turned = opened.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
                 return (opened.height, opened.width) if is_turned else (opened.width, opened.height)
     except Exception:  # As in `measure`.
         return None
 
 
-def _opened(content: str | bytes) -> BinaryIO:
+def _open(content: str | bytes) -> BinaryIO:
     return io.BytesIO(content) if isinstance(content, bytes) else open_regular(content)
 
 
@@ -118,7 +117,7 @@ def _check_pixels(opened: Any) -> None:
         )
 
 
-def _framed(opened: Any, framing: Framing) -> Any:
+def _resized(opened: Any, framing: Framing) -> Any:
     from PIL import Image, ImageOps
 
     wanted = framing.width, framing.height
@@ -127,7 +126,7 @@ def _framed(opened: Any, framing: Framing) -> Any:
     plain = _plain(upright, framing.channels)
     if plain.size == wanted:
         return plain
-    box = _middle(plain.size, wanted) if framing.fit == "crop" else None
+    box = _centered_box(plain.size, wanted) if framing.fit == "crop" else None
     way = Image.Resampling.BICUBIC if framing.fit == "crop" else Image.Resampling.BILINEAR
     return plain.resize(wanted, way, box=box, reducing_gap=3.0)
 
@@ -149,20 +148,20 @@ def _plain(picture: Any, channels: int) -> Any:
     return picture.convert(mode)
 
 
-def _middle(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float, float, float, float]:
-    """The largest box of the wanted shape in the middle."""
+def _centered_box(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float, float, float, float]:
+    """The largest centered box with the aspect ratio of ``wanted``."""
     scale = min(size[0] / wanted[0], size[1] / wanted[1])
     wide, high = wanted[0] * scale, wanted[1] * scale
     left, top = (size[0] - wide) / 2, (size[1] - high) / 2
     return left, top, left + wide, top + high
 
 
-def _unknown(content: str | bytes) -> str:
+def _unknown_format(content: str | bytes) -> str:
     n_bytes = len(content) if isinstance(content, bytes) else os.path.getsize(content)
     return "is empty (0 bytes)" if not n_bytes else "is not a picture of a known format"
 
 
-def _reported(error: Exception) -> str:
+def _damage(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return f"cannot be opened: {(error.strerror or str(error)).lower()}"
     detail = " ".join(str(error).split()) or type(error).__name__
@@ -192,6 +191,6 @@ def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
 def main() -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     limit_process(MEMORY)
-    sys.stdout = sys.stderr  # Nothing that prints may come between the answers.
+    sys.stdout = sys.stderr  # Keep printed text out of the answers.
     while question := stdin.readline():
         answer(question, stdin, stdout)

@@ -132,7 +132,7 @@ def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
 
 
 def unread_format(name: str) -> str:
-    """What is wrong with a picture in one of the formats `UNREAD`."""
+    """The problem of a picture in one of the formats `UNREAD`, as the end of a sentence."""
     suffix = os.path.splitext(name)[1][1:].upper()
     return f"is in the format {suffix}, which is not read; convert it to JPEG or PNG"
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dubito.embedding.crops import Crop
 from dubito.embedding.embedder import Takes
-from dubito.embedding.running import Done, with_embedding
+from dubito.embedding.running import EmbeddedShard, with_embedding
 from dubito.embedding.source import Changes, Content, ShardItems
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.formats.parquet import COLUMN, HASH
@@ -161,8 +161,8 @@ def embed_new(
     shards: Iterable[ShardItems],
     takes: Takes,
     known: KnownEmbeddings,
-    embed: Callable[[Iterable[ShardItems]], Iterator[Done]],
-) -> Iterator[tuple[Done, int]]:
+    embed: Callable[[Iterable[ShardItems]], Iterator[EmbeddedShard]],
+) -> Iterator[tuple[EmbeddedShard, int]]:
     """Every shard embedded, in order, with the number of embeddings that were known."""
     pending: list[tuple[ShardItems, dict[int, Row]]] = []
 
@@ -187,7 +187,7 @@ def embed_new(
         yield (_merge(done, items, known, rows) if rows else done), len(rows)
 
 
-def _merge(done: Done, items: ShardItems, known: KnownEmbeddings, rows: dict[int, Row]) -> Done:
+def _merge(done: EmbeddedShard, items: ShardItems, known: KnownEmbeddings, rows: dict[int, Row]) -> EmbeddedShard:
     """The shard with the rows that were embedded now and those that were known, in the order of the source."""
     pyarrow = require("pyarrow", extra="files")
     kept = with_embedding(items.table.take(list(rows)), known.values(rows.values()))

@@ -1,6 +1,6 @@
-"""``timm:NAME``, ``clip:NAME`` and ``sentence:NAME``: the networks people use, by their own packages.
+"""``timm:NAME``, ``clip:NAME`` and ``sentence:NAME``: pretrained networks of timm, open_clip and sentence_transformers.
 
-Thin on purpose: the package knows how its pictures and texts go in. Weights come from its hub or a folder of yours.
+Thin wrappers: each package prepares pictures and texts itself. Weights come from its hub or from a local folder.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from dubito.matrix import AnyArray
 from dubito.registry import import_object, require
 from dubito.request.arrays import check_choice
 
-# What networks of torch have in common: where they run, how pictures go in, and how numbers come out.
+# Shared by all torch networks: the device, the conversion of pictures to input, and of output to rows.
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -44,7 +44,7 @@ def normalized(pictures: AnyArray, mean: tuple[float, ...], std: tuple[float, ..
 
 
 def as_rows(found: Any, name: str) -> AnyArray:
-    """What a network gave as rows (k, d): maps (k, d, h, w) and tokens (k, t, d) are averaged."""
+    """The output of a network as rows (k, d): maps (k, d, h, w) and tokens (k, t, d) are averaged."""
     found = found[0] if isinstance(found, tuple | list) else found
     if not hasattr(found, "detach") or found.ndim not in (2, 3, 4):
         shape = tuple(getattr(found, "shape", ()))

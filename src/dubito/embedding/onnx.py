@@ -1,7 +1,7 @@
 """``onnx:FILE``: any ONNX model on disk, for pictures or texts (extra ``onnx``: onnxruntime and tokenizers).
 
-Texts go in as tokens of a ``tokenizer.json`` beside the model or named by an option, and outputs are averaged over the
-tokens that are no padding. Pictures go in as floats, normalized as the options say.
+Texts are tokenized by a ``tokenizer.json`` in the model's folder or named by an option; outputs are averaged over the
+tokens without padding. Pictures are passed as floats, normalized by the options.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from dubito.registry import require
 
 TOKENIZER = "tokenizer.json"
 LETTERS_A_TOKEN = 32
-"""A text is cut after so many letters for every token that fits: the tokenizer would throw the rest away."""
+"""Letters of a text that are passed to the tokenizer, per token that the model accepts; it would drop the rest."""
 GPU, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
@@ -31,7 +31,7 @@ def make_onnx(rest: str, options: Options) -> "OnnxPictures | OnnxTexts":
     if not os.path.isfile(rest):
         raise MissingFile(f"onnx:{rest} names no file", hint="write onnx: and the path of a model.")
     runtime = require("onnxruntime", extra="onnx")
-    session = _session(runtime, rest, options.choice("device", "auto", DEVICES), options.whole("threads", 0, 0))
+    session = open_session(runtime, rest, options.choice("device", "auto", DEVICES), options.whole("threads", 0, 0))
     inputs = {each.name: each for each in session.get_inputs()}
     output = _output(session, options.text("output"))
     if "input_ids" in inputs or all("int" in each.type for each in inputs.values()):
@@ -39,7 +39,7 @@ def make_onnx(rest: str, options: Options) -> "OnnxPictures | OnnxTexts":
     return _pictures(rest, session, output, options)
 
 
-def _session(runtime: Any, path: str, device: str, threads: int) -> Any:
+def open_session(runtime: Any, path: str, device: str, threads: int) -> Any:
     settings = runtime.SessionOptions()
     settings.intra_op_num_threads = threads
     settings.log_severity_level = 3
@@ -82,13 +82,13 @@ class OnnxTexts:
     pooling: str
     normalize: bool
     letters: int
-    """More of a text is never looked at."""
+    """Number of letters of a text that are passed to the tokenizer."""
     takes: Takes = "texts"
     framing: Framing | None = None
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
         tokens = tokens_of(self.tokenizer, [str(text)[: self.letters] for text in batch])
-        found = answer(self.name, self.session, self.output, asked_of(self.session, tokens))
+        found = run_model(self.name, self.session, self.output, model_inputs(self.session, tokens))
         rows = pooled(found, tokens["attention_mask"], self.pooling)
         return unit(rows) if self.normalize else rows
 
@@ -105,7 +105,7 @@ def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
     return tokens
 
 
-def asked_of(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+def model_inputs(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """The inputs that the model needs, in its types."""
     given: dict[str, AnyArray] = {}
     for each in session.get_inputs():
@@ -115,13 +115,13 @@ def asked_of(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray
     return given
 
 
-def answer(name: str, session: Any, output: str, given: Mapping[str, AnyArray]) -> AnyArray:
+def run_model(name: str, session: Any, output: str, given: Mapping[str, AnyArray]) -> AnyArray:
     """One output of the model as numbers; raises a one-line error if the model rejects the input."""
     try:
         (found,) = session.run([output], dict(given))
         return np.asarray(found, dtype=np.float32)
     except Exception as error:
-        # Broad on purpose: onnxruntime has a kind of its own for each code, all of them plain exceptions.
+        # Broad on purpose: the classes that onnxruntime raises have no common base but Exception.
         shapes = ", ".join(f"{each} {values.shape}" for each, values in given.items())
         detail = " ".join(str(error).split())
         hint = "pass options that fit the model, such as size, or export it with free sizes."
@@ -129,7 +129,7 @@ def answer(name: str, session: Any, output: str, given: Mapping[str, AnyArray]) 
 
 
 def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
-    """Rows (k, d) out of tokens (k, t, d): their mean over those that are no padding, or the first; rows stay rows.
+    """Rows (k, d) from tokens (k, t, d): the mean over tokens without padding, or the first token; rows are unchanged.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class OnnxPictures:
     std: AnyArray
     channels_first: bool
     fixed: int | None
-    """Pictures at a time, where the model takes no other number."""
+    """The batch size if the model accepts only one; else None."""
     normalize: bool
     takes: Takes = "pictures"
 
@@ -199,7 +199,7 @@ class OnnxPictures:
         given = np.ascontiguousarray(given.transpose(0, 3, 1, 2)) if self.channels_first else given
         entry = self.session.get_inputs()[0]
         given = given.astype(np.float16) if "float16" in entry.type else given
-        found = answer(self.name, self.session, self.output, {entry.name: given})
+        found = run_model(self.name, self.session, self.output, {entry.name: given})
         if found.ndim == 4:
             found = found.mean(axis=(2, 3) if self.channels_first else (1, 2))
         return pooled(found, None, "mean")[: len(pictures)]

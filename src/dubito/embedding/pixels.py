@@ -1,4 +1,4 @@
-"""``pixels``: a picture's own pixels, shrunk where there are many. For small or simple pictures; no network."""
+"""``pixels``: the pixels of a picture as its embedding, resized if they are many. For small or simple pictures."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from dubito.embedding.embedder import Framing, Options, Takes
 from dubito.matrix import AnyArray
 
 SIDE = 32
-"""Larger pictures are shrunk to a square of this side."""
-LOOKED_AT = 256
-"""The first pictures, which decide the frame."""
+"""Larger pictures are resized to a square with this side."""
+N_INSPECTED = 256
+"""Number of pictures, from the first on, that decide the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Pixels:
 
 @dataclass(frozen=True, slots=True)
 class PixelsLearner:
-    """Takes small pictures as they are where the first few hundred are of one size, else a square of ``side``."""
+    """Keeps the size of small pictures if the first few hundred have the same; otherwise resizes all to ``side``."""
 
     side: tuple[int, int] | None = None
     name: str = "pixels"
@@ -52,7 +52,7 @@ class PixelsLearner:
         """The frame, from the headers of the first pictures; gray if all of them are."""
         found = [
             measured
-            for each in islice(contents(), LOOKED_AT)
+            for each in islice(contents(), N_INSPECTED)
             if isinstance(each, str | bytes) and (measured := measure(each)) is not None
         ]
         channels = 1 if found and all(gray for _, _, gray in found) else 3

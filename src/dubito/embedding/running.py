@@ -1,4 +1,4 @@
-"""Items through an embedder: pictures decoded ahead of it, batches that never change, and what is wrong said once."""
+"""Embed shards of items: decode pictures in processes ahead of the embedder, and list the items that fail."""
 
 import json
 import queue
@@ -26,7 +26,7 @@ from dubito.registry import require
 # Several processes that decode pictures ahead of the model; results come in the order of the questions.
 
 CHUNK = 16
-"""Pictures that are asked for at once."""
+"""Pictures that are sent to a process at once."""
 AHEAD = 4
 """Chunks for each process that may be decoded and not yet used."""
 
@@ -35,17 +35,17 @@ SECONDS = 60.0
 """CPU time that a picture may take; not wall time, so that a busy machine embeds the same pictures."""
 
 Decoded = AnyArray | str
-"""A picture, or what is wrong with it."""
+"""A picture, or why it cannot be decoded."""
 
 
 class Decoder:
-    """One process, begun again where a picture killed it."""
+    """A process that decodes pictures; started again if a picture killed it."""
 
     def __init__(self, framing: Framing, seconds: float = SECONDS) -> None:
         self.framing, self.seconds = framing, seconds
-        self.process = self._begun()
+        self.process = self._start()
 
-    def _begun(self) -> "subprocess.Popen[bytes]":
+    def _start(self) -> "subprocess.Popen[bytes]":
         # Not with -m: the package imports the module, too, and Python would warn that it is run a second time.
         command = [sys.executable, "-P", "-c", "from dubito.embedding.decoder import main; main()"]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -53,18 +53,18 @@ class Decoder:
     def decode(self, contents: Sequence[str | bytes]) -> list[Decoded]:
         """Decode pictures from paths or bytes. If the process dies, each is decoded alone to find the cause."""
         try:
-            return self._asked(contents)
+            return self._request(contents)
         except (EOFError, BrokenPipeError):
             self.process.kill()
             is_late = self.process.wait() == -ALARM
             self.close()
-            self.process = self._begun()
+            self.process = self._start()
             if len(contents) == 1:
                 late = f"takes longer to decode than the {self.seconds:g} seconds of CPU time that it may"
                 return [late if is_late else "ends the process that decodes it"]
             return [each for content in contents for each in self.decode([content])]
 
-    def _asked(self, contents: Sequence[str | bytes]) -> list[Decoded]:
+    def _request(self, contents: Sequence[str | bytes]) -> list[Decoded]:
         stdin, stdout, frame = self.process.stdin, self.process.stdout, self.framing
         assert stdin is not None
         assert stdout is not None
@@ -96,7 +96,7 @@ class Decoder:
 
 
 class Decoders:
-    """So many processes; to be closed."""
+    """A pool of decoder processes; a context manager."""
 
     def __init__(self, n_processes: int, framing: Framing, ahead: int = AHEAD) -> None:
         self.threads = ThreadPoolExecutor(n_processes)
@@ -120,7 +120,7 @@ class Decoders:
             each.close()
 
     def map(self, chunks: Iterable[Sequence[str | bytes]]) -> Iterator[list[Decoded]]:
-        """Each chunk decoded, in order; at most a bounded number of them before they are used."""
+        """Yield each chunk decoded, in order, with a bounded number of chunks decoded in advance."""
         waiting: deque[Future[list[Decoded]]] = deque()
         for chunk in chunks:
             waiting.append(self.threads.submit(self._decoded, chunk))
@@ -142,20 +142,20 @@ MOST_LETTERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class EmbeddedShard:
     table: Any
-    """As the pool has it: ``id``, ``embedding``, and the rest."""
+    """Rows of the pool: ``id``, ``embedding``, and the other columns."""
     left_out: tuple[LeftOut, ...]
     n_items: int
 
 
 def embed_shards(
     shards: Iterable[ShardItems], embedder: Embedder, *, batch: int, n_processes: int, half: bool
-) -> Iterator[Done]:
-    """Every lot, in order.
+) -> Iterator[EmbeddedShard]:
+    """Embed every shard, in order.
 
-    Batches are made within a lot, so that they are the same whenever and however often a run is stopped; texts of one
-    length go together, as they are padded to the longest.
+    A batch never spans two shards, so that batches are the same however often a run is stopped. Texts are sorted by
+    length, because a batch is padded to its longest text.
     """
     frame = embedder.framing
     with nullcontext() if frame is None else Decoders(n_processes, frame) as decoders:
@@ -166,19 +166,22 @@ def embed_shards(
 
 def _texts(shards: Iterable[ShardItems]) -> Iterator[tuple[ShardItems, list[Any]]]:
     for shard_items in shards:
-        yield shard_items, [_Problem(wrong) if (wrong := wrong_text(each)) else each for each in shard_items.contents]
+        yield (
+            shard_items,
+            [_Problem(problem) if (problem := text_problem(each)) else each for each in shard_items.contents],
+        )
 
 
 class _Problem(str):
-    """What is wrong with an item; a text of its own kind, as items may be texts."""
+    """Why an item cannot be embedded; a subclass of str, because items may be texts."""
 
 
-def wrong_text(text: Content) -> str | None:
-    """What keeps a text from being embedded, or None.
+def text_problem(text: Content) -> str | None:
+    """Why a text cannot be embedded, or None if it can.
 
     Examples
     --------
-    >>> wrong_text(" "), wrong_text("a cat")
+    >>> text_problem(" "), text_problem("a cat")
     ('has no text', None)
     """
     if not isinstance(text, str) or not text.strip():
@@ -190,14 +193,14 @@ def wrong_text(text: Content) -> str | None:
 
 def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tuple[ShardItems, list[Any]]]:
     """Yield shards with their pictures decoded; later ones are decoded meanwhile."""
-    begun: deque[tuple[ShardItems, int]] = deque()
+    started: deque[tuple[ShardItems, int]] = deque()
 
     def chunks() -> Iterator[Sequence[str | bytes]]:
         for shard_items in shards:
-            # What is no picture at all is asked for as an empty one.
+            # A missing picture is sent as an empty one.
             contents = [b"" if each is None else each for each in shard_items.contents]
             parts = [contents[start : start + CHUNK] for start in range(0, len(contents), CHUNK)] or [[]]
-            begun.append((shard_items, len(parts)))
+            started.append((shard_items, len(parts)))
             yield from parts
 
     decoded = decoders.map(chunks())
@@ -206,8 +209,8 @@ def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tupl
     for part in decoded:
         gathered += part
         n_chunks += 1
-        if n_chunks == begun[0][1]:
-            shard_items, _ = begun.popleft()
+        if n_chunks == started[0][1]:
+            shard_items, _ = started.popleft()
             yield (
                 shard_items,
                 [
@@ -218,7 +221,9 @@ def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tupl
             gathered, n_chunks = [], 0
 
 
-def _embed(shard_items: ShardItems, items: list[Any], embedder: Embedder, batch: int, dtype: np.dtype[Any]) -> Done:
+def _embed(
+    shard_items: ShardItems, items: list[Any], embedder: Embedder, batch: int, dtype: np.dtype[Any]
+) -> EmbeddedShard:
     problems = {place: str(item) for place, item in enumerate(items) if isinstance(item, _Problem)}
     good = [place for place in range(len(items)) if place not in problems]
     if embedder.framing is None:
@@ -236,7 +241,7 @@ def _embed(shard_items: ShardItems, items: list[Any], embedder: Embedder, batch:
     kept = [place for place in range(len(items)) if place not in problems]
     names = shard_items.table.column("id").to_pylist()
     left_out = tuple(LeftOut(str(names[place]), problems[place]) for place in sorted(problems))
-    return Done(
+    return EmbeddedShard(
         with_embedding(shard_items.table.take(np.array(kept, dtype=np.int64)), rows[kept]), left_out, len(items)
     )
 
@@ -252,7 +257,7 @@ def _checked(found: AnyArray, n_rows: int, embedder: Embedder) -> AnyArray:
 
 
 def with_embedding(table: Any, rows: AnyArray) -> Any:
-    """The table with the embeddings behind its ids, as lists of one length."""
+    """The table with a column of embeddings inserted after the ids, as lists of equal length."""
     pyarrow = require("pyarrow", extra="files")
     flat = pyarrow.array(np.ascontiguousarray(rows).reshape(-1))
     lists = pyarrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])

@@ -31,7 +31,7 @@ class LeftOut(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What is different from the pool that was there before, as ids."""
+    """The ids of the items that differ from those of the earlier pool."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -116,8 +116,8 @@ def _objects(table: Any, name: str) -> AnyArray:
 
 OWN = ("id", COLUMN, HASH)
 """Columns of a pool that are not of its source."""
-LOT_BYTES = 64_000_000
-"""Maximum size of the pictures or texts of a lot, so that it fits in memory."""
+SHARD_BYTES = 64_000_000
+"""Maximum size of the pictures or texts of a shard, so that it fits in memory."""
 
 Content = str | bytes | None
 """A text, or the path or bytes of a picture; None if missing."""
@@ -133,7 +133,7 @@ class ShardItems:
 
 
 class ItemSource(Protocol):
-    """An open source of items. It always gives the same lots."""
+    """An open source of items. It always gives the same shards."""
 
     @property
     def path(self) -> str:
@@ -149,7 +149,7 @@ class ItemSource(Protocol):
 
     @property
     def n_items(self) -> int:
-        """The number of items in all lots."""
+        """The number of items in all shards."""
 
     @property
     def fingerprint(self) -> str:
@@ -169,10 +169,10 @@ class ItemSource(Protocol):
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """The items that are in no lot, and why."""
+        """The items that are in no shard, and why."""
 
     def shards(self, n_rows: int) -> Iterator[ShardItems]:
-        """Yield all items in lots of at most ``n_rows``."""
+        """Yield all items in shards of at most ``n_rows``."""
 
     def contents(self) -> Iterator[Content]:
         """Yield the content of every item, without the other columns."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dubito.embedding.running import Done
+from dubito.embedding.running import EmbeddedShard
 from dubito.embedding.source import LeftOut
 from dubito.errors import FORCE, PASS, InvalidArgument, InvalidData, OutputExists
 from dubito.experiments.journal import Journal, Record
@@ -169,7 +169,7 @@ class Store:
         del self.done[number]
         return False
 
-    def add(self, number: int, done: Done, made: Embeddings) -> None:
+    def add(self, number: int, done: EmbeddedShard, made: Embeddings) -> None:
         """Write a shard, then add it to the journal."""
         data = shard_bytes(done.table, made)
         with explain_disk_full(self.folder):

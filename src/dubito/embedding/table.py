@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dubito.embedding.embedder import Takes
-from dubito.embedding.source import LOT_BYTES, Content, LeftOut, ShardItems
+from dubito.embedding.source import SHARD_BYTES, Content, LeftOut, ShardItems
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
 from dubito.experiments.images import SUFFIXES
 from dubito.io.cells import CODE, as_number, is_gap, plain_cell
@@ -280,7 +280,7 @@ def listed(rows: TableRows) -> str:
 
 
 def holds(sample: Any, name: str) -> Holds | None:
-    """What a column holds, by its type and the first of its values; None if it holds neither pictures nor texts."""
+    """The kind of contents in a column, by its type and its first values; None if neither pictures nor texts."""
     types, kind = require("pyarrow.types", extra="files"), sample.schema.field(name).type
     if types.is_binary(kind) or types.is_large_binary(kind):
         return "bytes"
@@ -414,7 +414,7 @@ class PoolTable:
         first = 0
         # Blocks, with the size in bytes of the content of each row.
         sized = ((block, [len(each or "") for each in self._contents(block)]) for block in self.rows.blocks())
-        for part in cut(sized, n_rows, LOT_BYTES):
+        for part in cut(sized, n_rows, SHARD_BYTES):
             yield ShardItems(self._contents(part), self._stored_columns(part, first))
             first += len(part)
 
@@ -504,7 +504,7 @@ def read_arrow(path: str) -> TableRows:
         else:
             with pyarrow.memory_map(path) as mapped:
                 schema, n_rows = pyarrow.ipc.open_file(mapped).schema, sum(n for n, _ in _batch_sizes(mapped))
-    plain = plain_schema(schema)
+    plain = castable_schema(schema)
     blocks = _parquet_blocks if is_parquet else _feather_blocks
     return TableRows(path, plain, n_rows, lambda: blocks(path, plain))
 
@@ -537,7 +537,7 @@ def _feather_blocks(path: str, schema: Any) -> Iterator[Any]:
             yield pyarrow.Table.from_batches([batch]).cast(schema)
 
 
-def plain_schema(schema: Any) -> Any:
+def castable_schema(schema: Any) -> Any:
     """The schema without categories, extensions and metadata: what every block can be cast to."""
     pyarrow = require("pyarrow", extra="files")
 
@@ -572,7 +572,7 @@ def read_saved(path: str) -> TableRows:
     schema, n_rows = None, 0
     for file in files:
         for batch in _stream(file):
-            schema, n_rows = schema or plain_schema(batch.schema), n_rows + batch.num_rows
+            schema, n_rows = schema or castable_schema(batch.schema), n_rows + batch.num_rows
     if schema is None or not n_rows:
         raise InvalidData(f"{path} holds no rows.")
     from_batches = require("pyarrow", extra="files").Table.from_batches

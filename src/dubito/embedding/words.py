@@ -1,8 +1,8 @@
-"""``words``: texts by the words and letters in them. TF-IDF, then the 256 directions in which the texts differ most.
+"""``words``: TF-IDF of the words and letters of a text, reduced to 256 dimensions by a truncated SVD.
 
-Words, pairs of words and runs of three to five letters are counted under numbers (hashing), so that no dictionary is
-kept. A first pass over the texts tells in how many each is found, and keeps the commonest; a truncated singular value
-decomposition of a sample finds the directions. Both passes hold a few thousand texts at a time.
+Words, pairs of words and runs of three to five letters are counted with the hashing trick, so no dictionary is kept. A
+first pass over the texts counts in how many texts each feature occurs, and keeps the most frequent features. The SVD is
+computed on a sample. Both passes hold a few thousand texts at a time.
 """
 
 import hashlib
@@ -19,26 +19,26 @@ from dubito.matrix import AnyArray
 
 WIDTH = 256
 HASHED = 1 << 18
-"""Numbers for words, and as many for letters."""
+"""Number of hash values for words, and as many for letters."""
 KEPT = 30_000
-"""Words and runs of letters that are kept, those of most texts."""
+"""Maximum number of features that are kept: those that occur in the most texts."""
 SAMPLE = 10_000
-"""Texts that the directions are found on, evenly spread."""
+"""Maximum number of texts that the SVD is computed on, evenly spaced."""
 BATCH = 1024
 MOST_LETTERS = 20_000
-"""Of a text; what follows is not counted."""
+"""Number of letters of a text that are counted; the rest is ignored."""
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Knows which counts matter, how much, and in which directions texts differ."""
+    """Embeds texts with features, weights and directions that were learned before."""
 
     columns: AnyArray
-    """(k,) the kept numbers, ascending."""
+    """(k,) the hash values of the kept features, ascending."""
     weights: AnyArray
     """(k,) the inverse document frequencies."""
     directions: AnyArray
-    """(k, width)"""
+    """(k, width) the leading right singular vectors."""
     name: str = "words"
     takes: Takes = "texts"
     batch: int = BATCH
@@ -57,7 +57,7 @@ class Words:
         return int(self.directions.shape[1])
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
-        """Rows (k, width) of length 1; zeros for a text of which nothing is known."""
+        """Rows (k, width) of length 1; zeros for a text without kept features."""
         found = weighted(counts([str(text) for text in batch]), self.columns, self.weights)
         return unit(np.asarray(found @ self.directions, dtype=np.float32))
 
@@ -78,9 +78,9 @@ class WordsLearner:
         return f"1, scikit-learn {version('scikit-learn')}"
 
     def learn(self, contents: Callable[[], Iterator[object]], /) -> dict[str, AnyArray]:
-        """Two passes over all texts, and a decomposition of a sample. A seed of 0 draws its start.
+        """Make two passes over all texts, and compute the SVD of a sample with seed 0.
 
-        One thread: the same bits on every machine of a kind, and on a busy one threads would wait for each other.
+        BLAS uses one thread, so that results do not depend on the number of cores.
         """
         with import_module("threadpoolctl").threadpool_limits(1):
             return self._learn(contents)
@@ -134,7 +134,7 @@ def batches(contents: Iterator[object]) -> Iterator[list[str]]:
 
 
 def counts(texts: Sequence[str]) -> Any:
-    """How often each word, pair of words and run of letters stands in each text (k, 2 HASHED), as a logarithm."""
+    """How often each feature occurs in each text: a sparse matrix (k, 2·HASHED) of 1 + log(count)."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -148,7 +148,7 @@ def counts(texts: Sequence[str]) -> Any:
 
 
 def weighted(found: Any, columns: AnyArray, weights: AnyArray) -> Any:
-    """The kept counts multiplied by their weights; rows have length 1."""
+    """The counts of the kept features, multiplied by their weights and scaled to rows of length 1."""
     from sklearn.preprocessing import normalize
 
     return normalize(found[:, columns].multiply(weights).tocsr(), copy=False)

@@ -11,7 +11,7 @@ from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.io import Columns, PoolFile, Source, open_source, read_pool, split_spec
 from dubito.io.labeled import read_labels
 from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
-from dubito.io.missing_values import Missing, keeping_gaps, settle_missing
+from dubito.io.missing_values import Missing, fill_or_drop_missing, gaps_as_nan
 from dubito.io.source import note, whole
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.registry import Registry
@@ -165,7 +165,7 @@ def read_data_file(
 ) -> DataFile:
     """`read_dataset`, together with the pool file."""
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
-    with keeping_gaps():
+    with gaps_as_nan():
         found = read_pool(spec, columns=columns)
         features, labels = _labels_elsewhere(found, labeled, columns) if labeled else _labeled_rows(found, columns)
         rows = _whole_rows(found, how, features, labels, has_test=test is not None)
@@ -218,11 +218,11 @@ def _whole_rows(
 
     ``like`` are the rows whose medians are used. Rows whose gaps are filled already can serve, with the same medians.
     """
-    settled = settle_missing(found.source.path, features, found.feature_names, missing, like)
+    cleaned = fill_or_drop_missing(found.source.path, features, found.feature_names, missing, like)
     whose = f", those of {TRAINING if has_test else EVERY}" if missing == "median" else ""
-    if settled.note is not None:
-        note(settled.note + whose)
-    return np.asarray(settled.features[:]), labels if settled.rows is None else labels[settled.rows]
+    if cleaned.note is not None:
+        note(cleaned.note + whose)
+    return np.asarray(cleaned.features[:]), labels if cleaned.rows is None else labels[cleaned.rows]
 
 
 def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:

@@ -159,7 +159,7 @@ class JournalReader:
 
 
 class DamagedLine(Exception):
-    """What is wrong with a line; the reader adds the line number."""
+    """Raised for a line that cannot be read; the reader adds the line number."""
 
 
 def lines_of(content: bytes) -> list[bytes]:
@@ -243,7 +243,7 @@ OPTIONAL_AMOUNTS = "radius", "scaled_radius", "uncertainty"
 
 
 class InvalidRound(Exception):
-    """What is wrong with a round; the reader adds the line number."""
+    """Raised for a round with invalid values; the reader adds the line number."""
 
 
 def round_of(record: Mapping[str, object]) -> Round:

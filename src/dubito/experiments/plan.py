@@ -389,15 +389,15 @@ def read_experiment(path: str) -> Experiment:
     """
     table = read_toml(path)
     with naming(path):
-        return experiment_from_table(table, beside=os.path.dirname(os.path.abspath(path)))
+        return experiment_from_table(table, folder=os.path.dirname(os.path.abspath(path)))
 
 
 def parse_experiment(text: str) -> Experiment:
     return experiment_from_table(tomllib.loads(text))
 
 
-def experiment_from_table(table: Mapping[str, object], *, beside: str | None = None) -> Experiment:
-    """The experiment for a TOML table; paths of data are relative to the folder ``beside``."""
+def experiment_from_table(table: Mapping[str, object], *, folder: str | None = None) -> Experiment:
+    """The experiment for a TOML table; paths of data are relative to ``folder``."""
     check_keys("the file", table, KEYS)
     if "schema" not in table:
         hint = f"write schema = {SCHEMA} on the first line."
@@ -406,13 +406,13 @@ def experiment_from_table(table: Mapping[str, object], *, beside: str | None = N
         problem = "is not known to this version"
         raise InvalidArgument(problem, argument="schema", value=table["schema"], hint=f"write schema = {SCHEMA}.")
     with naming("[data]"):
-        data = Data(**_resolved(_section(_with_american_spelling(table), "data", Data), beside))
+        data = Data(**_resolved(_section(_with_american_spelling(table), "data", Data), folder))
     with naming("[schedule]"):
         schedule = Schedule(**_section(table, "schedule", Schedule))
     with naming("[model]"):
         model = model_from_table(_section(table, "model"))
-        if beside is not None and isinstance(model, NeedsFiles):
-            model = model.locate(beside)
+        if folder is not None and isinstance(model, NeedsFiles):
+            model = model.locate(folder)
     with naming("[[strategies]]"):
         arms = _arms(table.get("strategies"))
     return Experiment(
@@ -460,21 +460,21 @@ def _with_american_spelling(table: Mapping[str, object]) -> Mapping[str, object]
     return {"data": {{"standardise": "standardize"}.get(key, key): value for key, value in section.items()}}
 
 
-def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
-    """Data settings with paths relative to the folder ``beside`` resolved, and tuples for lists."""
+def _resolved(section: dict[str, Any], folder: str | None) -> dict[str, Any]:
+    """Data settings with paths relative to ``folder`` resolved, and tuples for lists."""
     for key in ("path", "test", "images"):
         name = section.get(key)
         is_published = key == "images" and name in COLLECTIONS.names()
-        if beside is not None and isinstance(name, str) and not is_published:
-            section[key] = os.path.normpath(os.path.join(beside, name))
+        if folder is not None and isinstance(name, str) and not is_published:
+            section[key] = os.path.normpath(os.path.join(folder, name))
     for key in ("feature_columns", "ignore_columns", "no_label", "labeled"):
         names = section.get(key, ())
         names = (names,) if isinstance(names, str) else names
         if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
             raise InvalidArgument("is not a list of names", argument=key, value=names, hint="write them in quotes.")
         section[key] = tuple(names)
-    if beside is not None:
-        section["labeled"] = tuple(os.path.normpath(os.path.join(beside, name)) for name in section["labeled"])
+    if folder is not None:
+        section["labeled"] = tuple(os.path.normpath(os.path.join(folder, name)) for name in section["labeled"])
     if isinstance(section.get("size"), list):
         section["size"] = tuple(section["size"])
     return section
@@ -555,7 +555,7 @@ def read_shipped(name: str) -> Experiment:
     >>> [arm.name for arm in read_shipped("strength").strategies][:3]
     ['random', 'coreset', 'doubt-coreset:strength=0.25']
     """
-    return experiment_from_table(tomllib.loads(shipped_text(name)), beside=os.getcwd())
+    return experiment_from_table(tomllib.loads(shipped_text(name)), folder=os.getcwd())
 
 
 def find_experiment(file: str) -> Experiment:

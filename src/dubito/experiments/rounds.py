@@ -119,7 +119,7 @@ class NearestLabeled:
         """δ, the largest distance; with doubt δ̂, the largest distance times doubt."""
         weights = np.ones(len(self.squared)) if doubt is None else doubt * doubt
         most = ROWS_AT_ONCE
-        while len(rows := self._unsettled(weights, most)):
+        while len(rows := self._may_be_farthest(weights, most)):
             self._measure(rows)
             most *= 2 if self.compared[rows[0]] == len(self.references) else 1
         return float(np.sqrt(self._scaled(weights).max()))
@@ -146,7 +146,7 @@ class NearestLabeled:
         np.multiply(self.squared, weights, out=scaled, where=weights > 0)  # 0 times infinity counts as 0.
         return scaled
 
-    def _unsettled(self, weights: FloatArray, most: int) -> IntArray:
+    def _may_be_farthest(self, weights: FloatArray, most: int) -> IntArray:
         """Rows that could still be farthest, all compared with the same number of labeled rows."""
         is_exact = (self.compared == len(self.references)) | (self.squared == 0)
         if is_exact.all():

@@ -93,8 +93,8 @@ def alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
         outcome = (each.seed, each.turn, tuple(sorted(each.picked)), each.test_accuracy)
         by_name.setdefault(each.strategy, set()).add(outcome)
     groups: dict[frozenset[tuple[int, int, tuple[int, ...], float]], list[str]] = {}
-    for name, played in by_name.items():
-        groups.setdefault(frozenset(played), []).append(name)
+    for name, outcomes in by_name.items():
+        groups.setdefault(frozenset(outcomes), []).append(name)
     return tuple(tuple(names) for names in groups.values() if len(names) > 1)
 
 

@@ -13,7 +13,7 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile, name_files_
 from dubito.io.column_notes import describe_features, describe_vectors
 from dubito.io.labeled import LabeledInputs, note_similar_classes, own_labels, own_rows, read_labeled, read_labels
 from dubito.io.lookup import DOUBT_ROLES, Columns, find_names, index_columns
-from dubito.io.missing_values import Missing, settle_missing
+from dubito.io.missing_values import Missing, fill_or_drop_missing
 from dubito.io.name_tables import own_candidates, read_candidate_rows
 from dubito.io.opening import OPENERS, open_source, split_spec
 from dubito.io.roles import PoolFile, RowsFile, class_names, find_doubt, read_pool, read_rows
@@ -241,7 +241,7 @@ def handle_missing(found: Inputs, missing: Missing | None) -> Inputs:
     Rows that are left out are not in the pool at all: they are neither picked, nor references, nor part of any mean.
     """
     pool = found.pool
-    cleaned = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
+    cleaned = fill_or_drop_missing(pool.source.path, pool.features, pool.feature_names, missing)
     if cleaned.note is not None:
         note(cleaned.note)
     kept = cleaned.rows

@@ -236,7 +236,7 @@ AS_LABELS = by_interface("Columns(label=...)", command="--label-column", toml="l
 
 
 def check_classes_repeat(path: str, name: str, labels: AnyArray, n_pool: int) -> None:
-    """Raise if every row of the pool has a label of its own, as ids are; a note says so if every labeled row has."""
+    """Raise if all labels of the pool are different, as ids are; only note it if some rows are unlabeled."""
     if len(set(label_keys(labels))) == len(labels) >= FEWEST_LABELS:
         problem = f"all {len(labels):,} labels in {name!r} of {path} are different, and a class has several rows"
         hint = f"name another column with {AS_LABELS}"

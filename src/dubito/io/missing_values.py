@@ -25,25 +25,25 @@ PLAIN_NUMBER = by_interface(
 )
 """The hint for text in a column of numbers."""
 
-_kept: ContextVar[bool] = ContextVar("gaps_kept", default=False)
+_as_nan: ContextVar[bool] = ContextVar("gaps_as_nan", default=False)
 
 
 @contextmanager
-def keeping_gaps() -> Iterator[None]:
+def gaps_as_nan() -> Iterator[None]:
     """Read empty cells and nulls in number columns as NaN in the block, instead of raising on the first."""
-    token = _kept.set(True)
+    token = _as_nan.set(True)
     try:
         yield
     finally:
-        _kept.reset(token)
+        _as_nan.reset(token)
 
 
-def gaps_are_kept() -> bool:
-    """Whether a `keeping_gaps` block is active."""
-    return _kept.get()
+def reads_gaps_as_nan() -> bool:
+    """Whether a `gaps_as_nan` block is active."""
+    return _as_nan.get()
 
 
-class WithoutGaps(NamedTuple):
+class CompleteFeatures(NamedTuple):
     """Features without missing values."""
 
     features: Matrix
@@ -52,9 +52,9 @@ class WithoutGaps(NamedTuple):
     note: str | None = None
 
 
-def settle_missing(
+def fill_or_drop_missing(
     path: str, features: Matrix, names: Sequence[str], missing: Missing | None, like: AnyArray | None = None
-) -> WithoutGaps:
+) -> CompleteFeatures:
     """Fill in missing values or drop their rows; raises InvalidData with their number if ``missing`` is None.
 
     Parameters
@@ -73,20 +73,20 @@ def settle_missing(
     Examples
     --------
     >>> values = np.array([[1.0, np.nan], [3.0, 5.0], [np.nan, 7.0]])
-    >>> settle_missing("pool.csv", values, ["age", "pay"], "median").features.tolist()
+    >>> fill_or_drop_missing("pool.csv", values, ["age", "pay"], "median").features.tolist()
     [[1.0, 6.0], [3.0, 5.0], [2.0, 7.0]]
-    >>> settle_missing("pool.csv", values, ["age", "pay"], "drop").rows.tolist()
+    >>> fill_or_drop_missing("pool.csv", values, ["age", "pay"], "drop").rows.tolist()
     [1]
     """
     if features.dtype.kind != "f" or len(features.shape) != 2:
-        return WithoutGaps(features)
+        return CompleteFeatures(features)
     counts, found = np.zeros(features.shape[1], dtype=np.int64), []
     for span in blocks(len_of(features), rows_per_read(features)):
         is_missing = np.isnan(features[span])
         counts += is_missing.sum(axis=0)
         found.append(np.flatnonzero(is_missing.any(axis=1)) + span.start)
     if not counts.any():
-        return WithoutGaps(features)
+        return CompleteFeatures(features)
     rows = np.concatenate(found)
     first, total = int(rows[0]), int(counts.sum())
     column = int(np.argmax(np.isnan(features[first : first + 1])))
@@ -97,11 +97,11 @@ def settle_missing(
         raise InvalidData(problem, hint=HINT)
     if missing == "median":
         filled = _filled(path, np.asarray(features[:]), counts, names, like)
-        return WithoutGaps(filled, None, f"{problem}; medians were filled in")
+        return CompleteFeatures(filled, None, f"{problem}; medians were filled in")
     kept = np.setdiff1d(np.arange(len_of(features)), rows)
     if not len(kept):
         raise InvalidData(f"{problem}: no row is left", hint="leave out the columns that are nearly empty.")
-    return WithoutGaps(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
+    return CompleteFeatures(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
 
 
 def _columns(counts: IntArray, names: Sequence[str]) -> str:

@@ -115,15 +115,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" did you mean {close[0]!r}?" if close else ""
 
 
-def natural_order(name: str) -> list[str | int]:
-    """A sort key that puts shard2 before shard10.
+def natural_order(name: str) -> list[tuple[int, int, str]]:
+    """A sort key under which numbers inside names count as numbers, up to the longest that `int` reads.
 
     Examples
     --------
-    >>> sorted(["shard10", "shard2"], key=natural_order)
-    ['shard2', 'shard10']
+    >>> sorted(["f10", "F2", "f1"], key=natural_order)
+    ['f1', 'F2', 'f10']
     """
-    return [int(part) if part.isdecimal() else part.casefold() for part in re.split(r"(\d+)", name)]
+    return [
+        (0, int(part), "") if number % 2 and len(part) <= 4300 else (1, 0, part.casefold())
+        for number, part in enumerate(re.split(r"(\d+)", name))
+    ]
 
 
 def content_of(dtype: np.dtype[np.generic]) -> Content:

@@ -51,7 +51,7 @@ class Contents:
     hashes: Sequence[str | None] | None = None
     """Hashes of the picture files, if the pool has them."""
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """By item that has exact copies, all of them, itself included: those that are there first."""
+    """For each item with exact copies: all of them and itself, items that are still in the pool first."""
 
     def row_of(self, item: int) -> int:
         return item if self.rows is None else int(self.rows[item])
@@ -142,9 +142,10 @@ def _arrange(contents: Contents, rows: IntArray, items: Identities) -> Contents:
 
 
 def find_copies(contents: Contents, items: Identities) -> dict[int, tuple[int, ...]]:
-    """By item that has exact copies (the same text or picture file), all of them, those that are there first.
+    """See `Contents.copies`. Exact copies have the same text or picture file.
 
-    Items that are gone count by their digests. Several items of one picture file, such as boxes, are no copies.
+    Items that are no longer in the pool are compared by their digests. Several items of one picture file, such as
+    boxes, are no copies.
     """
     paths = [each for each in contents.shown or () if contents.what == "pictures" and isinstance(each, str)]
     if items.kind not in ("contents", "shown") or len(set(paths)) < len(paths):

@@ -230,7 +230,7 @@ class LabelTable:
                 self._apply(event, names)
 
     def _apply(self, event: Event, names: Mapping[str, str | None]) -> None:
-        """Add an answer, or the undo of one; `names` are the current names of the classes at that time."""
+        """Apply an answer, or the undo of one. ``names`` maps the class names of that time to the current ones."""
         if event.label in names or event.guess in names:
             label = None if event.label is None else names.get(event.label, event.label)
             guess = None if event.guess is None else names.get(event.guess, event.guess)

@@ -1,12 +1,12 @@
 """The list of all items of a project: filters, search by name and text, order, and one page at a time."""
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from dubito.io.source import natural_order
 from dubito.labeling.contents import Contents
 from dubito.labeling.state import RoundModel, State
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
@@ -172,20 +172,3 @@ def _match_text(is_match: BoolArray, contents: Contents, text: str) -> None:
             or (texts is not None and wanted in str(texts[item] or "").casefold())
             or any(wanted in values[item].casefold() for values in columns)
         )
-
-
-DIGITS = re.compile(r"([0-9]+)")
-
-
-def natural_order(name: str) -> list[tuple[int, int, str]]:
-    """Sort key under which numbers inside names count as numbers.
-
-    Examples
-    --------
-    >>> sorted(["f10", "F2", "f1"], key=natural_order)
-    ['f1', 'F2', 'f10']
-    """
-    return [
-        (0, int(part), "") if number % 2 and len(part) < 20 else (1, 0, part.casefold())
-        for number, part in enumerate(DIGITS.split(name))
-    ]

@@ -199,7 +199,7 @@ class LabelingService:
         return self._lease_items(annotator, lambda who, now: self.state.queue.ask(who, count, now))
 
     def ask_guessed(self, annotator: str, label: str | None, count: int) -> "Future[GuessedItems]":
-        """Items predicted as a class (by default the most frequent), most confident first, leased as well."""
+        """Items predicted as a class (by default the most frequent), most confident first, leased to the annotator."""
         groups: list[tuple[str, int]] = []
         chosen: list[str] = []
 

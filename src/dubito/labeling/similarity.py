@@ -31,7 +31,7 @@ TEXT_OPTIONS: Mapping[What, Mapping[str, Mapping[str, object]]] = {
     "texts": {"clip": {"takes": "texts"}, "torch": {"takes": "texts"}, "sentence": {}, "words": {}},
     "rows": {},
 }
-"""By content, the embedders that put a text in the space of the items, and the options with which they do."""
+"""By kind of items: the embedders that embed a text in the same space as the items, and the options for that."""
 
 
 class TextEncoder:

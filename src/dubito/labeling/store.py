@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, Engine, Executable, bindparam, delete, func, insert, inspect, select
+from sqlalchemy import Connection, Engine, Executable, bindparam, delete, insert, inspect, select
 
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.labeling import database as schema
@@ -445,7 +445,3 @@ def check_store(url: str, ident: str | None) -> None:
     with store_errors("the store cannot be opened"), open_engine("", url).connect() as connection:
         take_lock(connection)
         schema.check_owner(connection, ident)
-
-
-def count_events(connection: Connection) -> int:
-    return connection.execute(select(func.count()).select_from(schema.events)).scalar() or 0

@@ -24,10 +24,10 @@ from dubito.request.scaling import Scale, measure_scale
 DIRECTIONS = 1e-12
 """Directions whose share of the squared length is less than this are rounding."""
 CURVATURE = 0.03
-"""What a label adds to the Hessian along a direction, approximately: p(1 - p) of classes that the model separates."""
+"""Approximate contribution of a label to the Hessian along a direction: p(1 - p) of well separated classes."""
 STEPS = 1000
 ROUGH, FINE = 1e-5, 1e-12
-"""By how much a step must lower the loss, as a share of it: where penalties are compared, and in the end."""
+"""Relative decrease of the loss below which the solver stops: while penalties are compared, and for the result."""
 
 
 class PrincipalCoordinates(NamedTuple):
@@ -50,7 +50,7 @@ class Weights(NamedTuple):
     """(k, c)"""
 
     def logits(self, model: int, coordinates: FloatArray) -> FloatArray:
-        """(m, c) of one of the models."""
+        """(m, c) logits of one of the models."""
         return np.asarray(coordinates @ self.slopes[model] + self.intercepts[model])
 
 

@@ -55,14 +55,14 @@ class Advice(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What the last labels changed, on the rows that still have none."""
+    """How the last labels changed the predictions for the rows that are still unlabeled."""
 
     labels: int
     """Number of the last labels."""
     changed: int
     """Number of rows whose predicted class changed."""
     expected: float
-    """The gain in accuracy that the present model expects of this."""
+    """The gain in accuracy from these changes, according to the present model."""
 
 
 def change_of_predictions(

@@ -157,15 +157,15 @@ def _scope(measured: Iterable[str], missing: Sequence[str]) -> str | None:
     return f"{' and '.join(measured)} alone" if missing else None
 
 
-def main_of(played: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> MainExperiments:
+def main_of(rounds_by_title: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> MainExperiments:
     """Figure 6 for the rounds of each collection."""
-    return MainExperiments({name: curves(rounds) for name, rounds in played.items()}, tuple(missing))
+    return MainExperiments({name: curves(rounds) for name, rounds in rounds_by_title.items()}, tuple(missing))
 
 
-def epochs_of(played: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> Epochs:
+def epochs_of(rounds_by_title: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()) -> Epochs:
     """Table 1 for the rounds of each collection."""
     means, passed = {}, {}
-    for name, rounds in played.items():
+    for name, rounds in rounds_by_title.items():
         by_turn: dict[int, list[float]] = {}
         for each in rounds:
             by_turn.setdefault(each.turn, []).append(each.train_accuracy)
@@ -220,21 +220,21 @@ class NetworkStudy:
 
     def measure(self, seed: int) -> Finding:
         """Finish the experiments whose images are available. Raises the first error if none are."""
-        played: dict[str, list[Round]] = {}
+        rounds_by_title: dict[str, list[Round]] = {}
         missed: dict[str, MissingFile] = {}
         for plan in self.plans(seed).values():
             title = COLLECTIONS[str(plan.data.images)]
             try:
-                played[title] = self.play(plan)
+                rounds_by_title[title] = self.run(plan)
             except MissingFile as error:
                 missed[title] = error
-        if not played:
+        if not rounds_by_title:
             raise next(iter(missed.values()))
         if self.check == "ablation":
-            return Ablation(curves(next(iter(played.values()))))
-        return (main_of if self.check == "main" else epochs_of)(played, tuple(missed))
+            return Ablation(curves(next(iter(rounds_by_title.values()))))
+        return (main_of if self.check == "main" else epochs_of)(rounds_by_title, tuple(missed))
 
-    def play(self, plan: Experiment) -> list[Round]:
+    def run(self, plan: Experiment) -> list[Round]:
         folder = Path(self.runs_dir) / plan.folder_name
         source = None if self.gather is None else self.gather(plan, folder)
         return run_experiment(plan, folder, workers=self.workers, progress=self.progress, source=source)

@@ -154,7 +154,7 @@ class Rounds:
 
 
 @lru_cache(maxsize=4)
-def played(plan: Rounds, seed: int) -> tuple[Round, ...]:
+def rounds_of(plan: Rounds, seed: int) -> tuple[Round, ...]:
     """All rounds of a plan; cached, because several figures use the same ones."""
     data = clusters(seed, n=plan.n, deviation=plan.deviation)
     schedule = Schedule(initial=plan.initial, budget=plan.batch, rounds=plan.rounds)
@@ -167,7 +167,7 @@ class ToyStudy(Rounds):
 
     def measure(self, seed: int) -> "Toy":
         """Run the five methods of the paper; only `NegativeStudy` uses Algorithm 2."""
-        found = curves(played(_plan(self), seed))
+        found = curves(rounds_of(_plan(self), seed))
         return Toy(self.deviation, tuple(curve for curve in found if curve.name != ALGORITHM_2))
 
 
@@ -195,7 +195,7 @@ class AcquisitionsStudy(Rounds):
 
     def measure(self, seed: int) -> "Acquisitions":
         """Collect the picks of all rounds with the first seed."""
-        rounds, data = played(_plan(self), seed), clusters(seed, n=self.n, deviation=self.deviation)
+        rounds, data = rounds_of(_plan(self), seed), clusters(seed, n=self.n, deviation=self.deviation)
         points = np.asarray(data.features, dtype=np.float64)
         names = [arm.name for arm in self.arms if arm.name != ALGORITHM_2]
         return Acquisitions(
@@ -238,7 +238,7 @@ class NegativeStudy(Rounds):
 
     def measure(self, seed: int) -> "Negative":
         """Run all methods at ``deviation`` and at twice that."""
-        both = [played(_plan(self, scale), seed) for scale in (1.0, 2.0)]
+        both = [rounds_of(_plan(self, scale), seed) for scale in (1.0, 2.0)]
         return Negative(
             tuple(scale * self.deviation for scale in (1.0, 2.0)),
             tuple(curves(rounds) for rounds in both),

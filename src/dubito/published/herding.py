@@ -18,7 +18,7 @@ from dubito.doubt import margin_doubt, mean_probabilities
 from dubito.errors import InvalidArgument
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
-from dubito.request.arrays import check_integer, check_real
+from dubito.request.arrays import check_integer, check_positive, check_real
 from dubito.strategies.base import Choice, Strategy, doubt_of, pick_one_by_one, require_doubt
 from dubito.strategies.kmeans import cluster_points
 
@@ -318,9 +318,3 @@ def held_out_temperature(turn: "Turn") -> float:
     probabilities = fitted.predict_proba(data.features[held])
     errors = [calibration_error(with_temperature(probabilities, each), data.labels[held]) for each in TEMPERATURES]
     return float(TEMPERATURES[int(np.argmin(errors))])
-
-
-def check_positive(name: str, value: object) -> None:
-    """Raise unless the value is a finite number above 0."""
-    if check_real(name, value, least=0.0) == 0.0:
-        raise InvalidArgument("is not allowed", argument=name, value=value, hint="pass a number above 0.")

@@ -157,6 +157,14 @@ def check_real(name: str, value: object, *, least: float, most: float = np.inf) 
     raise InvalidArgument("is not allowed", argument=name, value=value, hint=hint)
 
 
+def check_positive(name: str, value: object) -> float:
+    """A finite number above 0."""
+    number = check_real(name, value, least=0.0)
+    if number == 0:
+        raise InvalidArgument("is not allowed", argument=name, value=value, hint=f"{PASS} a number above 0.")
+    return number
+
+
 def check_budget(budget: object, n_candidates: int, n_pool: int, unit: str = "point") -> int:
     """An integer from 1 to the number of candidates; ``unit`` is what the budget counts."""
     number = check_integer("budget", budget, least=1)

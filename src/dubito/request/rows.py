@@ -208,13 +208,3 @@ def _rows_by_id(name: str, value: Any, names: RowNames) -> IntArray:
         hint = f"pass {keyword('ids')}{in_python(' or a frame with an id column or such an index')}."
         raise InvalidArgument(f"holds ids ({shown}), and the pool has none", argument=name, hint=hint)
     return rows_of(Ids(name, values, argument=name), pool)
-
-
-def _rows_of_mask(name: str, mask: AnyArray, n_pool: int, own: RowNames, names: RowNames) -> IntArray:
-    pair = None if own is names else matching_ids(own, names)
-    if pair is not None:
-        return rows_of(*pair)[mask]
-    if len(mask) != n_pool:
-        problem = f"is a mask of {len(mask)} and the pool has {n_pool} rows"
-        raise InvalidArgument(problem, argument=name, hint="pass one a row.")
-    return np.flatnonzero(mask)

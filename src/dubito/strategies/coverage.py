@@ -177,7 +177,7 @@ def _check(radius: float | None, factor: float, sample: int | None) -> None:
 def _problem(
     request: Request, weights: FloatArray, radius: float | None, factor: float, sample: int | None
 ) -> tuple[CoverageProblem, int | None]:
-    """What an engine is asked, and how many rows stand for all, if fewer do."""
+    """The problem for an engine, and the number of rows that are covered if that is a sample."""
     weights = weights.copy()
     weights[request.labeled] = 0.0
     is_sampled = sample is not None and sample < np.count_nonzero(weights)

@@ -18,7 +18,7 @@ from dubito.threads import single_blas_thread
 
 CENTERS_AT_ONCE = 64
 POINTS_AT_ONCE = 1024
-SETTLED = 1 / 100
+CONVERGED = 1 / 100
 """K-means ends once less than this share of the points changes its cluster in a step."""
 MOST_STEPS = 100
 
@@ -28,10 +28,10 @@ class ClosestKMeans:
     """The pool point nearest each of b K-means centers, each point once.
 
     K-means begins with k-means++ by the seed, works in float32, and ends once fewer than one point in 100 changes its
-    cluster, after 100 steps at the latest; centers are means in float64. What is labeled plays no part.
+    cluster, after 100 steps at the latest; centers are means in float64. Labeled rows are ignored.
 
-    Holds the candidates in float64 and in float32. O(n·b·d) time to begin with and for each step at most: later steps
-    look at the centers that moved.
+    Holds the candidates in float64 and in float32. The start and each step take O(n·b·d) time at most; later steps
+    compare only with the centers that moved.
     """
 
     name: ClassVar[str] = "closest-kmeans"
@@ -54,7 +54,7 @@ def cluster_centers(points: FloatArray, n_clusters: int, seed: int) -> FloatArra
     >>> sorted(cluster_centers(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, seed=0).ravel().tolist())
     [0.5, 8.5]
     """
-    clustering = _settled(points, n_clusters, seed)
+    clustering = _converged(points, n_clusters, seed)
     # Where points coincide a cluster may be empty: its center is the point it began at.
     centers = points[clustering.seeds]
     order = np.argsort(clustering.cluster, kind="stable")
@@ -73,13 +73,13 @@ def cluster_points(points: FloatArray, n_clusters: int, seed: int) -> IntArray:
     >>> (cluster == cluster[0]).tolist()
     [True, True, False, False]
     """
-    return _settled(points, n_clusters, seed).cluster
+    return _converged(points, n_clusters, seed).cluster
 
 
-def _settled(points: FloatArray, n_clusters: int, seed: int) -> "_Clustering":
+def _converged(points: FloatArray, n_clusters: int, seed: int) -> "_Clustering":
     clustering = _Clustering(_small(points), n_clusters, np.random.default_rng(seed))
     for _ in range(MOST_STEPS):
-        if clustering.step() < SETTLED * len(points):
+        if clustering.step() < CONVERGED * len(points):
             break
     return clustering
 
@@ -94,8 +94,8 @@ def _small(points: FloatArray) -> AnyArray:
 def plus_plus(points: AnyArray, n_seeds: int, rng: np.random.Generator) -> IntArray:
     """Rows (b,) drawn by k-means++, each with probability proportional to its squared distance to those before.
 
-    The distances of all points are brought up to date once for many draws. Until then a draw by the old ones, which
-    are never too small, stands with the probability that the new bears to the old: that is the same distribution.
+    The distances of all points are updated once for many draws. Between updates, rows are drawn by the old distances,
+    which are upper bounds, and accepted with probability new / old: rejection sampling from the same distribution.
     Once every point coincides with a drawn one, the rest is drawn uniformly. O(n·b·d) time.
     """
     sizes = np.einsum("ij,ij->i", points, points)
@@ -114,7 +114,7 @@ def plus_plus(points: AnyArray, n_seeds: int, rng: np.random.Generator) -> IntAr
 
 
 def _draw(points: AnyArray, squared: AnyArray, steps: FloatArray, most: int, rng: np.random.Generator) -> list[int]:
-    """Some next seeds, by distances (n,) to the seeds before them and their sums; at least one."""
+    """Up to ``most`` next seeds, from squared distances (n,) to the earlier seeds and their cumulative sums."""
     fresh: list[int] = []
     for _ in range(2 * most):
         row = int(np.searchsorted(steps, rng.random() * steps[-1], side="right"))
@@ -161,7 +161,7 @@ class _Clustering:
         return len(changed)
 
     def _assign(self, rows: IntArray, names: IntArray, *, anew: bool) -> None:
-        """The nearest of some centers for some points, where nearer than what they have or ``anew``."""
+        """Assign points to the nearest of some centers, if it is nearer than their present one or ``anew`` is set."""
         centers = self.centers[names]
         sizes = np.einsum("ij,ij->i", centers, centers)
         centers *= -2.0
@@ -176,7 +176,7 @@ class _Clustering:
             self.nearness[chosen[is_nearer]] = least[is_nearer]
 
     def _move(self, changed: IntArray, before: IntArray) -> None:
-        """Take points out of the clusters they were in, and into those they are in; mark the centers that moved."""
+        """Update sums and centers for points that changed their cluster; mark the centers that moved."""
         self.has_moved[:] = False
         for names, sign in ((before, -1), (self.cluster[changed], 1)):
             inside = names >= 0
@@ -195,8 +195,7 @@ class _Clustering:
 def nearest_untaken(points: FloatArray, centers: FloatArray) -> IntArray:
     """For each center in turn the nearest point not taken yet; ties to the lowest index.
 
-    About the points' mean and in units of the farthest coordinate: large numbers would drown the differences, and
-    squares of tiny ones vanish.
+    Points are centered and divided by their largest coordinate, so that squares neither lose digits nor underflow.
     """
     origin = points.mean(axis=0)
     points = points - origin

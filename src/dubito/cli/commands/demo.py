@@ -64,7 +64,7 @@ def demo(
     """
     folder = Path(output)
     if round_trip:
-        play_round_trip(folder)
+        run_round_trip(folder)
         return
     experiment = plan(
         [*STRATEGIES, *(strategy or [])],
@@ -181,7 +181,7 @@ SIDE = 64
 """Width of a picture in pixels; the digits have 8."""
 
 
-def play_round_trip(folder: Path) -> None:
+def run_round_trip(folder: Path) -> None:
     """Run embed, select, select with labels, and status."""
     require("pyarrow", extra="files")
     answers = write_pictures(folder / "pictures")

@@ -50,15 +50,15 @@ def report(
     """
     from pathlib import Path
 
-    played = latest(Path("dubito-runs")) if folder is None else Path(folder)
-    if not played.is_dir():
+    run = latest(Path("dubito-runs")) if folder is None else Path(folder)
+    if not run.is_dir():
         raise MissingFile(f"{folder} is not a folder", hint="pass that of a run.")
     if folder is None:
-        say(f"the run worked on last is {played}", quiet=quiet)
-    warn_of_old_lines(played, quiet)
-    where = played if output is None else Path(output)
+        say(f"the run worked on last is {run}", quiet=quiet)
+    warn_of_old_lines(run, quiet)
+    where = run if output is None else Path(output)
     targets = read_targets(target)
-    tell(make_report(played, where, targets, force or output is None), as_json, asked=targets)
+    tell(make_report(run, where, targets, force or output is None), as_json, asked=targets)
 
 
 def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:

@@ -137,8 +137,8 @@ def finish(
     )
     warn_of_cost(experiment, quiet)
     warn_of_old_lines(folder, quiet)
-    way = command("resume", folder) + data_option(experiment)
-    rounds = play(experiment, folder, workers, source, way, quiet)
+    continuation = command("resume", folder) + data_option(experiment)
+    rounds = run_with_progress(experiment, folder, workers, source, continuation, quiet)
     if as_json:
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
@@ -204,15 +204,19 @@ def read_workers(text: str | None, experiment: Experiment, n_numbers: int = WORT
     return min(os.cpu_count() or 1, MOST_WORKERS, len(experiment.strategies) * len(experiment.seeds))
 
 
-def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, way: str, quiet: bool) -> list[Round]:
-    """Run with a live display; after Ctrl-C, say how to continue: in the ``way`` given."""
+def run_with_progress(
+    experiment: Experiment, folder: Path, workers: int, source: DataSource, continuation: str, quiet: bool
+) -> list[Round]:
+    """Run with a live display; after Ctrl-C, print `continuation`, the command that continues."""
     with Board(quiet=quiet) as board:
         try:
             rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
             if not (folder / EXPERIMENT).is_file():
                 raise Stopped("interrupted before the first training; nothing was written.") from None
-            raise Stopped(f"interrupted; {len(read_rounds(folder))} trainings are kept. Go on with: {way}") from None
+            raise Stopped(
+                f"interrupted; {len(read_rounds(folder))} trainings are kept. Go on with: {continuation}"
+            ) from None
     if board.last is None:
         say("everything was done already", quiet=quiet)
     else:

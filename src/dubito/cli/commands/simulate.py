@@ -13,7 +13,7 @@ from typing import Annotated
 from dubito.cli import options
 from dubito.cli.commands import report
 from dubito.cli.commands.report import ABOUT, save_about, schedule_described
-from dubito.cli.commands.run import describe_data, play, read_workers
+from dubito.cli.commands.run import describe_data, read_workers, run_with_progress
 from dubito.cli.inputs import bounded_inputs, opened, read_columns, read_missing, read_when, reading_files
 from dubito.cli.options import argument, option
 from dubito.cli.output import say
@@ -356,4 +356,4 @@ def run(
     say(f"{experiment.name}: {schedule_described(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
-    play(experiment, folder, processes, source, "the same command", quiet)
+    run_with_progress(experiment, folder, processes, source, "the same command", quiet)

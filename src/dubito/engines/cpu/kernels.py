@@ -106,7 +106,7 @@ class CandidateGroup:
         near = np.flatnonzero(nearness[np.arange(len(best)), best] >= self._thresholds(own))
         nearest = self._tighten(Pairs(near, best[near] + span.start, np.zeros(len(near))))
         # Copies of a reference: nothing is nearer, and without this all other copies would be compared as well.
-        self._settle(nearest.within(np.zeros(len(self.limits))))
+        self._make_exact(nearest.within(np.zeros(len(self.limits))))
         self.nearest.append(nearest)
         nearness[near, best[near]] = -np.inf
         self.is_out |= self.limits < self.needed
@@ -166,10 +166,10 @@ class CandidateGroup:
         """Exact squared priorities; upper bounds where `is_out`."""
         others = self._tighten(_joined(self.pairs).within(self.limits))
         wanted = np.where(self.is_out | (self.limits == 0.0), -np.inf, self.limits)
-        self._settle(_joined([*self.nearest, others]).within(wanted))
+        self._make_exact(_joined([*self.nearest, others]).within(wanted))
         return self.limits
 
-    def _settle(self, pairs: Pairs) -> None:
+    def _make_exact(self, pairs: Pairs) -> None:
         """Lower limits and distances by the exact distances of pairs."""
         problem = self.references.problem
         for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // self.shifted.shape[1])):
@@ -320,9 +320,9 @@ class CpuKernels:
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray]:
-        """Candidates that have seen about as much go together."""
+        """See `Kernels.refresh`. Candidates that have seen about as many references are refreshed together."""
         if self.learned is not None:
-            needed = 0.0  # What is finished now need not be looked at again in the next run.
+            needed = 0.0  # Finish all, so that the next run need not refresh them again.
         order = np.argsort(seen, kind="stable")
         in_c = None if self.in_c is None else self._refresh_in_c(self.in_c, rows, order, bounds, seen, needed)
         if in_c is not None:

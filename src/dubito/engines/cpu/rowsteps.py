@@ -113,7 +113,7 @@ class SmallRun:
 
     @property
     def n_picks(self) -> int:
-        """Counted anew, because Ctrl-C may have come in the middle of a call."""
+        """Counted on each access, because Ctrl-C may have interrupted a call."""
         return int(np.count_nonzero(self.places >= 0))
 
 

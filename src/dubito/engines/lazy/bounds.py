@@ -246,7 +246,7 @@ and a square (2), with a safety margin."""
 PICK_UNITS = 4.0
 """Error of a priority scaled by the pick's weight: its own rounding and its limit's (1 each), times two."""
 
-SETTLE_ROUNDINGS = 16
+EXACT_ROUNDINGS = 16
 """Extra columns, 3 units each, for the rounding of `exact_sq_distances`: at most 2·(log2(d) + 3) of |x|² + |y|²."""
 
 MEDIAN_ROWS = 128
@@ -279,7 +279,7 @@ def product_slack(width: int, unit: float = UNIT) -> float:
 
 def front_slack(width: int) -> float:
     """`product_slack` in float64, compared with `exact_sq_distances`, whose own rounding is of the same order here."""
-    return product_slack(width + SETTLE_ROUNDINGS, UNIT64)
+    return product_slack(width + EXACT_ROUNDINGS, UNIT64)
 
 
 def projection_slack(width: int, d: int) -> float:

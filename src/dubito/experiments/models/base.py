@@ -14,7 +14,7 @@ import numpy as np
 from dubito.errors import PASS, InvalidArgument, named
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
-from dubito.request.arrays import check_integer, check_real
+from dubito.request.arrays import check_integer
 
 if TYPE_CHECKING:
     from dubito.experiments.images import DownloadProgress
@@ -189,14 +189,6 @@ def check_samples(samples: object) -> None:
     if check_integer("samples", samples, least=0) == 1:
         hint = f"{PASS} {named('samples')} >= 2, or 0 for none."
         raise InvalidArgument("is not a committee", argument="samples", value=1, hint=hint)
-
-
-def check_positive(name: str, value: object) -> float:
-    """A finite number above 0."""
-    number = check_real(name, value, least=0.0)
-    if number == 0:
-        raise InvalidArgument("is not allowed", argument=name, value=value, hint=f"{PASS} a number above 0.")
-    return number
 
 
 def flat(features: AnyArray) -> AnyArray:

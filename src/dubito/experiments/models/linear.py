@@ -15,7 +15,6 @@ from dubito.experiments.models.base import (
     ModelDefaults,
     State,
     TrainingSet,
-    check_positive,
     check_samples,
     flat,
     over_all_classes,
@@ -23,7 +22,7 @@ from dubito.experiments.models.base import (
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.registry import check_options, import_object
-from dubito.request.arrays import check_integer
+from dubito.request.arrays import check_integer, check_positive
 
 
 @dataclass(frozen=True, slots=True)

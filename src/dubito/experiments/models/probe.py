@@ -10,14 +10,13 @@ from dubito.experiments.models.base import (
     ModelDefaults,
     State,
     TrainingSet,
-    check_positive,
     check_samples,
     flat,
 )
 from dubito.experiments.models.networks.training import check_device, deterministic, device_facts
 from dubito.matrix import AnyArray, BoolArray, FloatArray
 from dubito.registry import require
-from dubito.request.arrays import check_integer
+from dubito.request.arrays import check_integer, check_positive
 
 
 @dataclass(frozen=True, slots=True)

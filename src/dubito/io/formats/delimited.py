@@ -31,7 +31,7 @@ from dubito.io.cells import (
     what_is_odd,
 )
 from dubito.io.limits import hold, open_bytes
-from dubito.io.missing_values import PLAIN_NUMBER, gaps_are_kept
+from dubito.io.missing_values import PLAIN_NUMBER, reads_gaps_as_nan
 from dubito.io.source import Entry, Source, reading
 from dubito.matrix import AnyArray, FloatArray
 from dubito.request.labels import NO_TEXTS, PLAIN_INTEGER
@@ -350,7 +350,7 @@ class DelimitedTable:
 
     def _number(self, line: int, row: list[str], position: int) -> float:
         text = row[position]
-        if gaps_are_kept() and is_gap(text):
+        if reads_gaps_as_nan() and is_gap(text):
             return nan
         number = as_number(text, self.dialect.decimal_comma)
         if number is not None and is_truth(text) == (position in self.booleans):

@@ -10,7 +10,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.io.cells import as_list, as_names, is_gap
-from dubito.io.missing_values import PLAIN_NUMBER, gaps_are_kept
+from dubito.io.missing_values import PLAIN_NUMBER, reads_gaps_as_nan
 from dubito.io.source import Entry, Source
 from dubito.matrix import AnyArray, FloatArray
 
@@ -95,7 +95,7 @@ class Grid:
         return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, values)
 
     def _number(self, name: str, are_booleans: bool, place: int, cell: object) -> float:
-        if gaps_are_kept() and _is_gap(cell):
+        if reads_gaps_as_nan() and _is_gap(cell):
             return math.nan
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
             if isinstance(cell, bool) == are_booleans or _is_gap(cell):

@@ -93,7 +93,7 @@ class Connection(H11Protocol):
         return True
 
     def send_400_response(self, msg: str) -> None:
-        """As ever, unless an answer has begun; the application's own answer, if there is one, goes nowhere."""
+        """Send the 400 response unless a response was started; one that the application sends later is dropped."""
         if self.cycle is not None:
             self.cycle.disconnected = True
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):

@@ -144,7 +144,7 @@ class CompiledGains:
         if why == NEEDS_PAIRS:
             self.open()
         elif why == NEEDS_EXACT:
-            self._settle(int(self.heap[0]))
+            self._make_exact(int(self.heap[0]))
 
     def _arrays(self) -> compiled.Arrays:
         problem = self.problem
@@ -159,7 +159,7 @@ class CompiledGains:
         n, n_pairs, budget = len(self.problem.candidates), len(self.held.rows), len(self.picks)
         return self.problem.pool.shape[1], self.space.n_matrix, len(self.cover), n, len(self.remaining), n_pairs, budget
 
-    def _settle(self, candidate: int) -> None:
+    def _make_exact(self, candidate: int) -> None:
         """Compute the pairs of a candidate exactly with NumPy, if C cannot read the features."""
         start, stop = self.held.starts[candidate], self.stops[candidate]
         rows, point = self.held.rows[start:stop], self.space.exact(self.problem.candidates[[candidate]])
@@ -178,7 +178,7 @@ class CompiledGains:
             candidates = candidates[self.level[candidates] != CLOSED]
         if is_exact and self.space.pool is None:
             for candidate in candidates[self.level[candidates] == OPEN].tolist():
-                self._settle(candidate)
+                self._make_exact(candidate)
         arrays, is_exact = (*self._arrays(), np.ascontiguousarray(candidates)), is_exact and self.space.pool is not None
         numbers = *self._sizes(), len(candidates), self.space.itemsize, *self.space.flags, self.costs is not None
         self.steps.update_gains(arrays, *numbers, is_exact, self.space.n_threads)

@@ -40,7 +40,7 @@ class KeptPairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRound:
-    """What is left of a round."""
+    """The data of a round that the next round can reuse."""
 
     space: Space
     directions: Directions

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dubito.errors import PASS, TRUE_OR_FALSE, InvalidArgument, named
-from dubito.experiments.models.base import check_positive
 from dubito.matrix import AnyArray, IntArray
-from dubito.request.arrays import check_choice, check_integer
+from dubito.request.arrays import check_choice, check_integer, check_positive
 
 if TYPE_CHECKING:
     import torch
