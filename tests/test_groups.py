@@ -148,6 +148,13 @@ def test_a_group_costs_the_sum_of_its_rows_or_its_price(strategy: str) -> None:
         dubito.select(points, 3, groups=groups, costs={1: 2.0}, strategy=strategy)
     with pytest.raises(InvalidArgument, match="names no group"):
         dubito.select(points, 3, groups=groups, costs={"x": 2.0}, strategy=strategy)
+    with pytest.raises(InvalidArgument, match="two prices of the group '7'"):
+        dubito.select(points, 3, groups=groups, costs={**prices, "7": 2.0}, strategy=strategy)
+    for price in (0, -1.0, float("nan"), float("inf"), None, "dear", [1]):
+        with pytest.raises(InvalidData, match=r"costs holds the price .* of the group '7'; pass what it costs"):
+            dubito.select(points, 3, groups=groups, costs={**prices, 7: price}, strategy=strategy)
+    with pytest.raises(InvalidArgument, match="costs is a mapping, as for groups; pass groups"):
+        dubito.select(points, 3, costs=prices, strategy=strategy)
 
 
 @pytest.mark.parametrize("strategy", ["coverage", "coreset"])
@@ -194,6 +201,7 @@ def test_a_pool_picks_the_groups_of_select(strategy: str, tmp_path: Path) -> Non
     left = pool.select(1).groups
     assert left is not None
     pool.label(groups=left.names.tolist())
+    dubito.Pool(points, groups=groups).label(groups="17")
     assert (groups[pool.labeled] == int(left.names[0])).any()
     with pytest.raises(InvalidArgument, match="names no group"):
         pool.label(groups=["x"])
@@ -224,12 +232,28 @@ def test_estimate_takes_the_number_of_groups(strategy: str) -> None:
         dubito.estimate(10_000, 64, 10, 100, groups=50)
 
 
+def test_estimate_refuses_what_select_refuses() -> None:
+    with pytest.raises(InvalidArgument, match="groups=300 exceeds n=200"):
+        dubito.estimate(200, 4, 0, 10, groups=300)
+    with pytest.raises(InvalidArgument, match="beam_width=4 cannot be combined with"):
+        dubito.estimate(200, 4, 0, 10, groups=20, beam_width=4)
+    for strategy in ("badge", "filter-then-cover", "largest-cluster"):
+        with pytest.raises(InvalidArgument, match="groups means nothing to strategy"):
+            dubito.estimate(200, 4, 0, 10, groups=20, strategy=strategy)
+
+
 def test_bad_groups_raise() -> None:
     points, groups, doubt = blobs()
     with pytest.raises(InvalidArgument, match="groups has shape"):
         dubito.select(points, 3, groups=groups[:-1])
-    with pytest.raises(InvalidData, match="holds nothing"):
-        dubito.select(points[:2], 1, groups=["a", ""])
+    for missing in ("", None, float("nan")):
+        with pytest.raises(InvalidData, match="groups holds nothing at row 1"):
+            dubito.select(points[:2], 1, groups=["a", missing])
+    mixed = dubito.select(points[:4], 2, groups=[7, "7", 7.0, "a"]).groups
+    assert mixed is not None
+    assert sorted(mixed.names.tolist()) == ["7", "a"]
+    with pytest.raises(InvalidArgument, match=r"per_group='sum' means nothing without groups"):
+        dubito.select(points, 3, doubt=doubt, strategy="least-confidence:per_group=sum")
     for strategy in ("typical", "kmeans", "badge"):
         if strategy in dubito.strategies.STRATEGIES.names():
             with pytest.raises(InvalidArgument, match="groups means nothing to strategy"):

@@ -23,13 +23,14 @@ from dubito.core.problem import (
 from dubito.covering_radius import Cover, Given
 from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine, is_for
-from dubito.errors import InvalidArgument, american_keywords, named
+from dubito.errors import PASS, InvalidArgument, american_keywords, named
 from dubito.matrix import AnyArray, len_of
 from dubito.request.arrays import check_budget, check_integer, check_memory_limit
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import LARGE, SAMPLE, Origin
 from dubito.strategies.base import Delegates, Planner
-from dubito.strategies.constraints import refuse_limits
+from dubito.strategies.constraints import refuse_groups, refuse_limits
+from dubito.strategies.coreset import check_limits
 from dubito.strategies.costs import Sizes, cost_of
 from dubito.strategies.uncertainty import FilterThenCover
 
@@ -131,8 +132,8 @@ def select(
         rows add together, and `Selection.groups` reports them. Labeled rows of a group and rows that are no candidates
         take no part. A group costs the sum of its rows' ``costs``, or its price if these are a mapping
         ``{group: price}``; its class for ``quotas`` is that of most of its rows. Supported by the strategies above,
-        ``margin``, ``entropy``, ``least-confidence``, ``bald`` (with the option ``per_group``) and ``random``; the
-        engines are ``cpu`` and ``reference``.
+        ``margin``, ``entropy``, ``least-confidence``, ``bald`` (with the option ``per_group``) and ``random``,
+        and by the engines ``cpu``, ``cuda`` and ``reference``.
     ids : sequence (n,), optional
         Unique ids of the pool's rows, if ``pool`` does not contain them. 7, 7.0 and "7" are the same id.
     metric : {"euclidean", "cosine"}
@@ -322,9 +323,9 @@ def estimate(
     m, budget = check_integer("m", m, least=0), check_integer("budget", budget, least=1)
     classes, samples = check_integer("classes", classes, least=2), check_integer("samples", samples, least=1)
     width = 1 if beam_width is None else check_integer("beam_width", beam_width, least=1)
-    if groups is not None:
-        check_budget(budget, check_integer("groups", groups, least=1), groups, unit="group")
     limit, chosen = check_memory_limit(memory_limit), configure_strategy(strategy, engine)
+    if groups is not None:
+        _check_groups(check_integer("groups", groups, least=1), n, budget, width, chosen)
     if cost := cost_of(chosen, Sizes(n, d, m, budget, classes, samples)):
         return cost
     name = chosen.name
@@ -350,6 +351,18 @@ def estimate(
         hint = f"pass {named('engine', 'auto')}."
         raise InvalidArgument("cannot tell what it costs", argument="engine", value=engine, hint=hint)
     return found
+
+
+def _check_groups(groups: int, n: int, budget: int, width: int, strategy: Strategy) -> None:
+    """Raise for groups that `select` would refuse."""
+    if groups > n:
+        raise InvalidArgument(
+            f"exceeds {named('n', n)}", argument="groups", value=groups, hint=f"{PASS} {named('groups')} <= {n}."
+        )
+    check_budget(budget, groups, groups, unit="group")
+    refuse_groups(strategy)
+    if width > 1:
+        check_limits(width)
 
 
 class Forecast(NamedTuple):

@@ -90,9 +90,7 @@ class Pool:
         groups = "" if self._points.groups is None else f", {len(self._points.groups.names)} groups"
         return f"Pool({n} x {d}{groups}, {len(self._order)} labeled, metric={self._points.metric!r}{standardized})"
 
-    def label(
-        self, which: object = None, *, rows: object = None, ids: object = None, groups: Sequence[object] | None = None
-    ) -> None:
+    def label(self, which: object = None, *, rows: object = None, ids: object = None, groups: object = None) -> None:
         """Mark rows as labeled.
 
         ``which`` is a `Selection`; or ids, if the pool has text ids; or row numbers or a boolean mask (n,). Pass

@@ -41,7 +41,7 @@ def test_a_folder_becomes_picks_and_labels_come_back(run: Program, photos: Path)
     assert ran.out == ""
     assert "60 pictures embedded by pixels, 64 numbers each" in ran.err
     assert "written to pool.parquet" in ran.err
-    assert "select pool.parquet -b 50 -o batch.csv" in ran.err
+    assert "select pool.parquet -b 30 -o batch.csv" in ran.err
     assert "timm:mobilenetv3_small_100" in ran.err
     ran = run("select", "pool.parquet", "-b", "5", "--strategy", "coverage", "-o", "one.csv", "--sheet", "one.html")
     assert ran.code == 0, ran.err

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import dubito
-from dubito.embedding.boxes import MOST_BOXES, open_boxes, read_boxes
+from dubito.embedding.boxes import MOST_BOXES, open_boxes, picture_finder, read_boxes
 from dubito.embedding.crops import Crop
 from dubito.embedding.decoder import decode
 from dubito.embedding.embedder import Framing
@@ -119,14 +119,16 @@ def test_boxes_that_cannot_be_used_are_listed(photos: Path) -> None:
     more: list[dict[str, object]] = [{"image_id": 3, "bbox": box, "score": 0.5} for box, _ in bad]
     more += [{"image_id": 99, "bbox": [1, 1, 2, 2]}, {"image_id": 3, "bbox": [70, -5, 20, 10], "score": 0.5}]
     more += [{"image_id": 3, "bbox": [1, 1, 2, 2], "score": 7.0}]
-    masks: list[object] = [{"size": [60, 80], "counts": counts} for counts in ("jU1", [4800], [5, "x"])]
+    counts: list[object] = ["jU1", [4800], [5, "x"], [-5, 10, 4795], "~" * 10_000]
+    masks: list[object] = [{"size": [60, 80], "counts": each} for each in counts]
+    masks += [{"size": [float("inf"), 80], "counts": [9, 9]}]
     more += [{"image_id": 3, "segmentation": [[1, "x", 2, 3, 4, 5]]}]
     more += [{"image_id": 3, "segmentation": mask} for mask in (*masks, {"size": [60], "counts": [9, 9]})]
     path.write_text(json.dumps(predictions(*more)), encoding="utf-8")
     items, left_out = opened(photos, path)
     assert len(items) == 12 + 1 + 1
-    assert len(left_out) == 11
-    assert sum("has no box, and no mask that can be read" in each for each in left_out) == 4
+    assert len(left_out) == 14
+    assert sum("has no box, and no mask that can be read" in each for each in left_out) == 7
     for text in [text for _, text in bad] + ["which", "not from 0 to 1"]:
         assert any(text in each for each in left_out), text
     assert (70.0, 0.0, 80.0, 5.0) in [corners for _, corners in items]
@@ -144,6 +146,7 @@ def test_files_that_mislead_are_refused(photos: Path) -> None:
         ({"images": [{"id": 1}], "annotations": []}, "an image without an id or a file_name: {'id': 1}"),
         ([{**box, "id": [4]}, {**box, "id": [4]}], r"2 boxes with the id \[4\]"),
         ([{**box, "image_id": "nowhere.png"}], "none of the 1 boxes"),
+        ({"images": images[:1], "annotations": [], "categories": [{"id": 1}, {"id": 1}]}, "2 categories with the id 1"),
         ([box] * (MOST_BOXES + 1), r"10,001 boxes in the picture 0001\.png"),
     ]:
         path.write_text(json.dumps(content), encoding="utf-8")
@@ -199,6 +202,102 @@ def test_class_scores_give_the_doubt_of_a_box(photos: Path) -> None:
     path = photos.parent / "boxes.json"
     path.write_text(json.dumps([{"image_id": 1, "bbox": [1, 1, 9, 9], "score": 0.9, "scores": [0.5, 0.3, 0.2]}]))
     assert read_boxes(str(path))[0].doubt == pytest.approx(0.8)
+
+
+def test_class_scores_need_not_add_up_but_must_be_scores(photos: Path) -> None:
+    path = photos.parent / "boxes.json"
+    box: dict[str, object] = {"image_id": 1, "bbox": [1, 1, 9, 9], "score": 0.9}
+    for scores, doubt in [([0.9, 0.45], 2 / 3), ([50, 30, 20], 0.8), ([0.9], 0.1), ([], 0.1), (None, 0.1)]:
+        path.write_text(json.dumps([{**box, "scores": scores}]))
+        source = open_boxes(open_folder(str(photos), ["0001.png"], labels=False), str(path), 0.0)
+        assert source.items[0].doubt == pytest.approx(doubt), scores
+    for bad in ([0.9, -0.1], [0.5, float("nan")], [0, 0], [1e308, 1e308], ["a", 1], {"cat": 1}, "0.5"):
+        path.write_text(json.dumps([box, {**box, "scores": bad}]))
+        items, left_out = opened(photos, path)
+        assert [name for name, _ in items].count("0001.png#1") == 0, bad
+        assert left_out == [
+            "0001.png#1 (box 1 of boxes.json) has class scores that are no list of numbers, negative, or all 0"
+        ]
+
+
+def test_a_table_may_have_decimal_commas_and_gaps(photos: Path) -> None:
+    table = photos.parent / "b.csv"
+    table.write_text("image_id;x;y;width;height;class;score\n1;20,5;10;10;5;3;0,5\n2;1;1;2;2;;\n1;;1;2;2;3;0,5\n")
+    first, second, third = read_boxes(str(table))
+    assert (first.corners, first.predicted, first.score) == ((20.5, 10.0, 30.5, 15.0), "3", 0.5)
+    assert (second.picture, second.predicted, second.score) == ("2", None, None)
+    items, left_out = opened(photos, table)
+    assert left_out == ["0001.png#1 (row 2 of b.csv) has a corner that is not a finite number"]
+    assert len(items) == 6
+    assert third.picture == "1"
+
+
+def test_a_picture_that_could_be_several_is_none_of_them(photos: Path) -> None:
+    (photos / "more").mkdir()
+    Image.new("L", (9, 9)).save(photos / "more" / "0001.png")
+    find = picture_finder(["0001.png", "more/0001.png", "cafe\u0301.png"])
+    names = ["0001.png", "more/0001.png", "/data/more/0001.png", "1", "0001.jpg", "caf\u00e9.png", "caf\u00e9"]
+    assert [find(name) for name in names] == [
+        "0001.png", "more/0001.png", None, None, None, "cafe\u0301.png", "cafe\u0301.png"
+    ]  # fmt: skip
+
+
+def test_boxes_of_folders_in_a_folder_are_read(photos: Path) -> None:
+    labels = photos.parent / "labels" / "train"
+    labels.mkdir(parents=True)
+    (labels / "0001.txt").write_text("0 0.5 0.5 0.5 0.5\n", encoding="utf-8")
+    items, left_out = opened(photos, labels.parent)
+    assert not left_out
+    assert ("0001.png#0", (20.0, 15.0, 60.0, 45.0)) in items
+
+
+def test_new_scores_of_the_same_boxes_are_written(run: Program, photos: Path) -> None:
+    for score in (0.5, 0.75):
+        Path("b.json").write_text(json.dumps([{"image_id": 1, "bbox": [1, 1, 9, 9], "score": score}]), encoding="utf-8")
+        ran = run("embed", "photos", "--boxes", "b.json")
+        assert "written to pool.parquet" in ran.err
+        assert "select pool.parquet -b 3 --group-column path" in ran.err
+        assert dubito.io.read_pool("pool.parquet").source.entry("confidence").values()[1] == score
+    assert "the contents are the same" in ran.err
+
+
+def test_ranks_of_added_groups_continue(run: Program) -> None:
+    Path("p.csv").write_text("id,doc,x1\n" + "".join(f"r{n},d{n % 6},{n * n}\n" for n in range(24)), encoding="utf-8")
+    for name in ("picks.csv", "picks.jsonl", "picks.parquet"):
+        for _ in range(3):
+            assert run("select", "p.csv", "-b", "2", "--group-column", "doc", "-o", name, "--append").code == 0
+        source = dubito.io.open_source(name)
+        ranks = [int(rank) for rank in source.entry("rank").values().tolist()]
+        assert ranks == [rank for rank in range(1, 7) for _ in range(4)], name
+
+
+def test_labeled_groups_that_are_not_in_the_pool_are_refused(run: Program) -> None:
+    Path("p.csv").write_text("id,doc,x1\n" + "".join(f"r{n},d{n % 6},{n * n}\n" for n in range(24)), encoding="utf-8")
+    Path("labeled.csv").write_text("group\nphotos/d1\n", encoding="utf-8")
+    ran = run("select", "p.csv", "-b", "2", "--group-column", "doc", "--labeled", "labeled.csv")
+    assert "names the group 'photos/d1'; neither it nor any other group in the file is in the pool" in ran.err
+    assert "groups of the pool are like 'd0'" in ran.err
+    Path("labeled.csv").write_text("group\nphotos/d1\nd1\n", encoding="utf-8")
+    ran = run("select", "p.csv", "-b", "5", "--group-column", "doc", "--labeled", "labeled.csv")
+    assert "2 groups, 1 of them in the pool" in ran.err
+    assert ran.code == 0
+
+
+def test_a_sheet_says_which_pictures_have_no_boxes(run: Program, photos: Path) -> None:
+    boxes = [{"image_id": 1, "bbox": [1, 1, 9, 9]}, {"image_id": 2, "bbox": [1, 1, 9, 9], "category_id": 7}]
+    Path("b.json").write_text(json.dumps(boxes), encoding="utf-8")
+    assert run("embed", "photos", "--boxes", "b.json").code == 0
+    ran = run("select", "pool.parquet", "-b", "6", "--group-column", "path", "--sheet", "s.html")
+    assert ran.code == 0, ran.err
+    page = Path("s.html").read_text(encoding="utf-8")
+    assert [page.count(f"<bdi>{text}</bdi>") for text in ("a box", "7", "no box")] == [1, 1, 4]
+    # Boxes of several pictures are not drawn into one of them.
+    ids = dubito.io.read_pool("pool.parquet").ids
+    assert ids is not None
+    Path("g.csv").write_text("id,group\n" + "".join(f"{name},all\n" for name in ids), encoding="utf-8")
+    ran = run("select", "pool.parquet", "-b", "1", "--groups", "g.csv", "--sheet", "s.html", "--force")
+    assert ran.code == 0, ran.err
+    assert Path("s.html").read_text(encoding="utf-8").count("<img") == 6
 
 
 def test_export_of_boxes_needs_boxes(tmp_path: Path) -> None:

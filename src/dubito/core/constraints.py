@@ -1,5 +1,7 @@
 """Validation of the arguments ``costs``, ``spend``, ``quotas``, ``classes`` and ``groups``."""
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
@@ -7,7 +9,7 @@ import numpy as np
 
 from dubito.core.problem import Groups, Quotas
 from dubito.doubt import predicted_classes
-from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, keyword, named
+from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, keyword, named, shorten
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_integer, check_real
 from dubito.request.ids import (
@@ -37,6 +39,9 @@ def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> Float
     >>> check_costs([1, 2.5], 2).tolist()
     [1.0, 2.5]
     """
+    if isinstance(costs, Mapping):
+        hint = f"pass {keyword('groups')}, too, or one cost per row."
+        raise InvalidArgument("is a mapping, as for groups", argument="costs", hint=hint)
     array = as_array("costs", in_pool_order("costs", costs, names, n_pool))
     if array.shape == (n_pool, 1):
         array = array[:, 0]  # A frame of one column.
@@ -155,7 +160,9 @@ def _read_classes(classes: object, n_pool: int, names: RowNames) -> tuple[list[s
 def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> AnyArray:
     """(n,) the class or group of each row, as text."""
     value, own = take_names(argument, given)
-    array = as_names(argument, value.to_pylist() if hasattr(value, "to_pylist") else value)
+    value = value.to_pylist() if hasattr(value, "to_pylist") else value
+    # In an array of objects, missing values remain what they are where others are text.
+    array = as_names(argument, np.array(value, dtype=object) if isinstance(value, list | tuple) else value)
     array = array[:, 0] if array.shape == (n_pool, 1) else array
     one = "class" if argument == "classes" else "group"
     if array.shape != (n_pool,):
@@ -186,12 +193,12 @@ def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Gro
     return Groups(ranks[numbers], known[order])
 
 
-def rows_of_groups(given: Sequence[object], groups: Groups | None) -> IntArray:
-    """The rows of the groups of these names."""
+def rows_of_groups(given: object, groups: Groups | None) -> IntArray:
+    """The rows of the group of this name, or of the groups of these names."""
     if groups is None:
         hint = f"make the pool with {keyword('groups')}, or pass {keyword('rows')} or {keyword('ids')}."
         raise InvalidArgument("means nothing to a pool without groups", argument="groups", hint=hint)
-    keys = label_keys(np.array(list(given), dtype=object))
+    keys = label_keys(np.array(given, dtype=object).ravel())
     return np.flatnonzero(np.isin(groups.numbers, _numbers_of("groups", keys, groups)))
 
 
@@ -212,16 +219,33 @@ def group_costs(costs: object, groups: Groups, candidates: IntArray, names: RowN
     """
     n_pool, totals = len(groups.numbers), np.ones(len(groups.names))
     if isinstance(costs, Mapping):
-        numbers = _numbers_of("costs", label_keys(np.array(list(costs), dtype=object)), groups)
+        names_of_groups = label_keys(np.array(list(costs), dtype=object))
+        numbers = _numbers_of("costs", names_of_groups, groups)
+        if repeated := [key for key, count in Counter(names_of_groups).items() if count > 1]:
+            problem = f"holds two prices of the group {repeated[0]!r}"
+            raise InvalidArgument(problem, argument="costs", hint="leave one out.")
         unpriced = np.setdiff1d(groups.numbers[candidates], numbers)
         if len(unpriced):
             problem = f"holds no price of the group {str(groups.names[unpriced[0]])!r}"
             raise InvalidArgument(problem, argument="costs", hint="pass a price for each group, or one cost per row.")
-        totals[numbers] = check_costs(list(costs.values()), len(costs))
+        for number, price in zip(numbers.tolist(), costs.values(), strict=True):
+            totals[number] = _check_price(price, str(groups.names[number]))
         return totals[groups.numbers]
     rows = check_costs(costs, n_pool, names)
     sums = np.bincount(groups.numbers[candidates], weights=rows[candidates], minlength=len(totals))
     return np.where(sums > 0.0, sums, totals)[groups.numbers]
+
+
+def _check_price(price: object, group: str) -> float:
+    """A finite number above 0."""
+    try:
+        number = float(price)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if CHEAPEST <= number <= DEAREST:
+        return number
+    hint = f"pass what it costs to label it, from {CHEAPEST:g} to {DEAREST:g}."
+    raise InvalidData(f"holds the price {shorten(price)} of the group {group!r}", argument="costs", hint=hint)
 
 
 def group_classes(quotas: Quotas, groups: Groups, candidates: IntArray) -> Quotas:

@@ -26,9 +26,13 @@ from dubito.embedding.embedder import Takes
 from dubito.embedding.folder import PictureFolder
 from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidArgument, InvalidData
+from dubito.io.cells import is_gap
+from dubito.io.missing_values import keeping_gaps
 from dubito.io.opening import open_source
-from dubito.io.source import reading, suffix_of
+from dubito.io.source import Entry, reading, suffix_of, whole
 from dubito.registry import require
+from dubito.request.ids import text_key
+from dubito.request.labels import label_keys
 
 MARGIN = 0.1
 """A crop is larger than its box by this share of the box on each side."""
@@ -65,7 +69,7 @@ class Box:
     predicted: str | None = None
     score: float | None = None
     doubt: float | None = None
-    """From class scores; None if only the score of the box is known."""
+    """From class scores; None if only the score of the box is known, NaN if they cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,8 @@ def open_boxes(folder: PictureFolder, path: str, margin: float) -> BoxSource:
     for box in boxes:
         name = find(box.picture)
         if name is None:
-            left_out.append(LeftOut(box.name, f"is in the picture {box.picture!r}, which {folder.path} does not hold"))
+            problem = f"is in the picture {box.picture!r}, which is none of {folder.path}, or one of several"
+            left_out.append(LeftOut(box.name, problem))
         else:
             by_picture.setdefault(name, []).append(box)
     if boxes and not by_picture:
@@ -219,6 +224,8 @@ def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, 
         return corners, "has a corner that is not a finite number"
     if box.score is not None and not 0.0 <= box.score <= 1.0:
         return corners, f"has the score {box.score:g}, which is not from 0 to 1"
+    if box.doubt is not None and math.isnan(box.doubt):
+        return corners, "has class scores that are no list of numbers, negative, or all 0"
     if right < left or bottom < top:
         return corners, f"has a negative size: {shown}"
     if right == left or bottom == top:
@@ -233,6 +240,7 @@ def picture_finder(names: Sequence[str]) -> Callable[[str], str | None]:
     by_key: dict[str, str | None] = {}
 
     def add(key: str, name: str) -> None:
+        key = text_key(key)
         by_key[key] = name if by_key.get(key, name) == name else None
 
     for name in names:
@@ -246,7 +254,9 @@ def picture_finder(names: Sequence[str]) -> Callable[[str], str | None]:
     def find(picture: str) -> str | None:
         path = PurePosixPath(picture.replace("\\", "/"))
         keys = [str(path), str(path.with_suffix("")) if path.suffix else "", path.name, path.stem]
-        return str(path) if str(path) in exact else next((by_key[key] for key in keys if by_key.get(key)), None)
+        return (
+            str(path) if str(path) in exact else next(filter(None, (by_key.get(text_key(key)) for key in keys)), None)
+        )
 
     return find
 
@@ -285,24 +295,24 @@ def _read_coco(path: str) -> Iterator[Box]:
             problem = f"{path} has two images with the id {key} ({names[key]} and {name})"
             raise InvalidData(problem, hint="give each image its own id.")
         names[key] = name
-    categories = {str(each.get("id")): str(each.get("name")) for each in kinds}
-    used = Counter(str(each["id"]) for each in records if "id" in each)
-    repeated = next((key for key, count in used.items() if count > 1), None)
-    if repeated is not None:
-        problem = f"{path} has {used[repeated]} boxes with the id {repeated}"
-        raise InvalidData(problem, hint="give each box its own id, or none.")
+    categories = {str(each.get("id")): str(each.get("name", each.get("id"))) for each in kinds}
+    for parts, one, plural in ((records, "box", "boxes"), (kinds, "category", "categories")):
+        used = Counter(str(each["id"]) for each in parts if "id" in each)
+        repeated = next((key for key, count in used.items() if count > 1), None)
+        if repeated is not None:
+            problem = f"{path} has {used[repeated]} {plural} with the id {repeated}"
+            raise InvalidData(problem, hint=f"give each {one} its own id, or none.")
     for number, each in enumerate(records):
         name = f"annotation {each['id']}" if "id" in each else f"box {number} of {os.path.basename(path)}"
         image_id = str(each.get("image_id", each.get("file_name", "")))
         category = each.get("category_id", each.get("category"))
-        scores = each.get("scores")
         yield Box(
             name,
             names.get(image_id, f"id {image_id}" if is_whole else image_id),
             _coco_corners(each),
             predicted=None if category is None else categories.get(str(category), str(category)),
             score=_number(each["score"]) if each.get("score") is not None else None,
-            doubt=None if not isinstance(scores, list) or len(scores) < 2 else _class_doubt(scores),
+            doubt=None if each.get("scores") is None else _class_doubt(each["scores"]),
         )
 
 
@@ -319,7 +329,7 @@ def _coco_corners(record: Mapping[str, Any]) -> tuple[float, float, float, float
         (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
         return left, top, right, bottom
     if isinstance(mask, Mapping) and isinstance(mask.get("size"), list) and mask.get("counts"):
-        with suppress(TypeError, ValueError):
+        with suppress(TypeError, ValueError, OverflowError):
             return _mask_corners(mask["counts"], *map(int, mask["size"]))
     return NO_CORNERS
 
@@ -332,15 +342,22 @@ def _mask_corners(counts: list[int] | str, height: int, width: int) -> tuple[flo
     >>> _mask_corners([7, 2, 3, 2, 6], 5, 4), _mask_corners("72303", 5, 4)
     ((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
     """
-    ends = np.cumsum(counts if isinstance(counts, list) else _unpacked(counts))
+    runs = np.array(counts if isinstance(counts, list) else _unpacked(counts))
+    if runs.ndim != 1 or len(runs) == 0 or runs.min() < 0:
+        return NO_CORNERS
+    ends = np.cumsum(runs)
     starts, stops = ends[0:-1:2], ends[1::2]
     starts, stops = starts[stops > starts], stops[stops > starts] - 1
-    if not len(starts) or height < 1 or len(ends) == 0 or ends[-1] != height * width:
+    if not len(starts) or height < 1 or ends[-1] != height * width:
         return NO_CORNERS
     tops, bottoms = starts % height, stops % height
     is_tall = starts // height != stops // height
     top, bottom = (0, height - 1) if is_tall.any() else (tops.min(), bottoms.max())
     return float(starts[0] // height), float(top), float(stops[-1] // height + 1), float(bottom + 1)
+
+
+MOST_BITS = 60
+"""Of a compressed number; text with more is no mask."""
 
 
 def _unpacked(text: str) -> list[int]:
@@ -350,7 +367,7 @@ def _unpacked(text: str) -> list[int]:
         bits = code - 48
         value |= (bits & 31) << shift
         shift += 5
-        if bits & 32:
+        if bits & 32 and shift < MOST_BITS:
             continue
         value -= (1 << shift) if bits & 16 else 0
         counts.append(value + (counts[-2] if len(counts) > 2 else 0))
@@ -358,20 +375,32 @@ def _unpacked(text: str) -> list[int]:
     return counts
 
 
-def _class_doubt(scores: Sequence[object]) -> float:
-    numbers = np.array([_number(each) for each in scores])
-    total = numbers.sum()
-    return float(margin_doubt((numbers / total)[None])[0]) if np.isfinite(total) and total > 0.0 else 1.0
+def _class_doubt(scores: object) -> float | None:
+    """From scores that need not add up to 1; None for a single one, NaN for what are no scores.
+
+    Examples
+    --------
+    >>> _class_doubt([0.8, 0.4, 0.4]), _class_doubt([0.9]), _class_doubt([2, -1])
+    (0.75, None, nan)
+    """
+    numbers = np.array([_number(each) for each in scores] if isinstance(scores, list) else [math.nan])
+    with np.errstate(over="ignore"):
+        total = float(numbers.sum())
+    if not math.isfinite(total) or (numbers < 0.0).any() or (len(numbers) > 0 and total == 0.0):
+        return math.nan
+    return None if len(numbers) < 2 else float(margin_doubt((numbers / total)[None])[0])
 
 
 def _read_yolo(folder: str) -> Iterator[Box]:
     """Lines of class, center and size as shares of the picture and maybe a score; or of class and a polygon."""
     with reading(folder):
-        files = sorted(name for name in os.listdir(folder) if name.endswith(".txt") and name != "classes.txt")
-        names = dict[str, str]()
+        paths = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+        files = sorted(os.path.relpath(path, folder) for path in paths if path.endswith(".txt"))
+        files = [name for name in files if name != "classes.txt"]
+        classes = dict[str, str]()
         if os.path.exists(os.path.join(folder, "classes.txt")):
             with open(os.path.join(folder, "classes.txt"), encoding="utf-8") as file:
-                names = {str(number): line.strip() for number, line in enumerate(file)}
+                classes = {str(number): line.strip() for number, line in enumerate(file)}
     if not files:
         raise InvalidData(f"{folder} holds no text files", hint="pass the folder of YOLO's labels.")
     for each in files:
@@ -383,7 +412,7 @@ def _read_yolo(folder: str) -> Iterator[Box]:
                 problem = f"{os.path.join(folder, each)} has {len(parts)} values in line {number}"
                 raise InvalidData(problem, hint="a line has the class, the center, the size and maybe a score.")
             score, corners = _yolo_box(values)
-            predicted = names.get(parts[0], parts[0])
+            predicted = classes.get(parts[0], parts[0])
             yield Box(f"line {number} of {each}", each[:-4], corners, True, predicted, score)
 
 
@@ -398,33 +427,37 @@ def _yolo_box(values: Sequence[float]) -> tuple[float | None, tuple[float, float
 
 def _read_table(path: str) -> Iterator[Box]:
     source = open_source(path)
-    by_lower = {name.lower(): name for name in source.names}
-    found = {
-        role: next((by_lower[name] for name in usual if name in by_lower), None) for role, usual in COLUMNS.items()
-    }
-    has_size = found["width"] is not None and found["height"] is not None
-    needed = ["picture", "left", "top", *([] if has_size else ["right", "bottom"])]
-    for role in needed:
-        if found[role] is None:
+    by_lower = {name.lower(): source.entry(name) for name in source.names}
+    usual = {role: next((name for name in names if name in by_lower), None) for role, names in COLUMNS.items()}
+    entries = {role: by_lower[name] for role, name in usual.items() if name is not None}
+    has_size = "width" in entries and "height" in entries
+    for role in ("picture", "left", "top", *(() if has_size else ("right", "bottom"))):
+        if role not in entries:
             problem = f"{path} has no column for {role} (one of {', '.join(COLUMNS[role])})"
             raise InvalidData(problem, hint=f"it holds {source.listing()}.")
-    values = {role: source.entry(name).values().tolist() for role, name in found.items() if name is not None}
-    for number, picture in enumerate(values["picture"]):
-        left, top = _number(values["left"][number]), _number(values["top"][number])
-        if has_size:
-            right, bottom = left + _number(values["width"][number]), top + _number(values["height"][number])
-        else:
-            right, bottom = _number(values["right"][number]), _number(values["bottom"][number])
-        predicted = str(values["predicted"][number]) if "predicted" in values else None
-        score = _number(values["score"][number]) if "score" in values else None
+    with keeping_gaps():
+        numbers = {role: _numbers(entry) for role, entry in entries.items() if role not in ("picture", "predicted")}
+    pictures = label_keys(entries["picture"].values())
+    predicted = label_keys(entries["predicted"].values()) if "predicted" in entries else [""] * len(pictures)
+    is_scored = [not is_gap(str(each)) for each in entries["score"].values().tolist()] if "score" in entries else []
+    for number, picture in enumerate(pictures):
+        row = {role: values[number] for role, values in numbers.items()}
+        right = row["left"] + row["width"] if has_size else row["right"]
+        bottom = row["top"] + row["height"] if has_size else row["bottom"]
         yield Box(
             f"row {number} of {os.path.basename(path)}",
-            str(picture),
-            (left, top, right, bottom),
-            False,
-            predicted,
-            score,
+            picture,
+            (row["left"], row["top"], right, bottom),
+            predicted=predicted[number] or None,
+            score=row["score"] if is_scored and is_scored[number] else None,
         )
+
+
+def _numbers(entry: Entry) -> list[float]:
+    """A column of numbers, as the file's decimal commas ask; NaN for gaps, and for text among them."""
+    if entry.content == "numbers":
+        return [float(each) for each in whole(entry.read()).tolist()]
+    return list(map(_number, entry.values().tolist()))
 
 
 def _number(value: object) -> float:

@@ -40,7 +40,10 @@ class Changes(NamedTuple):
 
     def __str__(self) -> str:
         parts = ((self.added, "new"), (self.changed, "changed"), (self.removed, "removed"))
-        return ", ".join(f"{len(ids):,} {what} ({_first(ids)})" for ids, what in parts if ids) or "no changes"
+        return (
+            ", ".join(f"{len(ids):,} {what} ({_first(ids)})" for ids, what in parts if ids)
+            or "the contents are the same"
+        )
 
 
 def _first(ids: tuple[str, ...]) -> str:

@@ -284,14 +284,18 @@ def add_round(selection: "Selection", path: str, *, format: Format | None = None
 
 
 def _last_rank(path: str, n_rows: int) -> int:
-    """The largest rank in the file, which exceeds the number of rows if rows were deleted."""
+    """The largest rank in the file, which exceeds the number of rows if rows were deleted.
+
+    It is below that number in picks of groups, whose rows share a rank.
+    """
     if n_rows == 0:
         return 0
-    entry = open_source(path).entries.get("rank")
+    entries = open_source(path).entries
+    entry = entries.get("rank")
     if entry is None or entry.ndim != 1 or entry.content != "numbers":
         return n_rows
     ranks = whole(entry.read()).astype(np.float64)
-    return max(n_rows, *map(int, ranks[np.isfinite(ranks)].tolist()), 0)
+    return max(0 if "group" in entries else n_rows, *map(int, ranks[np.isfinite(ranks)].tolist()), 0)
 
 
 def _appended(path: str, added: PickColumns, format: Format, earlier: IntArray, safe_csv: bool) -> bytes:

@@ -117,6 +117,9 @@ def rank_by(request: Request, scores: FloatArray, per_group: PerGroup = "max") -
         present = np.unique(request.groups.numbers[request.candidates])
         picks = present[np.argsort(-totals[present], kind="stable")[: request.budget]]
         return choose_groups(request, request.groups, picks, totals[picks], scores)
+    if per_group != "max":
+        hint = f"leave it out, or pass {keyword('groups')}."
+        raise InvalidArgument("means nothing without groups", argument="per_group", value=per_group, hint=hint)
     order = np.argsort(-scores[request.candidates], kind="stable")[: request.budget]
     return without_distances(request, request.candidates[order], scores[request.candidates[order]])
 

@@ -26,18 +26,24 @@ Solvable = Problem | CoverageProblem
 
 def refuse_limits(strategy: Strategy, request: Request) -> None:
     """Raise `InvalidArgument` if costs, quotas or groups are given to a strategy that ignores them."""
-    if request.groups is not None and not getattr(strategy, "picks_groups", False):
-        hint = (
-            "leave it out, or choose auto, coverage, doubt-coverage, coreset, doubt-coreset, margin, entropy, "
-            "least-confidence, bald or random."
-        )
-        raise InvalidArgument(f"means nothing to {named('strategy', strategy.name)}", argument="groups", hint=hint)
+    if request.groups is not None:
+        refuse_groups(strategy)
     given = "costs" if request.costs is not None else "quotas"
     has_limits = request.costs is not None or request.quotas is not None
     if has_limits and not getattr(strategy, "keeps_limits", False):
         problem = f"means nothing to {named('strategy', strategy.name)}"
         hint = "leave it out, or choose auto, coverage, doubt-coverage, coreset or doubt-coreset."
         raise InvalidArgument(problem, argument=given, hint=hint)
+
+
+def refuse_groups(strategy: Strategy) -> None:
+    """Raise `InvalidArgument` if a strategy does not pick groups."""
+    if not getattr(strategy, "picks_groups", False):
+        hint = (
+            "leave it out, or choose auto, coverage, doubt-coverage, coreset, doubt-coreset, margin, entropy, "
+            "least-confidence, bald or random."
+        )
+        raise InvalidArgument(f"means nothing to {named('strategy', strategy.name)}", argument="groups", hint=hint)
 
 
 def solve_with_constraints(request: Request, problem: Solvable) -> Choice:

@@ -106,7 +106,7 @@ def _beam_doubt(request: Request, width: int) -> FloatArray:
 def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Problem:
     doubt, costs = request.doubt, request.costs
     if costs is not None or request.quotas is not None or request.groups is not None:
-        _check_limits(beam_width, scaling)
+        check_limits(beam_width, scaling)
     if costs is not None:
         # Without weights, a cold start begins near the mean and does not use doubt.
         doubt = None if weights is None else doubt
@@ -130,7 +130,7 @@ def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, wei
     )
 
 
-def _check_limits(beam_width: int, scaling: Scaling) -> None:
+def check_limits(beam_width: int, scaling: Scaling = "respective") -> None:
     """Raise for options that do not support costs, quotas and groups."""
     if beam_width > 1:
         hint = f"leave it out, or {named('costs')}, {named('quotas')} and {named('groups')}."

@@ -17,6 +17,7 @@ from dubito.embedding.source import Embedded
 from dubito.errors import InvalidArgument
 from dubito.io.cells import safe_cell
 from dubito.io.durable import check_writable
+from dubito.io.opening import open_source
 from dubito.io.picks import csv_text
 from dubito.request.arrays import check_integer, check_memory_limit, check_real, read_number
 
@@ -159,6 +160,8 @@ def embed(
 
 SOME_LEFT_OUT = 4
 """The exit code if a pool was written, but some items were left out."""
+MOST_ADVISED = 50
+"""Maximum budget of the command that is advised; at most half of the items."""
 MOST_SHOWN = 10
 """Maximum number of items left out that are printed."""
 
@@ -219,8 +222,10 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, g
     if as_json:
         print(json.dumps(summary(embedded)))
     say(described(embedded), quiet=quiet)
-    grouped = "" if groups is None else f" --group-column {groups}"
-    say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50{grouped} -o batch.csv", quiet=quiet)
+    path = embedded.path or ""
+    n_items = embedded.n_rows if groups is None else len(set(open_source(path).entry(groups).values().tolist()))
+    arguments = f"-b {min(MOST_ADVISED, max(1, n_items // 2))}" + (f" --group-column {groups}" if groups else "")
+    say(f"next: {program_name()} select {shlex.quote(path)} {arguments} -o batch.csv", quiet=quiet)
     if embedded.left_out:
         raise typer.Exit(SOME_LEFT_OUT)
 
@@ -228,10 +233,11 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, g
 def described(embedded: Embedded) -> str:
     made = f"{embedded.n_rows:,} {embedded.takes} embedded by {embedded.embedder}, {embedded.width:,} numbers each"
     now = embedded.n_rows + len(embedded.left_out) - embedded.n_before
+    is_whole = embedded.changes is None and now <= 0
     rate = f" in {embedded.seconds:.1f} s ({now / embedded.seconds:,.3g}/s)" if embedded.seconds and now > 0 else ""
     before = f", {embedded.n_before:,} of them before" if embedded.n_before and now > 0 else ""
     left = f"; {len(embedded.left_out):,} left out" if embedded.left_out else ""
-    place = f"written to {embedded.path}" if now > 0 else f"{embedded.path} was whole already"
+    place = f"{embedded.path} was whole already" if is_whole else f"written to {embedded.path}"
     return f"{made}{rate}{before}{left}; {place}."
 
 

@@ -21,7 +21,7 @@ from dubito.cli.inputs import opened, read_columns, read_missing, read_when, rea
 from dubito.cli.output import Bar, Stopped, put, say, write_data
 from dubito.core.problem import Interrupted, Request, Selection
 from dubito.covering_radius import Given
-from dubito.errors import InvalidArgument, OutputExists, name_files_in_errors, named, option_of
+from dubito.errors import InvalidArgument, InvalidData, OutputExists, name_files_in_errors, named, option_of
 from dubito.io import (
     FORMATS,
     Columns,
@@ -196,10 +196,14 @@ def names_groups(spec: str) -> bool:
 
 def with_labeled_groups(found: Inputs, spec: str) -> Inputs:
     """Add all rows of the groups that a file of picks names: their boxes may have changed since."""
-    names = set(label_keys(open_source(split_spec(spec)[0]).entry("group").values()))
+    names = set(label_keys(open_source(split_spec(spec)[0]).entry("group").values())) - {""}
     keys = label_keys(found.rows["groups"].values)
     rows = np.array([row for row, key in enumerate(keys) if key in names], dtype=np.int64)
-    note(f"{spec}: {len(names)} groups, {len(names & set(keys))} of them in the pool, count as labeled with all rows.")
+    n_known = len(names & set(keys))
+    if names and not n_known:
+        problem = f"names the group {min(names)!r}; neither it nor any other group in the file is in the pool"
+        raise InvalidData(problem, argument="labeled", value=spec, hint=f"groups of the pool are like {keys[0]!r}.")
+    note(f"{spec}: {len(names)} groups, {n_known} of them in the pool, count as labeled with all rows.")
     return replace(found, labeled=found.labeled.joined(LabeledInputs(rows)))
 
 
@@ -414,7 +418,7 @@ class Page:
     def write(self, selection: Selection, *, quiet: bool) -> None:
         from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
 
-        if selection.groups is not None and all(name in selection.carried for name in BOX_COLUMNS):
+        if _has_boxes(selection):
             self._write_boxes(selection, quiet=quiet)
             return
         names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
@@ -435,13 +439,15 @@ class Page:
 
         groups, columns = selection.groups, {name: list(map(str, each)) for name, each in selection.carried.items()}
         assert groups is not None
+        predicted = columns.get("predicted", columns["confidence"])
+        ids = [str(each) for each in (selection.indices if selection.ids is None else selection.ids).tolist()]
         numbers = np.array([list(map(float, columns[name])) for name in BOX_COLUMNS[:6]])
         shares = (numbers[:4] / numbers[[4, 5, 4, 5]]).T.tolist()
         parts = np.split(np.arange(len(selection)), np.cumsum(groups.sizes)[:-1])
         boxes = [[tuple(shares[row]) for row in part] for part in parts]
         found = [
             ", ".join(
-                f"{columns.get('predicted', columns['confidence'])[row] or 'no box'}" for row in part[:MOST_BOXES]
+                "no box" if columns["path"][row] == ids[row] else predicted[row] or "a box" for row in part[:MOST_BOXES]
             )
             + (f" and {len(part) - MOST_BOXES} more" if len(part) > MOST_BOXES else "")
             for part in parts
@@ -451,6 +457,14 @@ class Page:
         page = render_sheet(Sheet(title, names, groups.priorities.tolist(), {"boxes": found}, paths, boxes))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
         say(f"a page of {len(names)} pictures with their boxes is written to {self.path}.", quiet=quiet)
+
+
+def _has_boxes(selection: Selection) -> bool:
+    """Whether the groups are pictures, and the rows their boxes."""
+    carried, groups = selection.carried, selection.groups
+    if groups is None or any(name not in carried for name in ("path", *BOX_COLUMNS)):
+        return False
+    return len(set(zip(carried["path"], groups.ranks().tolist(), strict=True))) == len(groups.names)
 
 
 MOST_BOXES = 8
