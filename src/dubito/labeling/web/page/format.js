@@ -28,5 +28,5 @@ export const WHY = {
   audit: "drawn at random, to audit the model",
   random: "drawn at random",
   overlap: "another annotator labels it, too",
-  first: "one of the first, to begin with",
+  first: "one of the first",
 };

@@ -60,7 +60,7 @@ export function makeMapView(view) {
     ways,
     legend,
     picks,
-    h("section", { "aria-label": "Choose items" }, h("h3", null, "Ask about some only"), tools, choice),
+    h("section", { "aria-label": "Choose items" }, h("h2", null, "Ask about some only"), tools, choice),
   );
   surface.node.append(zoom);
   view.replaceChildren(h("div", { class: "mapping" }, h("div", { class: "map-area" }, surface.node), side, card.node));
