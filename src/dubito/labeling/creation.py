@@ -321,7 +321,9 @@ def _fill(
     if classes:
         contents = _with_these_classes(contents, classes, report)
     found = sorted({label for label in contents.labels if label is not None})
-    used = _used_classes(project)
+    # A project that lost its ``project.toml`` still has people's labels.
+    named = LabelTable(_read_log(project)).named.values()
+    used = [event.label for event in named if event.label and event.annotator != SOURCE]
     for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found, *used)):
         project = project.with_class(name)
     if used:
@@ -332,12 +334,6 @@ def _fill(
         report(described_copies(contents, settings))
     project.save()
     return project, contents
-
-
-def _used_classes(project: Project) -> list[str]:
-    """The classes of people's labels in the store of a project that has lost its ``project.toml``."""
-    named = LabelTable(_read_log(project)).named.values()
-    return list(dict.fromkeys(event.label for event in named if event.label and event.annotator != SOURCE))
 
 
 def _with_these_classes(contents: Contents, classes: Sequence[str], report: Report) -> Contents:

@@ -52,11 +52,6 @@ class QuickAuto:
         return replace(chosen, sample=COVER_SAMPLE) if isinstance(chosen, Coverage | DoubtCoverage) else chosen
 
 
-def strategy_for(name: str, n_rows: int) -> str | Strategy:
-    """The named strategy; for ``auto`` on a large pool, a faster approximation of it."""
-    return QuickAuto() if name == "auto" and n_rows > LARGE_POOL else name
-
-
 def first_picks(features: Matrix, labeled: IntArray, candidates: BoolArray, budget: int, seed: int) -> IntArray:
     """Select rows without class probabilities; on a large pool, from a random sample of the candidates."""
     rows = np.flatnonzero(candidates)
@@ -208,7 +203,7 @@ class RoundRunner:
         return self._pool.select(
             budget,
             probabilities=predictions.by_first_label,
-            strategy=strategy_for(job.strategy, len_of(self.features)),
+            strategy=QuickAuto() if job.strategy == "auto" and len_of(self.features) > LARGE_POOL else job.strategy,
             candidates=np.flatnonzero(candidates),
             seed=job.round,
         )
