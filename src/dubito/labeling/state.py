@@ -187,7 +187,7 @@ class State:
         named = trained and trained.with_names(self.label_table.names_since(self.learned or 0))
         self.model = named and named.grown(len(self.contents))
 
-    def take_in(self, contents: Contents) -> None:
+    def replace_contents(self, contents: Contents) -> None:
         """Replace the contents by those of a pool that has changed: items keep their numbers, new ones are last."""
         with self.lock:
             n_before, self.contents = len(self.contents), contents

@@ -31,7 +31,7 @@ INITIAL = BUDGET = 20
 TEST_SHARE = 1 / 3
 
 
-More = Annotated[
+MoreStrategies = Annotated[
     list[str] | None,
     option(
         "--strategy -s NAME",
@@ -48,7 +48,7 @@ RoundTrip = Annotated[bool, option("--round-trip", "Instead, show embed, select 
 
 
 def demo(
-    strategy: More = None,
+    strategy: MoreStrategies = None,
     seeds: Seeds = "10",
     rounds: Rounds = "6",
     output: Folder = "dubito-demo",

@@ -14,7 +14,7 @@ from dubito.cli import options
 from dubito.cli.commands import report
 from dubito.cli.commands.report import ABOUT, save_about, schedule_described
 from dubito.cli.commands.run import describe_data, read_workers, run_with_progress
-from dubito.cli.inputs import bounded_inputs, opened, read_columns, read_missing, read_when, reading_files
+from dubito.cli.inputs import bounded_inputs, read_columns, read_missing, read_when, reading_files, resolve_project
 from dubito.cli.options import argument, option
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
@@ -135,7 +135,7 @@ def simulate(
     the same command continues where it was.
     """
     name = name_of(data)
-    data, labeled, ignore_columns, no_label = opened(data, labeled, ignore_columns, no_label)
+    data, labeled, ignore_columns, no_label = resolve_project(data, labeled, ignore_columns, no_label)
     when, how = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = read_sizes(initial, budget, rounds), report.read_targets(target)
