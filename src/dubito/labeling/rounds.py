@@ -102,7 +102,7 @@ class RoundRunner:
         scaled = on_scale(features, measure_scale(features))
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
         self._scaled = scaled
-        self._pooled = scaled if standardize else features
+        self._comparable = scaled if standardize else features
         self._last: tuple[int, tuple[str, ...], IntArray] | None = None
         """Of the previous round: the number of labels, the classes, and the predicted class of every row."""
         self._reach = cold_reach(
@@ -186,7 +186,7 @@ class RoundRunner:
         budget = min(job.budget - len(drawn), int(left.sum()))
         chosen, notes = np.empty(0, dtype=np.int64), []
         if budget > 0 and predictions.probabilities is None and n_pool > LARGE_POOL:
-            chosen = first_picks(self._pooled, job.items, left, budget, job.round)
+            chosen = first_picks(self._comparable, job.items, left, budget, job.round)
         elif budget > 0:
             selection = self._select(job, predictions, budget, left)
             chosen, notes = selection.indices, list(selection.notes)

@@ -79,7 +79,7 @@ def demo(
     written = report.make_report(folder, folder, (), force=True)
     draw_picks(experiment, folder, source)
     also = (folder / DIGITS, folder / PICKED)
-    report.tell(written, as_json, also=also, advice=list(next_steps(output)))
+    report.print_report(written, as_json, more_files=also, advice=list(next_steps(output)))
 
 
 def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> Experiment:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from dubito.cli import options
 from dubito.cli.commands import report
-from dubito.cli.commands.report import ABOUT, save_about, schedule_described
+from dubito.cli.commands.report import ABOUT, describe_schedule, save_about
 from dubito.cli.commands.run import describe_data, read_workers, run_with_progress
 from dubito.cli.inputs import bounded_inputs, read_columns, read_missing, read_when, reading_files, resolve_project
 from dubito.cli.options import argument, option
@@ -160,7 +160,7 @@ def simulate(
         describe_data(draft.data, source, when, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
         run(experiment, folder, source, command, workers, quiet=quiet)
-        report.tell(report.make_report(folder, folder, targets, force=True), as_json, asked=targets)
+        report.print_report(report.make_report(folder, folder, targets, force=True), as_json, targets)
 
 
 STRATEGIES = ("random", "auto", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
@@ -353,7 +353,7 @@ def run(
     data = source.whole()
     processes = read_workers(workers, experiment, data.features.size)
     n_runs = len(experiment.strategies) * len(experiment.seeds)
-    say(f"{experiment.name}: {schedule_described(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
+    say(f"{experiment.name}: {describe_schedule(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
     run_with_progress(experiment, folder, processes, source, "the same command", quiet)
