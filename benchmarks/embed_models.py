@@ -18,7 +18,7 @@ import tokenizers
 
 from dubito.embedding import embed
 from dubito.embedding.embedder import Options
-from dubito.embedding.onnx import asked_of, make_onnx, pooled, tokens_of
+from dubito.embedding.onnx import make_onnx, model_inputs, pooled, tokens_of
 from dubito.embedding.words import unit
 
 REPEATS, BATCH, TOKENS = 3, 32, 256
@@ -51,7 +51,7 @@ def plainly(model: Path, tokenizer_path: Path, batches: list[list[str]]) -> tupl
     output, begun, rows = session.get_outputs()[0].name, time.perf_counter(), []
     for batch in batches:
         tokens = tokens_of(tokenizer, batch)
-        found = session.run([output], asked_of(session, tokens))[0]
+        found = session.run([output], model_inputs(session, tokens))[0]
         rows.append(unit(pooled(found, tokens["attention_mask"], "mean")))
     return rows, time.perf_counter() - begun
 

@@ -83,7 +83,7 @@ def test_strategies_that_are_not_begun_are_named(run: Program, folder: Path) -> 
 def test_without_a_folder_the_run_worked_on_last_is_reported(run: Program, folder: Path) -> None:
     assert "dubito-runs holds no run; pass the folder of one" in run("report").complaint
     shutil.copytree(folder, folder.parent / "dubito-runs" / "latest")
-    assert "the run worked on last is dubito-runs/latest" in run("report").err
+    assert "the most recent run is dubito-runs/latest" in run("report").err
     ran = run("report", "-q")
     assert ran.err == ""
     assert ran.out.endswith("  dubito-runs/latest/report.html\n  dubito-runs/latest/curves.png\n")
@@ -157,7 +157,7 @@ def test_notes_on_a_run_that_were_damaged_are_refused_by_name(run: Program, fold
     ran = run("report", "run")
     assert ran.code == 3
     assert ran.complaint.startswith("run/about.json was changed or damaged: it")
-    assert ran.complaint.endswith("delete it, and the report does without the command it tells.")
+    assert ran.complaint.endswith("delete it; the report then lacks the command of the run.")
 
 
 def test_a_letter_changed_in_the_notes_on_a_run_is_noticed(run: Program, folder: Path) -> None:

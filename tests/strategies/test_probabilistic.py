@@ -1,4 +1,5 @@
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import dubito
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
 from dubito.strategies import ProbabilisticCoreset, build_strategy
-from dubito.strategies.mixture import batch_score, batch_scores, fit_mixture, mixture_probabilities
+from dubito.strategies.mixture import batch_scores, fit_mixture, mixture_probabilities
 from dubito.testing import check_strategy
 from levels import examples
 
@@ -36,6 +37,11 @@ def make_responsibilities(rng: np.random.Generator, n: int, k: int) -> FloatArra
 
 
 # Scores
+
+
+def batch_score(probabilities: FloatArray, **options: Any) -> float:
+    """The score of one batch, from the probabilities (b, K) of its points."""
+    return float(batch_scores(probabilities, np.arange(len(probabilities))[None], **options)[0])
 
 
 @given(st.integers(0, 2**31))

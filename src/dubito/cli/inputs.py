@@ -91,10 +91,10 @@ def variable(name: str, value: str) -> Iterator[None]:
 # A project of ``dubito label`` given as POOL.
 
 
-def opened(
+def resolve_project(
     pool: str, labeled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
 ) -> tuple[str, list[str] | None, str | None, str | None]:
-    """The first four arguments, of which a project is replaced by its pool and its labels.
+    """The first four arguments; if ``pool`` is a labeling project, with its pool and its labels in its place.
 
     The label files are written to ``folder``, or to the project if it is None. Every label of a project is a class,
     even if it is called -1 or NA, unless further files of labels are given.

@@ -180,11 +180,8 @@ def _extra_column(array: AnyArray) -> int | None:
     if not len(known) or (np.abs(sums - 1.0) <= rounded).all():
         return None
     extras = np.flatnonzero((np.abs(sums[:, None] - known - 1.0) <= rounded).all(axis=0)).tolist()
-    return next((extra for extra in extras if _is_in_unit_interval(np.delete(known, extra, axis=1))), None)
-
-
-def _is_in_unit_interval(array: AnyArray) -> bool:
-    return bool(array.min() >= 0 and array.max() <= 1)
+    is_share = ((known >= 0.0) & (known <= 1.0)).all(axis=0)
+    return next((extra for extra in extras if np.delete(is_share, extra).all()), None)
 
 
 def _hint_for_sums(sums: FloatArray, n_classes: int) -> str:

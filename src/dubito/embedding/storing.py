@@ -82,7 +82,8 @@ class Store:
         if records and records[0].get("settings") != self.settings:
             is_grown = not force and is_same_but_source(records[0].get("settings"), self.settings)
             if not force and not is_grown:
-                raise self._settings_differ(records[0])
+                problem = describe_difference(str(self.folder), records[0].get("settings"), self.settings)
+                raise InvalidArgument(problem, hint=hint_on_difference(self.out))
             if is_grown and self._keep:
                 self._set_aside()
             else:
@@ -127,10 +128,6 @@ class Store:
         if not records and any(not each.name.startswith(("_", ".")) for each in self.folder.iterdir()):
             raise OutputExists(f"{self.folder} exists, and dubito did not make it", hint="move or delete it.")
         return records
-
-    def _settings_differ(self, header: Record) -> InvalidArgument:
-        problem = describe_difference(str(self.folder), header.get("settings"), self.settings)
-        return InvalidArgument(problem, hint=hint_on_difference(self.out))
 
     @property
     def n_done(self) -> int:

@@ -430,14 +430,10 @@ def write_report(
     pictures = save_figure(curves_picture(summary, detail), folder / "curves", force=True)
     content = {**summary.as_dict(), "about": about.as_dict()}
     write_atomically(str(results), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
-    links = _links(folder, records or folder, (results, *pictures))
+    kept = [path for name in RECORDS if (path := (records or folder) / name).exists()]
+    links = {each.name: quote(os.path.relpath(each, folder)) for each in (*kept, results, *pictures)}
     write_atomically(str(page), render_report(summary, about, links).encode())
     return ReportFiles(summary, page, results, tuple(pictures))
-
-
-def _links(folder: Path, records: Path, own: Sequence[Path]) -> dict[str, str]:
-    found = [records / name for name in RECORDS if (records / name).exists()]
-    return {each.name: quote(os.path.relpath(each, folder)) for each in (*found, *own)}
 
 
 __all__ = ["About", "ReportFiles", "Sheet", "fact_texts", "render_report", "render_sheet", "write_report"]

@@ -118,8 +118,8 @@ def finish_run(run: Run, experiment: Experiment, folder: Path, ledger: Ledger, s
 # Worker processes.
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-KINDS = {kind.__name__: kind for kind in (InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile)}
-"""Error types of a worker that are raised again with the same type."""
+REFUSALS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
+"""Errors that trying again cannot fix: the file or the experiment must change. Those of a worker keep their type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class Worker:
         lines = self.output.read().decode(errors="replace").strip().splitlines()
         try:
             record = json.loads(lines[-1])
-            kind: type[DubitoError] = KINDS.get(record["error"], DubitoError)
-            return kind.from_record(record)
+            kinds: dict[str, type[DubitoError]] = {kind.__name__: kind for kind in REFUSALS}
+            return kinds.get(record["error"], DubitoError).from_record(record)
         except (IndexError, ValueError, TypeError, KeyError):
             return self._unexpected_end(lines)
 
@@ -184,8 +184,6 @@ def start_worker(folder: Path, output: IO[bytes], stack: ExitStack) -> Worker:
 
 
 EXPERIMENT = "experiment.toml"
-REFUSALS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
-"""Errors that trying again cannot fix: the file or the experiment must change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,7 +218,10 @@ def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
         penalties=penalties(found),
         targets=chosen,
         needed=tuple(_needed(curve, chosen) for curve in found),
-        recall=tuple(_recall([each for each in kept if (each.strategy, each.turn) == (n, last)]) for n in by_name),
+        recall=tuple(
+            np.mean(np.array([r.recall for r in kept if (r.strategy, r.turn) == (n, last)], np.float64), axis=0)
+            for n in by_name
+        ),
         select_seconds=tuple(_mean([r.select_seconds for r in kept if r.strategy == n and r.picked]) for n in by_name),
         train_seconds=tuple(_mean([each.train_seconds for each in kept if each.strategy == n]) for n in by_name),
         train_accuracy=_mean([each.train_accuracy for each in kept if each.turn == last]),
@@ -254,11 +257,6 @@ def usual_targets(random: Curve) -> tuple[float, ...]:
 def _needed(curve: Curve, targets: Sequence[float]) -> tuple[float, ...]:
     fitted = non_decreasing(curve.mean)
     return tuple(float(labels_to_reach(fitted, curve.labels, target)) for target in targets)
-
-
-def _recall(last: Sequence[Round]) -> FloatArray:
-    shares = np.array([[np.nan if share is None else share for share in each.recall] for each in last], np.float64)
-    return np.asarray(shares.mean(axis=0))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """Files that name rows of the pool, by id, by data frame index or by row number; and columns that picks carry."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ BOX_COLUMNS = ("left", "top", "width", "height", "picture_width", "picture_heigh
 """Columns of a pool of boxes, see `dubito.embedding.boxes`."""
 PICK_COLUMNS = ("rank", "index", "id", "group", "group_priority", "priority")
 """Columns that every table of picks has."""
-NOTHING = "none"
+KEEP_NONE = "none"
 
 
 def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) -> dict[str, AnyArray]:
@@ -33,7 +33,7 @@ def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) 
     """
     source = open_source(split_spec(spec)[0]) if columns.ignore else pool.source
     if keep is not None:
-        names = [name.strip() for name in keep.split(",") if name.strip() not in ("", NOTHING)]
+        names = [name.strip() for name in keep.split(",") if name.strip() not in ("", KEEP_NONE)]
         for name in names:
             if name in PICK_COLUMNS or no_features([name]):
                 problem = f"{source.path}: picks cannot carry a column called {name!r}, which means something else"
@@ -115,7 +115,7 @@ class NameTable:
             raise MissingFile(f"{self.path} has no column {wanted!r} (--label-column)", hint=hint)
         return usual(self.header, LABELS)
 
-    def hint_of_labels(self, columns: Columns, known: Collection[str]) -> str:
+    def hint_about_labels(self, columns: Columns, known: Collection[str]) -> str:
         """A hint listing columns that could be labels; ``known`` columns have another meaning."""
         taken = {*PICK_COLUMNS, self.id_column(columns.id), self.index, *known}
         free = [name for name in self.header if name not in taken and could_be_labels(self.columns[name]())]
@@ -138,7 +138,7 @@ class NameTable:
         name = self.label_column(columns.label, elsewhere=elsewhere)
         mask = usual(self.header, (*LABELED, *UNLABELED))
         if name is None and mask is None:
-            hint = self.hint_of_labels(columns, known)
+            hint = self.hint_about_labels(columns, known)
             rows = f"{n} row{'s' * (n != 1)}, no label column"
             note(f"{self.path}: {rows}: all count as labeled, and no model is fitted on this file.{hint}")
             return all_rows
@@ -212,7 +212,9 @@ def table_of_source(source: Source, columns: Columns) -> NameTable | None:
     one = {name: entry for name, entry in source.entries.items() if entry.ndim == 1}
     if source.is_table:
         index = [name for name in index_columns(source) if name.lower() != "index"]
-        return NameTable(source.path, {name: entry.values for name, entry in one.items()}, only(index))
+        return NameTable(
+            source.path, {name: entry.values for name, entry in one.items()}, index[0] if len(index) == 1 else None
+        )
     ids = columns.id if columns.id in one else usual(list(one), IDS)
     if ids is None:
         return None
@@ -225,10 +227,6 @@ def table_of_source(source: Source, columns: Columns) -> NameTable | None:
         if any(name.lower() in roles and name not in same for name in source.names)
         else NameTable(source.path, same)
     )
-
-
-def only(names: Sequence[str]) -> str | None:
-    return names[0] if len(names) == 1 else None
 
 
 def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:

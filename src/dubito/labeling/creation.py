@@ -99,7 +99,7 @@ def open_project(
             embed_source(project, embedder, progress, report)
         except DubitoError as error:
             report(f"warning: the project goes on with the items that it has: {error}")
-        contents = take_in(project, report)
+        contents = add_new_items(project, report)
         more = [name for name in classes or () if check_name("classes", name) not in project.classes]
         former = _former_classes(project, more)
         for name, now in former.items():
@@ -118,7 +118,7 @@ def embed_source(
 ) -> bool:
     """Embed what is new or changed in the source of a project, if the project has embedded it.
 
-    The items follow by `take_in`. Returns False if the source or the pool is not of that kind.
+    The items follow by `add_new_items`. Returns False if the source or the pool is not of that kind.
     """
     if project.pool != POOL:
         return False
@@ -132,7 +132,7 @@ def embed_source(
     return True
 
 
-def take_in(project: Project, report: Report = lambda line: None) -> Contents:
+def add_new_items(project: Project, report: Report = lambda line: None) -> Contents:
     """Make the new rows of the pool items of the project, unless a server has it open, and report what changed."""
     with suppress(InvalidArgument):
         lock = ProjectLock(project)
@@ -321,7 +321,9 @@ def _fill(
     if classes:
         contents = _with_these_classes(contents, classes, report)
     found = sorted({label for label in contents.labels if label is not None})
-    used = _used_classes(project)
+    # A project that lost its ``project.toml`` still has people's labels.
+    named = LabelTable(_read_log(project)).named.values()
+    used = [event.label for event in named if event.label and event.annotator != SOURCE]
     for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found, *used)):
         project = project.with_class(name)
     if used:
@@ -332,12 +334,6 @@ def _fill(
         report(described_copies(contents, settings))
     project.save()
     return project, contents
-
-
-def _used_classes(project: Project) -> list[str]:
-    """The classes of people's labels in the store of a project that has lost its ``project.toml``."""
-    named = LabelTable(_read_log(project)).named.values()
-    return list(dict.fromkeys(event.label for event in named if event.label and event.annotator != SOURCE))
 
 
 def _with_these_classes(contents: Contents, classes: Sequence[str], report: Report) -> Contents:

@@ -235,9 +235,6 @@ class StoreFiles:
             self.check()
         return StoreFiles(engine)
 
-    def is_unchanged(self) -> bool:
-        return self._identities() == self._opened
-
     def check_contents(self) -> None:
         """Raise `StoreFailed` if another program wrote the file, for example by copying a backup over it."""
         self.check()
@@ -249,7 +246,7 @@ class StoreFiles:
 
     def check(self) -> None:
         """Raise `StoreFailed` if the files were removed or replaced: later writes to them would be lost."""
-        if not self.is_unchanged():
+        if self._identities() != self._opened:
             raise StoreFailed(
                 f"it could not be saved: {self._paths[0]}, or the log beside it, was removed or replaced while this "
                 "server has it open. Stop the server, put a copy back if there is one, and start it again."

@@ -1,7 +1,6 @@
 """Events of answers and of changes of classes, and the table of current labels computed from them."""
 
 import unicodedata
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -342,9 +341,6 @@ class LabelTable:
 
     def has_answered(self, item: int, annotator: str) -> bool:
         return annotator in self.current.get(item, ())
-
-    def changes_after(self, number: int) -> int:
-        return len(self.changed) - bisect_right(self.changed, number)
 
     def is_audited(self, item: int) -> bool:
         """Whether any answer that is not undone was part of the audit."""

@@ -125,6 +125,7 @@ def label_columns(
     if test_share is not None:
         parts = split_items(state, test_share)
         more["split"] = [parts[item] for item in items]
+    times = [datetime.datetime.fromtimestamp(max(event.at for event in each), datetime.UTC) for each in given]
     return {
         "id": [state.contents.ids[item] for item in items],
         "index": [None if item in state.contents.gone else state.contents.row_of(item) for item in items],
@@ -136,13 +137,9 @@ def label_columns(
         ],
         "annotator": [state.label_table.last_labeler(item) for item in items],
         "round": [max(event.round for event in each) for each in given],
-        "at": [_timestamp(max(event.at for event in each)) for each in given],
+        "at": [at.isoformat(timespec="seconds") for at in times],
         **more,
     }
-
-
-def _timestamp(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
 
 
 def _items(state: State, items: Iterable[int]) -> list[Item]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed, write_atomically
-from dubito.labeling.project import FAILURE, model_file
+from dubito.labeling.project import FAILURE, USER_PROBABILITIES, model_file
 from dubito.labeling.state import LEARNED, State, read_model
 from dubito.labeling.store import Pick, RoundRecord, Statements, Writer, add_picks, add_round, drop_picks, put_fact
 
@@ -214,7 +214,8 @@ class LearningLoop:
         self._has_layout_failed = False  # Retry a map that failed.
         _remove_old_models(state, number)
         self.is_fitting = False
-        self._labels_during_round = max(self._labels_during_round // 2, _n_own_labels(state) - record.labels)
+        n_labeled = len(state.label_table.labels.keys() - state.label_table.shared.keys())
+        self._labels_during_round = max(self._labels_during_round // 2, n_labeled - record.labels)
         self._announce("round", {"round": number, "picks": len(picks)})
         self._announce("model", {})
 
@@ -240,7 +241,7 @@ class LearningLoop:
                 "strategy": settings.strategy,
                 "audited": state.audited(),
                 "last_batch": _blind_hits(state),
-                "own": state.has_user_probabilities(),
+                "own": os.path.exists(state.project.path(USER_PROBABILITIES)),
                 "class_changes": table.class_changes,
                 "last_event": table.last,
             }
@@ -308,11 +309,6 @@ def _exchange(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
         return worker.stdout.readline()
     except (OSError, ValueError):
         return ""
-
-
-def _n_own_labels(state: State) -> int:
-    """Number of labeled items without those that only have the label of a copy."""
-    return len(state.label_table.labels.keys() - state.label_table.shared.keys())
 
 
 def _read_picks(state: State, number: int) -> list[Pick]:

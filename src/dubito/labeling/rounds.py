@@ -52,11 +52,6 @@ class QuickAuto:
         return replace(chosen, sample=COVER_SAMPLE) if isinstance(chosen, Coverage | DoubtCoverage) else chosen
 
 
-def strategy_for(name: str, n_rows: int) -> str | Strategy:
-    """The named strategy; for ``auto`` on a large pool, a faster approximation of it."""
-    return QuickAuto() if name == "auto" and n_rows > LARGE_POOL else name
-
-
 def first_picks(features: Matrix, labeled: IntArray, candidates: BoolArray, budget: int, seed: int) -> IntArray:
     """Select rows without class probabilities; on a large pool, from a random sample of the candidates."""
     rows = np.flatnonzero(candidates)
@@ -107,7 +102,7 @@ class RoundRunner:
         scaled = on_scale(features, measure_scale(features))
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
         self._scaled = scaled
-        self._pooled = scaled if standardize else features
+        self._comparable = scaled if standardize else features
         self._last: tuple[int, tuple[str, ...], IntArray] | None = None
         """Of the previous round: the number of labels, the classes, and the predicted class of every row."""
         self._reach = cold_reach(
@@ -191,7 +186,7 @@ class RoundRunner:
         budget = min(job.budget - len(drawn), int(left.sum()))
         chosen, notes = np.empty(0, dtype=np.int64), []
         if budget > 0 and predictions.probabilities is None and n_pool > LARGE_POOL:
-            chosen = first_picks(self._pooled, job.items, left, budget, job.round)
+            chosen = first_picks(self._comparable, job.items, left, budget, job.round)
         elif budget > 0:
             selection = self._select(job, predictions, budget, left)
             chosen, notes = selection.indices, list(selection.notes)
@@ -208,7 +203,7 @@ class RoundRunner:
         return self._pool.select(
             budget,
             probabilities=predictions.by_first_label,
-            strategy=strategy_for(job.strategy, len_of(self.features)),
+            strategy=QuickAuto() if job.strategy == "auto" and len_of(self.features) > LARGE_POOL else job.strategy,
             candidates=np.flatnonzero(candidates),
             seed=job.round,
         )

@@ -140,7 +140,7 @@ class LabelingService:
         self._project_executor = ThreadPoolExecutor(1, thread_name_prefix="dubito-changes")
         self.state.read_layout()
         self.loop = LearningLoop(self.state, self._writer, self.announce)
-        self.watcher = PoolWatcher(project, self.take_in, watch=watch)
+        self.watcher = PoolWatcher(project, self.add_new_items, watch=watch)
 
     def start(self) -> None:
         """Start training, selecting, and watching the pool in the background."""
@@ -174,7 +174,7 @@ class LabelingService:
         }
         return {part: failure for part, failure in found.items() if failure is not None}
 
-    def take_in(self) -> Changes:
+    def add_new_items(self) -> Changes:
         """Make the new rows of the pool items of the project; the other items keep their numbers and labels."""
         state = self.state
         contents, changes, _ = update_items(state.project)
@@ -182,7 +182,7 @@ class LabelingService:
             if changes == Changes() and len(contents) == len(state.contents):
                 return changes
             is_urgent = 20 * len(changes.added) > len(state.contents) or not state.queue.has_unanswered()
-            state.take_in(contents)
+            state.replace_contents(contents)
             self.loop.reload_pool(is_urgent=is_urgent)
         counts = {name: len(ids) for name, ids in changes._asdict().items()}
         self.announce("items", {"items": len(contents), **counts})

@@ -1,9 +1,9 @@
 """The server's in-memory state: the contents of the store and the model of the last round."""
 
 import json
-import os
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed
 from dubito.labeling.contents import Contents
 from dubito.labeling.events import Event, LabelTable
-from dubito.labeling.project import LAYOUT, USER_PROBABILITIES, Project, model_file
+from dubito.labeling.project import LAYOUT, Project, model_file
 from dubito.labeling.queue import LEASE, PickQueue
 from dubito.labeling.store import Pick, RoundRecord, read_events, read_fact, read_leases, read_picks, read_rounds
 from dubito.matrix import AnyArray, BoolArray
@@ -187,7 +187,7 @@ class State:
         named = trained and trained.with_names(self.label_table.names_since(self.learned or 0))
         self.model = named and named.grown(len(self.contents))
 
-    def take_in(self, contents: Contents) -> None:
+    def replace_contents(self, contents: Contents) -> None:
         """Replace the contents by those of a pool that has changed: items keep their numbers, new ones are last."""
         with self.lock:
             n_before, self.contents = len(self.contents), contents
@@ -244,7 +244,8 @@ class State:
         """Number of events that changed a label since the last round was trained."""
         if self.learned is None and self.rounds:  # Written by an older version, which did not record it.
             return abs(len(self.label_table.labels) - self.rounds[-1].labels)
-        return self.label_table.changes_after(self.learned or 0)
+        changed = self.label_table.changed
+        return len(changed) - bisect_right(changed, self.learned or 0)
 
     def read_layout(self) -> None:
         """Load the coordinates of the map, if they were computed."""
@@ -310,6 +311,3 @@ class State:
         """Labeled items that a round drew for the audit and that were answered under its conditions, ascending."""
         drawn = {pick.item for pick in self.picks if pick.why == "audit"} & self.label_table.labels.keys()
         return sorted(item for item in drawn if self.label_table.is_audited(item))
-
-    def has_user_probabilities(self) -> bool:
-        return os.path.exists(self.project.path(USER_PROBABILITIES))

@@ -11,11 +11,11 @@ from dubito.errors import DubitoError
 from dubito.labeling.project import Project
 
 POOL_SECONDS, SOURCE_SECONDS = 2.0, 10.0
-"""Intervals at which the pool file and the source are looked at."""
+"""Seconds between two checks of the pool file and of the source."""
 
 
 class PoolWatcher:
-    """Calls `take_in` when the pool file was written; with `watch`, has what is new in the source embedded.
+    """Calls `add_new_items` when the pool file was written; and embeds new items of the source if `watch` is set.
 
     A child process embeds, so that labeling does not wait for it.
 
@@ -23,19 +23,19 @@ class PoolWatcher:
     ----------
     project : Project
         The project of the server.
-    take_in : callable
+    add_new_items : callable
         Makes the new rows of the pool items of the project.
     watch : bool
         Whether to watch the source as well.
     """
 
-    def __init__(self, project: Project, take_in: Callable[[], object], *, watch: bool) -> None:
-        self._project, self._take_in, self._watch = project, take_in, watch
+    def __init__(self, project: Project, add_new_items: Callable[[], object], *, watch: bool) -> None:
+        self._project, self._add_new_items, self._watch = project, add_new_items, watch
         self._stopped = threading.Event()
         self._pool, self._source = _identity(project.pool_path), ""
         self._child: subprocess.Popen[bytes] | None = None
         self.failure: str | None = None
-        """Why the last change could not be taken in."""
+        """Why the last change could not be applied."""
         self._thread = threading.Thread(target=self._run, name="dubito-watcher", daemon=True)
 
     def start(self) -> None:
@@ -63,7 +63,7 @@ class PoolWatcher:
         if found is None or found == self._pool:
             return
         self._pool = found
-        self._attempt(self._take_in)
+        self._attempt(self._add_new_items)
 
     def _attempt(self, action: Callable[[], object]) -> None:
         try:

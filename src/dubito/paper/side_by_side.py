@@ -329,7 +329,9 @@ class BatchTrainer:
 
     def _train(self, group: Sequence[Assignment]) -> list[dict[str, "torch.Tensor"]]:
         while len(self.learners) < len(group):
-            self.learners.append(StreamLearner(self._learner()))
+            capacity = max(self.capacity, WARM_UP + 1)  # Enough for the longest turn and for the warm-up.
+            data = self.data.rows, self.data.labels
+            self.learners.append(StreamLearner(Learner(self.network, self.learn, *data, self.training, capacity)))
         learners = self.learners[: len(group)]
         for learner, each in zip(learners, group, strict=True):
             rows = each.rows + self.data.start[each.seed]
@@ -343,11 +345,6 @@ class BatchTrainer:
             learned = [weights[name] for name, _ in self.network.named_parameters(remove_duplicate=False)]
             check_converged(learned, each.turn, self.training.learning_rate)
         return trained
-
-    def _learner(self) -> Learner:
-        """A learner with capacity for the longest turn and for the warm-up."""
-        capacity = max(self.capacity, WARM_UP + 1)
-        return Learner(self.network, self.learn, self.data.rows, self.data.labels, self.training, capacity)
 
     def first_weights(self, seed: int) -> Weights:
         return state_of(self.model.network(self.n_classes, seed).to(self.training.device))

@@ -128,26 +128,6 @@ def mixture_probabilities(mixture: Mixture, points: AnyArray) -> FloatArray:
     return np.asarray(mixture.model.predict_proba(mixture.scale.standardize(points)))
 
 
-def batch_score(
-    probabilities: FloatArray, *, given: FloatArray | None = None, samples: int = 1024, seed: int = 0
-) -> float:
-    """M-bBALD of one batch in nats: ``H(y_1..y_b) - mean_k Σ_i H(y_i | θ_k)``; see `batch_scores`.
-
-    Parameters
-    ----------
-    probabilities : array (b, K)
-        ``P(y=1 | x, θ_k)`` of the batch's points, from `mixture_probabilities`.
-
-    Examples
-    --------
-    >>> apart, alike = np.eye(4)[:3], np.eye(4)[[0, 0, 0]]
-    >>> round(batch_score(apart), 3), round(batch_score(alike), 3), round(float(np.log(4)), 3)
-    (1.386, 0.562, 1.386)
-    """
-    batch = np.arange(len(probabilities))[None]
-    return float(batch_scores(probabilities, batch, given=given, samples=samples, seed=seed)[0])
-
-
 def batch_scores(
     probabilities: FloatArray,
     batches: IntArray,
@@ -156,7 +136,7 @@ def batch_scores(
     samples: int = 1024,
     seed: int = 0,
 ) -> FloatArray:
-    """M-bBALD of many batches in nats.
+    """M-bBALD of batches in nats: ``H(y_1..y_b) - mean_k Σ_i H(y_i | θ_k)`` of each.
 
     Exact, over all ``2**b`` labelings of a batch, if there are at most ``samples``. Otherwise the mean over ``samples``
     labelings (rounded up to a multiple of K), drawn in equal numbers from each component: unbiased, and with the same

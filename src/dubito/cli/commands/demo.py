@@ -31,7 +31,7 @@ INITIAL = BUDGET = 20
 TEST_SHARE = 1 / 3
 
 
-More = Annotated[
+MoreStrategies = Annotated[
     list[str] | None,
     option(
         "--strategy -s NAME",
@@ -48,7 +48,7 @@ RoundTrip = Annotated[bool, option("--round-trip", "Instead, show embed, select 
 
 
 def demo(
-    strategy: More = None,
+    strategy: MoreStrategies = None,
     seeds: Seeds = "10",
     rounds: Rounds = "6",
     output: Folder = "dubito-demo",
@@ -79,7 +79,7 @@ def demo(
     written = report.make_report(folder, folder, (), force=True)
     draw_picks(experiment, folder, source)
     also = (folder / DIGITS, folder / PICKED)
-    report.tell(written, as_json, also=also, advice=list(next_steps(output)))
+    report.print_report(written, as_json, more_files=also, advice=list(next_steps(output)))
 
 
 def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> Experiment:

@@ -218,7 +218,9 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, g
         where = f"{errors} lists them all" if errors else "--errors FILE lists them all"
         say(f"left out: {rest} more; {where}", quiet=quiet)
     if errors is not None:
-        files.write_atomically(errors, problem_list(embedded))
+        rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
+        text = csv_text([["id", "problem"], *rows])
+        files.write_atomically(errors, text.encode("utf-8", "backslashreplace"))
     if as_json:
         print(json.dumps(summary(embedded)))
     say(described(embedded), quiet=quiet)
@@ -239,11 +241,6 @@ def described(embedded: Embedded) -> str:
     left = f"; {len(embedded.left_out):,} left out" if embedded.left_out else ""
     place = f"{embedded.path} was whole already" if is_whole else f"written to {embedded.path}"
     return f"{made}{rate}{before}{left}; {place}."
-
-
-def problem_list(embedded: Embedded) -> bytes:
-    rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
-    return csv_text([["id", "problem"], *rows]).encode("utf-8", "backslashreplace")
 
 
 def summary(embedded: Embedded) -> dict[str, object]:

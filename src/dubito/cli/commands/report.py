@@ -48,17 +48,15 @@ def report(
     numbers as JSON. For an unfinished run, the report is limited to the rounds
     that all strategies have, and says so.
     """
-    from pathlib import Path
-
     run = latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not run.is_dir():
         raise MissingFile(f"{folder} is not a folder", hint="pass that of a run.")
     if folder is None:
-        say(f"the run worked on last is {run}", quiet=quiet)
+        say(f"the most recent run is {run}", quiet=quiet)
     warn_of_old_lines(run, quiet)
     where = run if output is None else Path(output)
     targets = read_targets(target)
-    tell(make_report(run, where, targets, force or output is None), as_json, asked=targets)
+    print_report(make_report(run, where, targets, force or output is None), as_json, targets)
 
 
 def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
@@ -80,14 +78,14 @@ def about_run(experiment: Experiment, folder: Path) -> About:
     latest = headers[-1] if headers else {}
     classes = list(kept.classes) or latest.get("classes")
     facts = {
-        "data": _data_described(experiment.data, kept.shape),
+        "data": _describe_data(experiment.data, kept.shape),
         "pool": experiment.pool,
         "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
         "weights": latest.get("weights"),
-        "schedule": schedule_described(experiment),
+        "schedule": describe_schedule(experiment),
         "strategies": ", ".join(arm.name for arm in experiment.strategies),
         "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
-        "versions": _versions_described(latest),
+        "versions": _describe_versions(latest),
         "machine": latest.get("machine"),
         "begun": headers[0].get("started") if headers else None,
         "command": kept.command,
@@ -101,7 +99,7 @@ def about_run(experiment: Experiment, folder: Path) -> About:
     )
 
 
-def _versions_described(header: Mapping[str, object]) -> str | None:
+def _describe_versions(header: Mapping[str, object]) -> str | None:
     versions = header.get("versions")
     if not isinstance(versions, dict):
         return None
@@ -109,14 +107,14 @@ def _versions_described(header: Mapping[str, object]) -> str | None:
     return ", ".join([*packages, f"Python {header.get('python')}"])
 
 
-def _data_described(data: Data, shape: object) -> str:
-    source = data.path or data.images or data.builtin or "handed in by Python"
+def _describe_data(data: Data, shape: object) -> str:
+    source = data.path or data.images or data.builtin or "arrays passed in Python"
     test = data.test or ("" if data.test_share is None else f"{data.test_share:.0%} of every class, drawn by the seed")
     rows = "" if data.rows is None else f"{data.rows:,} rows of the training part, drawn by the seed"
     return "; ".join(filter(None, [source, str(shape or ""), rows, f"tested on {test}" if test else ""]))
 
 
-def schedule_described(experiment: Experiment) -> str:
+def describe_schedule(experiment: Experiment) -> str:
     schedule, continues = experiment.schedule, experiment.model.continues and not experiment.schedule.from_scratch
     again = "training goes on from round to round" if continues else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
@@ -152,31 +150,29 @@ def make_report(folder: Path, output: Path, targets: Sequence[float], force: boo
     )
 
 
-def tell(
+def print_report(
     written: ReportFiles,
     as_json: bool,
+    targets: Sequence[float] = (),
     *,
-    asked: Sequence[float] = (),
-    also: Sequence[Path] = (),
+    more_files: Sequence[Path] = (),
     advice: Sequence[str] = (),
 ) -> None:
-    """Print a table, the result, notes and the paths of the files; or all of it as JSON.
-
-    ``asked`` are the accuracies of ``--target``, ``also`` names files beside the report's own, and ``advice`` is what
-    to do next.
-    """
+    """Print a table, the result, notes, the labels needed for each target, advice and paths; or all of it as JSON."""
     if as_json:
         content = json.loads(written.results.read_text(encoding="utf-8"))
-        files = (*also, written.results, *written.pictures, written.page)
+        files = (*more_files, written.results, *written.pictures, written.page)
         print(json.dumps({**content, "files": [str(path) for path in files]}, indent=1))
         return
     show_table(written.summary)
-    put([*found(written), *targets_described(written.summary, asked), *advice, "", *paths(written, also)])
+    result = [finding(written.summary), *(f"- {note}" for note in notes(written.summary))]
+    paths = (*more_files, written.results, written.page, written.pictures[-1])
+    put([*result, *target_lines(written.summary, targets), *advice, "", "Written:", *(f"  {path}" for path in paths)])
 
 
-def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]:
+def target_lines(summary: Summary, targets: Sequence[float]) -> Iterator[str]:
     """The number of labels that each strategy needs for every given accuracy."""
-    for target in asked:
+    for target in targets:
         place = summary.targets.index(target)
         needed = {name: labels[place] for name, labels in zip(summary.names, summary.needed, strict=True)}
         shown = [
@@ -184,16 +180,6 @@ def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]
             for name, labels in needed.items()
         ]
         yield f"- Labels for {target:.1%} accuracy: {', '.join(shown)}."
-
-
-def found(written: ReportFiles) -> Iterator[str]:
-    yield finding(written.summary)
-    yield from (f"- {note}" for note in notes(written.summary))
-
-
-def paths(written: ReportFiles, also: Sequence[Path]) -> Iterator[str]:
-    yield "Written:"
-    yield from (f"  {path}" for path in (*also, written.results, written.page, written.pictures[-1]))
 
 
 def show_table(summary: Summary) -> None:
@@ -236,7 +222,7 @@ ABOUT = "about.json"
 
 
 @dataclass(frozen=True, slots=True)
-class AboutRun:
+class SavedFacts:
     """Facts for the report that are not in the records; None if they were not saved."""
 
     command: str | None = None
@@ -251,11 +237,11 @@ def save_about(folder: Path, data: Dataset, command: str) -> None:
     write_atomically(str(folder / ABOUT), sealed(record))
 
 
-def read_about(folder: Path) -> AboutRun:
+def read_about(folder: Path) -> SavedFacts:
     """Read the saved facts; raises InvalidData if the file is damaged."""
     path = folder / ABOUT
     if not path.exists():
-        return AboutRun()
+        return SavedFacts()
     try:
         record, _ = unsealed(path.read_bytes())
     except DamagedLine as error:
@@ -263,7 +249,7 @@ def read_about(folder: Path) -> AboutRun:
     classes = record.get("classes", [])
     if not isinstance(classes, list) or not all(isinstance(each, str) for each in classes):
         raise _damaged(path, "its 'classes' are not names")
-    return AboutRun(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
+    return SavedFacts(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
 
 
 def _text(path: Path, record: Record, name: str) -> str | None:
@@ -275,5 +261,5 @@ def _text(path: Path, record: Record, name: str) -> str | None:
 
 def _damaged(path: Path, what: str) -> InvalidData:
     return InvalidData(
-        f"{path} was changed or damaged: {what}", hint="delete it, and the report does without the command it tells."
+        f"{path} was changed or damaged: {what}", hint="delete it; the report then lacks the command of the run."
     )

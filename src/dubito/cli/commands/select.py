@@ -17,7 +17,7 @@ from dubito import api
 from dubito.api import answer, forecast
 from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
-from dubito.cli.inputs import opened, read_columns, read_missing, read_when, reading_files
+from dubito.cli.inputs import read_columns, read_missing, read_when, reading_files, resolve_project
 from dubito.cli.output import Bar, Stopped, put, say, write_data
 from dubito.core.problem import Interrupted, Request, Selection
 from dubito.covering_radius import Given
@@ -119,7 +119,7 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labeled picks.csv -o next.csv[/bold]
     """
-    pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label)
+    pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force, safe_csv)
     numbers = {"budget": budget, "spend": spend, "temperature": temperature, "memory_limit": memory_limit, "seed": seed}
     given = read_options(numbers, metric=metric, model=model)

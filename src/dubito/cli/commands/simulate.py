@@ -12,9 +12,9 @@ from typing import Annotated
 
 from dubito.cli import options
 from dubito.cli.commands import report
-from dubito.cli.commands.report import ABOUT, save_about, schedule_described
+from dubito.cli.commands.report import ABOUT, describe_schedule, save_about
 from dubito.cli.commands.run import describe_data, read_workers, run_with_progress
-from dubito.cli.inputs import bounded_inputs, opened, read_columns, read_missing, read_when, reading_files
+from dubito.cli.inputs import bounded_inputs, read_columns, read_missing, read_when, reading_files, resolve_project
 from dubito.cli.options import argument, option
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
@@ -135,7 +135,7 @@ def simulate(
     the same command continues where it was.
     """
     name = name_of(data)
-    data, labeled, ignore_columns, no_label = opened(data, labeled, ignore_columns, no_label)
+    data, labeled, ignore_columns, no_label = resolve_project(data, labeled, ignore_columns, no_label)
     when, how = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = read_sizes(initial, budget, rounds), report.read_targets(target)
@@ -160,7 +160,7 @@ def simulate(
         describe_data(draft.data, source, when, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
         run(experiment, folder, source, command, workers, quiet=quiet)
-        report.tell(report.make_report(folder, folder, targets, force=True), as_json, asked=targets)
+        report.print_report(report.make_report(folder, folder, targets, force=True), as_json, targets)
 
 
 STRATEGIES = ("random", "auto", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
@@ -353,7 +353,7 @@ def run(
     data = source.whole()
     processes = read_workers(workers, experiment, data.features.size)
     n_runs = len(experiment.strategies) * len(experiment.seeds)
-    say(f"{experiment.name}: {schedule_described(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
+    say(f"{experiment.name}: {describe_schedule(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
     run_with_progress(experiment, folder, processes, source, "the same command", quiet)

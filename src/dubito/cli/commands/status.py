@@ -7,7 +7,7 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 
 from dubito.cli import options
-from dubito.cli.inputs import opened, read_columns, read_missing, reading_files
+from dubito.cli.inputs import read_columns, read_missing, reading_files, resolve_project
 from dubito.cli.output import put
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import Columns
@@ -47,7 +47,7 @@ def status(
     """
     copies = read_labels_of_copies(pool) if is_project(pool) else {}
     with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
-        pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label, aside)
+        pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label, aside)
         columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
         with reading_files(input_limit, None, quiet=quiet):
             found, before, drawn = read_labeled_pool(pool, labeled or [], columns, missing, copies)

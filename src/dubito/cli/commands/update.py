@@ -40,9 +40,9 @@ def update(
     """
     [bold]dubito update photos.dubito[/bold]
 
-    Add what is new in the source to a project. Only new and changed items are
+    Add the new items of the source to a project. Only new and changed items are
     embedded; labels, ids and history are kept, and what changed or disappeared
-    is listed. A running server takes in the new items by itself.
+    is listed. A running server adds the new items by itself.
 
     [bold]dubito update photos.dubito --rename cat=tabby[/bold]
 
@@ -65,8 +65,8 @@ def update(
 
 
 def update_items(path: str, *, embedder: str, quiet: bool) -> None:
-    """Add what is new in the source and the pool to a project; a running server takes it in by itself."""
-    from dubito.labeling.creation import embed_source, project_folder, take_in
+    """Add the new items of the source and the pool to a project; a running server adds them by itself."""
+    from dubito.labeling.creation import add_new_items, embed_source, project_folder
 
     tell = partial(say, quiet=quiet)
     project = read_project(project_folder(path))
@@ -75,10 +75,10 @@ def update_items(path: str, *, embedder: str, quiet: bool) -> None:
     try:
         ProjectLock(project).close()
     except InvalidArgument:
-        tell("the server that has this project open takes in what is new within seconds.")
+        tell("the server that has this project open adds the new items within seconds.")
         return
     notes: list[str] = []
-    contents = take_in(project, notes.append)
+    contents = add_new_items(project, notes.append)
     for note in notes or ["nothing is new."]:
         tell(note)
     tell(f"{project.folder} has {len(contents):,} items.")
