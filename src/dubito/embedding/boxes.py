@@ -27,7 +27,7 @@ from dubito.embedding.folder import PictureFolder
 from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.io.cells import is_gap
-from dubito.io.missing_values import keeping_gaps
+from dubito.io.missing_values import gaps_as_nan
 from dubito.io.opening import open_source
 from dubito.io.source import Entry, reading, suffix_of, whole
 from dubito.registry import require
@@ -155,7 +155,7 @@ def open_boxes(folder: PictureFolder, path: str, margin: float) -> BoxSource:
     for box in boxes:
         name = find(box.picture)
         if name is None:
-            problem = f"is in the picture {box.picture!r}, which is none of {folder.path}, or one of several"
+            problem = f"is in the picture {box.picture!r}, which names no file or several files in {folder.path}"
             left_out.append(LeftOut(box.name, problem))
         else:
             by_picture.setdefault(name, []).append(box)
@@ -435,7 +435,7 @@ def _read_table(path: str) -> Iterator[Box]:
         if role not in entries:
             problem = f"{path} has no column for {role} (one of {', '.join(COLUMNS[role])})"
             raise InvalidData(problem, hint=f"it holds {source.listing()}.")
-    with keeping_gaps():
+    with gaps_as_nan():
         numbers = {role: _numbers(entry) for role, entry in entries.items() if role not in ("picture", "predicted")}
     pictures = label_keys(entries["picture"].values())
     predicted = label_keys(entries["predicted"].values()) if "predicted" in entries else [""] * len(pictures)
