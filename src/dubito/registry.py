@@ -44,19 +44,19 @@ class Registry(Generic[Named]):
     def __repr__(self) -> str:
         return f"Registry({self.group!r}, {list(self.built_in)})"
 
-    def offered(self) -> "dict[str, EntryPoint]":
+    def plug_ins(self) -> "dict[str, EntryPoint]":
         """The entry points of plug-ins, not loaded."""
         return {name: entry for name, entry in _entries(self.group).items() if name not in self.built_in}
 
     def names(self) -> tuple[str, ...]:
         """All names, built-in ones first."""
-        return (*self.built_in, *self.offered())
+        return (*self.built_in, *self.plug_ins())
 
     def find(self, argument: str, name: object) -> Named:
         """The object of that name; ``argument`` is named in the error if it is unknown or cannot be loaded."""
         if isinstance(name, str) and name in self.built_in:
             return self.built_in[name]
-        entry = self.offered()[check_choice(argument, name, self.names())]
+        entry = self.plug_ins()[check_choice(argument, name, self.names())]
         try:
             return self.load(entry)
         except Exception as error:

@@ -68,7 +68,7 @@ class Commands(Mapping[str, Any]):
         return len(COMMANDS.names())
 
     def __contains__(self, name: object) -> bool:
-        return name in BUILT_IN or name in COMMANDS.offered()
+        return name in BUILT_IN or name in COMMANDS.plug_ins()
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:

@@ -19,7 +19,7 @@ from dubito.request.ids import (
     in_pool_order,
     matching_ids,
     order_of,
-    take_names,
+    split_ids,
     text_key,
 )
 from dubito.request.labels import label_keys
@@ -159,7 +159,7 @@ def _read_classes(classes: object, n_pool: int, names: RowNames) -> tuple[list[s
 
 def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> AnyArray:
     """(n,) the class or group of each row, as text."""
-    value, own = take_names(argument, given)
+    value, own = split_ids(argument, given)
     value = value.to_pylist() if hasattr(value, "to_pylist") else value
     # In an array of objects, missing values remain what they are where others are text.
     array = as_names(argument, np.array(value, dtype=object) if isinstance(value, list | tuple) else value)

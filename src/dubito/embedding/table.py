@@ -25,7 +25,7 @@ from dubito.io.opening import open_source
 from dubito.io.source import Source, nearest, reading, suffix_of
 from dubito.matrix import AnyArray
 from dubito.registry import require
-from dubito.request.columns import IDS, no_features, usual
+from dubito.request.columns import IDS, non_features, usual
 from dubito.request.ids import Ids
 from dubito.request.labels import PLAIN_INTEGER
 
@@ -256,7 +256,7 @@ def choose_columns(rows: TableRows, text: str | None, image: str | None, id_colu
 
 def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> Chosen:
     """The columns with usual names, or else the only possible ones."""
-    free = [name for name in kinds if name not in no_features(list(kinds))]
+    free = [name for name in kinds if name not in non_features(list(kinds))]
     pictures = [name for name in free if kinds[name] in ("paths", "bytes", "records")]
     texts = [name for name in free if kinds[name] == "texts"]
     picture = usual(pictures, PICTURES) or (pictures[0] if len(pictures) == 1 else None)

@@ -79,7 +79,7 @@ ENGINES = Registry("dubito.engines", BUILT_IN, load=load_engine)
 @cache
 def installed_engines() -> dict[str, tuple[Engine[Any], ...]]:
     """Every engine by name, in order of preference: plug-ins come before the built-in engines."""
-    return {name: ENGINES.find("engine", name) for name in (*ENGINES.offered(), *ENGINES.built_in)}
+    return {name: ENGINES.find("engine", name) for name in (*ENGINES.plug_ins(), *ENGINES.built_in)}
 
 
 def engines_for(problem: P) -> dict[str, Engine[P]]:

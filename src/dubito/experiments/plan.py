@@ -31,7 +31,7 @@ from dubito.registry import Registry
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies import STRATEGIES, Strategy, build_strategy
 from dubito.strategies import option_names as strategy_options
-from dubito.strategies.base import Option, spelled
+from dubito.strategies.base import Option, parse_name
 
 # The tables ``[data]`` and ``[schedule]``.
 
@@ -286,7 +286,7 @@ def parse_strategy(text: str) -> Arm:
     >>> parse_strategy("coreset:metric=cosine").metric
     'cosine'
     """
-    name, options = spelled(text)
+    name, options = parse_name(text)
     return arm_from_table({"strategy": name, **options})
 
 

@@ -23,7 +23,7 @@ from dubito.request.columns import (
     could_be_index,
     index_names,
     label_name,
-    no_features,
+    non_features,
     usual,
 )
 from dubito.request.ids import Ids, RowNames
@@ -302,7 +302,7 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
         own.add("head")  # A head has one row per class, so no column of the pool's table can be one.
     claimed = _claimed(source, role, columns)
     if source.is_table and role != "labels":
-        claimed |= {name for name in no_features(source.names) if name.lower() not in USUAL_NAMES[role]}
+        claimed |= {name for name in non_features(source.names) if name.lower() not in USUAL_NAMES[role]}
     for other, usual_names in USUAL_NAMES.items():
         fits = SHAPES[other][0]
         claimed |= {
@@ -331,7 +331,7 @@ def excluded_by_name(source: Source, role: Role, columns: Columns) -> list[str]:
 def left_out(source: Source) -> list[str]:
     """The columns of a table that are not features, by name, and have no other role."""
     taken = {usual_name(source, role) for role in USUAL_NAMES}
-    return [name for name in no_features(source.names) if name not in taken]
+    return [name for name in non_features(source.names) if name not in taken]
 
 
 def unused_number_columns(source: Source, chosen: Sequence[str], columns: Columns) -> list[str]:

@@ -12,7 +12,7 @@ from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile, find_array, read_array
 from dubito.io.source import Source, note, reading, suffix_of
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, len_of
-from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, no_features, usual
+from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, non_features, usual
 from dubito.request.ids import Ids, rows_of
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows, refuse_ids
@@ -35,7 +35,7 @@ def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) 
     if keep is not None:
         names = [name.strip() for name in keep.split(",") if name.strip() not in ("", KEEP_NONE)]
         for name in names:
-            if name in PICK_COLUMNS or no_features([name]):
+            if name in PICK_COLUMNS or non_features([name]):
                 problem = f"{source.path}: picks cannot carry a column called {name!r}, which means something else"
                 raise InvalidArgument(f"{problem} when they come back", hint="leave it out of --keep, or rename it.")
     else:
@@ -48,7 +48,14 @@ def text_columns(source: Source, columns: Columns) -> list[str]:
     if not source.is_table:
         return []
     roles = [given_or_usual_name(source, role, columns) for role in ("ids", "labels")]
-    taken = {*roles, *PICK_COLUMNS, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
+    taken = {
+        *roles,
+        *PICK_COLUMNS,
+        columns.id,
+        columns.label,
+        *non_features(list(source.names)),
+        *index_columns(source),
+    }
     boxes = BOX_COLUMNS if all(name in source.names for name in BOX_COLUMNS) else ()
     return [
         name

@@ -4,8 +4,8 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -281,13 +281,44 @@ def _create(
         raise InvalidArgument("is a single class", argument="classes", value=classes[0], hint=hint)
     if store is not None:
         check_store(store, read_ident(folder))
+    with _new_folder(folder):
+        relative = os.path.relpath(source, folder)
+        pool = relative if is_pool(source, columns) else _embed(folder, source, embedder, columns, progress, report)
+        if store is None and not os.path.exists(os.path.join(folder, "labels.sqlite")):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, ITEMS))  # Left by an interrupted creation, perhaps of another source.
+        project = Project(folder, ensure_ident(folder), relative, pool, (), "", settings, store, columns=columns)
+        contents = read_contents(project)
+        items = identities_of(project, contents)
+        contents = replace(contents, copies=find_copies(contents, items))
+        if classes:
+            contents = _with_these_classes(contents, classes, report)
+        found = sorted({label for label in contents.labels if label is not None})
+        # A project that lost its ``project.toml`` still has people's labels.
+        named = LabelTable(_read_log(project)).named.values()
+        used = [event.label for event in named if event.label and event.annotator != SOURCE]
+        for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found, *used)):
+            project = project.with_class(name)
+        if used:
+            report(f"{folder} has labels, but no {NAME}: the labels and their classes are kept, its settings are new.")
+        save_items(project, items)
+        _import_labels(project, contents, report)
+        if contents.copies:
+            report(described_copies(contents, settings))
+        project.save()
+    return project, contents
+
+
+@contextmanager
+def _new_folder(folder: str) -> Iterator[None]:
+    """Create the folder of a project; if the block fails, remove it unless it holds embeddings for a retry."""
     is_new = not os.path.exists(folder)
     with explain_write_errors(folder):
         os.makedirs(folder, 0o700, exist_ok=True)
     # Without this, a power failure could lose the new folder even if its files are synced.
     sync_folder(os.path.dirname(os.path.abspath(folder)))
     try:
-        return _fill(folder, source, classes, settings, store, embedder, columns, progress, report)
+        yield
     except BaseException as error:
         with suppress(OSError):
             # Keep embeddings for a retry after an interrupt or a full disk, but not after invalid input.
@@ -296,44 +327,6 @@ def _create(
             elif is_new:
                 os.rmdir(folder)
         raise
-
-
-def _fill(
-    folder: str,
-    source: str,
-    classes: Sequence[str] | None,
-    settings: Settings,
-    store: str | None,
-    embedder: str,
-    columns: Mapping[str, str],
-    progress: EmbedProgress | None,
-    report: Report,
-) -> tuple[Project, Contents]:
-    relative = os.path.relpath(source, folder)
-    pool = relative if is_pool(source, columns) else _embed(folder, source, embedder, columns, progress, report)
-    if store is None and not os.path.exists(os.path.join(folder, "labels.sqlite")):
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, ITEMS))  # Left by an interrupted creation, perhaps of another source.
-    project = Project(folder, ensure_ident(folder), relative, pool, (), "", settings, store, columns=columns)
-    contents = read_contents(project)
-    items = identities_of(project, contents)
-    contents = replace(contents, copies=find_copies(contents, items))
-    if classes:
-        contents = _with_these_classes(contents, classes, report)
-    found = sorted({label for label in contents.labels if label is not None})
-    # A project that lost its ``project.toml`` still has people's labels.
-    named = LabelTable(_read_log(project)).named.values()
-    used = [event.label for event in named if event.label and event.annotator != SOURCE]
-    for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found, *used)):
-        project = project.with_class(name)
-    if used:
-        report(f"{folder} has labels, but no {NAME}: the labels and their classes are kept, its settings are new.")
-    save_items(project, items)
-    _import_labels(project, contents, report)
-    if contents.copies:
-        report(described_copies(contents, settings))
-    project.save()
-    return project, contents
 
 
 def _with_these_classes(contents: Contents, classes: Sequence[str], report: Report) -> Contents:

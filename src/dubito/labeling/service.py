@@ -536,7 +536,7 @@ class LabelingService:
                 return False
             self._save_project(project)
             with state.lock:
-                state.project = project = state.caught_up(project)
+                state.project = project = state.with_logged_changes(project)
                 if state.queue.overlap != project.settings.overlap:
                     state.queue.overlap = project.settings.overlap
                     state.label_table.set_overlap(project.settings.overlap)

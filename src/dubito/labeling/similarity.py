@@ -44,7 +44,7 @@ class TextEncoder:
     what : str
         What the items are.
     pool_path : str
-        The pool file, beside which is what ``words`` learned.
+        The pool file; what the embedder ``words`` learned is stored next to it.
     """
 
     def __init__(self, title: str, what: What, pool_path: str) -> None:

@@ -168,11 +168,11 @@ class State:
             self.restrict(restriction)
             self.label_table, self.rounds, self.picks, self.queue = label_table, rounds, picks, queue
             self.learned = learned.get("event") if learned.get("round") == round else None
-            self.project = self.caught_up(self.project)
+            self.project = self.with_logged_changes(self.project)
             self.use_model(trained)
             self.version += 1
 
-    def caught_up(self, project: Project) -> Project:
+    def with_logged_changes(self, project: Project) -> Project:
         """The project with all changes of classes in the log; ``project.toml`` is written after the log."""
         events = self.label_table.events
         for change in self.label_table.class_changes:

@@ -1,4 +1,4 @@
-"""The models by name, and the linear one: what each makes of labels that are held out, and of the pool."""
+"""The models by name, and the linear one: each predicts the held-out labeled rows and the pool."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -88,13 +88,13 @@ def solve(
     tolerance: float = FINE,
     dtype: npt.DTypeLike = np.float64,
 ) -> Weights:
-    """Weights of least loss: the negative log-likelihood of the labels and ``penalty / 2`` times the squared slopes.
+    """Minimize the negative log-likelihood of the labels plus ``penalty / 2`` times the squared slopes.
 
     Intercepts are not penalized.
 
     Parameters
     ----------
-    span : Spanned
+    span : PrincipalCoordinates
         Of all labeled rows.
     codes : array (m,)
         Their classes, from 0 to c - 1.
@@ -164,9 +164,9 @@ PENALTY = 0.02
 STEP = 10.0**0.5
 DECADES = 1.0
 """Standard deviation of the prior of the penalty around `PENALTY`, in powers of ten."""
-FARTHEST = 10
-"""Maximum number of steps in each direction."""
-CLEARLY = 2.0
+MOST_PENALTY_STEPS = 10
+"""Maximum number of steps from the default penalty, up or down."""
+LEAST_GAIN = 2.0
 """Use a shared scale of features if it lowers the total held-out log-loss by more than this, in nats."""
 
 
@@ -230,7 +230,7 @@ def _best_scale(data: LabeledData) -> tuple[Scale, "PenaltySearch"]:
         for scale in scales
     ]
     costs = [search.cost(search.best()) for search in found]
-    best = int(costs[1] < costs[0] - CLEARLY)
+    best = int(costs[1] < costs[0] - LEAST_GAIN)
     return scales[best], found[best]
 
 
@@ -274,17 +274,17 @@ class PenaltySearch:
         place = 0
         if not self.is_tested.any():
             return place
-        for way in (1, -1):
-            while abs(place) < FARTHEST and self.cost(place + way) < self.cost(place):
-                place += way
+        for step in (1, -1):
+            while abs(place) < MOST_PENALTY_STEPS and self.cost(place + step) < self.cost(place):
+                place += step
         return place
 
 
 # Models of scikit-learn: a forest, an import path, or an estimator.
 
 TREES = 200
-SURE = 0.999
-"""Weight of the probabilities in a mixture with the uniform distribution: forests may predict exactly 0 and 1."""
+PREDICTED_SHARE = 0.999
+"""Weight of the predictions in a mixture with the uniform distribution: forests may predict exactly 0 and 1."""
 
 Make = Callable[[int], Any]
 """Makes a new estimator from a seed."""
@@ -307,7 +307,7 @@ def find_model(model: object) -> tuple[str, Learn]:
     return type(model).__name__, lambda data: learn_with(copier, data)
 
 
-def _refuse_without_answers(model: object, estimator: object) -> None:
+def _refuse_without_probabilities(model: object, estimator: object) -> None:
     if not hasattr(estimator, "predict_proba"):
         hint = "choose one that predicts probabilities."
         raise InvalidArgument("has no predict_proba", argument="model", value=model, hint=hint)
@@ -329,7 +329,7 @@ def _maker(model: str, factory: Any) -> Make:
         except TypeError as error:
             hint = "name a class or function that needs no arguments."
             raise InvalidArgument(f"cannot be made ({error})", argument="model", value=model, hint=hint) from error
-        _refuse_without_answers(model, estimator)
+        _refuse_without_probabilities(model, estimator)
         return estimator
 
     make(0)
@@ -340,7 +340,7 @@ def _copier(model: object, estimator: object) -> Make:
     """Make unfitted clones of an estimator."""
     from sklearn.base import clone
 
-    _refuse_without_answers(model, estimator)
+    _refuse_without_probabilities(model, estimator)
     try:
         clone(estimator)
     except TypeError as error:
@@ -387,4 +387,4 @@ def _logits(estimator: Any, features: AnyArray, n_classes: int) -> FloatArray:
         raise InvalidData(problem, argument="model", value=name, hint=hint)
     shares = np.zeros((len(features), n_classes))
     shares[:, known] = given
-    return np.log(SURE * shares + (1.0 - SURE) / n_classes)
+    return np.log(PREDICTED_SHARE * shares + (1.0 - PREDICTED_SHARE) / n_classes)

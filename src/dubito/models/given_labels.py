@@ -9,7 +9,7 @@ from dubito.errors import InvalidArgument, InvalidData, in_python, named
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, len_of
 from dubito.request.arrays import as_names
 from dubito.request.columns import label_name
-from dubito.request.ids import Ids, RowNames, column_of, columns_of, matching_ids, rows_of, take_names
+from dubito.request.ids import Ids, RowNames, column_of, columns_of, matching_ids, rows_of, split_ids
 from dubito.request.labels import are_labels, as_labels
 from dubito.request.rows import Labeled, labeled_in_order
 
@@ -116,7 +116,7 @@ def _by_name(labels: Any, n_pool: int, names: RowNames) -> _Named | None:
     if isinstance(labels, Mapping):
         keys = Ids("labels", _objects(labels), argument="labels")
         return _Named(_rows_of(keys, n_pool, names), _objects(labels.values()))
-    value, own = take_names("labels", labels)
+    value, own = split_ids("labels", labels)
     columns = columns_of(value)
     values = _only_column(value, columns) if columns else None
     if own.ids is None:

@@ -61,12 +61,12 @@ def is_coordinate(name: str, names: Collection[str]) -> bool:
     return name.lower() == "y" and chr(ord(name) - 1) in names
 
 
-def no_features(names: Sequence[str]) -> list[str]:
+def non_features(names: Sequence[str]) -> list[str]:
     """The columns that are not features, by name: labels, masks, doubt, splits.
 
     Examples
     --------
-    >>> no_features(["a", "Label", "fold", "is_labeled", "y"]), no_features(["x", "y"])
+    >>> non_features(["a", "Label", "fold", "is_labeled", "y"]), non_features(["x", "y"])
     (['Label', 'fold', 'is_labeled', 'y'], [])
     """
     claimed = {*LABELS, *LABELED, *UNLABELED, *SPLITS, *DOUBTS, *CANDIDATES}

@@ -18,7 +18,7 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData, InvalidIds
 from dubito.matrix import AnyArray, IntArray, Matrix, len_of
 from dubito.request.arrays import Features, as_array, check_features
-from dubito.request.columns import IDS, could_be_index, index_names, no_features, usual
+from dubito.request.columns import IDS, could_be_index, index_names, non_features, usual
 
 WHOLE_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 """A whole number written as a float."""
@@ -342,7 +342,7 @@ def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]
 FRAMES = ("pandas", "polars", "pyarrow")
 
 
-def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
+def split_ids(name: str, value: Any) -> tuple[Any, RowNames]:
     """Split an argument into its data, without id columns, and the ids of its rows.
 
     Only `NamedRows` and frames have ids: frames in a column ``id`` or ``ids``, in a pandas index, or in a column
@@ -370,8 +370,8 @@ def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
 
 def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
     """The features of a pool, and the ids of its rows."""
-    value, names = take_names("pool", pool)
-    strays = no_features(columns_of(value))
+    value, names = split_ids("pool", pool)
+    strays = non_features(columns_of(value))
     if strays:  # They would silently be used as features.
         problem = f"has the column {strays[0]!r}, whose name says it is not a feature"
         hint = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
@@ -394,7 +394,7 @@ def feature_names(pool: Any) -> list[str]:
 
 def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
     """The rows of an argument in the order of the pool, if both have ids; otherwise unchanged."""
-    value, own = take_names(name, value)
+    value, own = split_ids(name, value)
     if own is pool or (own.ids is None and (own.index is None or pool.ids is None)):
         return value
     pair = matching_ids(own, pool)

@@ -8,7 +8,7 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData, by_interface, in_python, keyword
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
 from dubito.request.arrays import as_array, as_matrix, check_features, unlike_features
-from dubito.request.ids import NO_NAMES, Ids, RowNames, matching_ids, pair_of, rows_of, take_names
+from dubito.request.ids import NO_NAMES, Ids, RowNames, matching_ids, pair_of, rows_of, split_ids
 
 FEWEST_REPEATED = 10
 """At least this many row numbers, half of them repeated, are an error."""
@@ -33,7 +33,7 @@ def check_labeled(labeled: object, pool: Matrix, names: RowNames = NO_NAMES) -> 
     empty = Labeled(Rows(pool, no_rows), no_rows, 0.0)
     if labeled is None:
         return empty
-    value, own = take_names("labeled", labeled)
+    value, own = split_ids("labeled", labeled)
     if holds_ids(value):
         rows = check_rows("labeled", value, len_of(pool), names)
         return Labeled(Rows(pool, rows), rows, 0.0)
@@ -69,7 +69,7 @@ def check_rows(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES
 
 def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
     """Row numbers in the order given; ascending for a mask."""
-    value, own = take_names(name, value)
+    value, own = split_ids(name, value)
     if holds_ids(value):
         return _rows_by_id(name, value, names)
     array = as_mask(name, as_array(name, value), n_pool)
@@ -159,7 +159,7 @@ def describe_order(pool: RowNames, n_pool: int, **given: Any) -> tuple[str, ...]
     for name, value in given.items():
         if value is None:
             continue
-        value, own = take_names(name, value)
+        value, own = split_ids(name, value)
         if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
             continue
         if name in ("labeled", "candidates"):  # A mask; row numbers, ids and features are not matched by position.

@@ -40,7 +40,7 @@ from dubito.strategies.coverage import Coverage, DoubtCoverage
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ShardGroup:
     items: tuple[Item, ...]
     strategy: Strategy
     metric: Metric
@@ -48,7 +48,7 @@ class Group:
     def open(self) -> ShardData:
         """Read and check the shards, and let the strategy create the problem."""
         read = [item.read() for item in self.items]
-        features = _joined([each.features for each in read], [item_name(item) for item in self.items])
+        features = stack_rows([each.features for each in read], [item_name(item) for item in self.items])
         largest = check_finite("pool", features)
         if self.metric == "cosine":
             refuse_zero_rows("pool", features)
@@ -110,10 +110,6 @@ def plan(strategy: Strategy, request: Request) -> Problem | CoverageProblem:
     names = ", ".join(named("strategy", name) for name in ("doubt-coverage", "coverage", "doubt-coreset"))
     hint = f"pass {names} or {named('strategy', 'coreset')}."
     raise InvalidArgument("cannot choose from shards", argument="strategy", value=strategy.name, hint=hint)
-
-
-def _joined(parts: list[Matrix], names: list[str]) -> Matrix:
-    return parts[0] if len(parts) == 1 else stack_rows(parts, names)
 
 
 def _mask(data: ItemData) -> AnyArray:
@@ -192,13 +188,9 @@ class PickJournal:
                 raise InvalidData(f"{self.path} is damaged in line {number}", hint=hint)
             self.rows += entry["rows"]
             self.squared += [float.fromhex(each) for each in entry["squared"]]
-        if lines[-1]:
-            self._truncate(lines[-1])
-
-    def _truncate(self, rest: bytes) -> None:
-        """Remove the incomplete last line."""
-        with reading(self.path), open(self.path, "r+b") as file:
-            file.truncate(os.path.getsize(self.path) - len(rest))
+        if lines[-1]:  # Incomplete: remove it.
+            with reading(self.path), open(self.path, "r+b") as file:
+                file.truncate(os.path.getsize(self.path) - len(lines[-1]))
 
 
 def digest(values: Any) -> str:
@@ -272,7 +264,7 @@ def select_shards(
         worker_plan = plan_workers(ray, shards.workers, shards.workers_per_gpu)
         make_workers, n_workers = (lambda sources: RayWorkers(sources, ray, worker_plan)), worker_plan.size
     groups = shards.groups(n_workers or 1)
-    workers = make_workers(Group(items, strategy, metric) for items in groups)
+    workers = make_workers(ShardGroup(items, strategy, metric) for items in groups)
     try:
         layout, references = _open(workers, labeled, groups)
         layout, chosen, notes = _choose_strategy(strategy, workers, layout, len(references))

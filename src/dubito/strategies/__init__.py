@@ -13,7 +13,7 @@ from dubito.request.arrays import check_choice
 from dubito.strategies.auto import Auto
 from dubito.strategies.badge import Badge
 from dubito.strategies.bald import Bald, BatchBald
-from dubito.strategies.base import Choice, Strategy, spelled
+from dubito.strategies.base import Choice, Strategy, parse_name
 from dubito.strategies.coreset import Coreset, DoubtCoreset
 from dubito.strategies.coverage import Coverage, DoubtCoverage
 from dubito.strategies.kmeans import ClosestKMeans, TypiClust
@@ -99,7 +99,7 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
         owner = f"the {strategy.name!r} object passed as strategy"
         _refuse_options(owner, options, set(), "set the options of the object, or leave them out.")
         return strategy
-    name, own = spelled(strategy)
+    name, own = parse_name(strategy)
     factory = STRATEGIES.find("strategy", name)
     known = option_names(factory)
     for option in own:

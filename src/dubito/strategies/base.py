@@ -234,12 +234,12 @@ def pick_one_by_one(request: Request, pick: Pick) -> Choice:
 Option = str | int | float | bool
 
 
-def spelled(text: str) -> tuple[str, dict[str, Option]]:
+def parse_name(text: str) -> tuple[str, dict[str, Option]]:
     """Parse a name with options, such as ``doubt-coreset:strength=0.5,beam_width=4``.
 
     Examples
     --------
-    >>> spelled("doubt-coreset:doubt=margin, beam-width=4")
+    >>> parse_name("doubt-coreset:doubt=margin, beam-width=4")
     ('doubt-coreset', {'doubt': 'margin', 'beam_width': 4})
     """
     name, _, rest = text.partition(":")
