@@ -185,8 +185,9 @@ clean: ## Remove the environments and everything built
 .venv-integrations/.tools: .venv-integrations/.ready
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps skorch==1.4.0 tabulate==0.10.0
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps datumaro==1.13.12 cachetools==7.3.2 \
-	  defusedxml==0.7.1 imagesize==2.0.1 json-stream==2.5.1 json-stream-rs-tokenizer==0.5.4 lxml==6.1.3 \
-	  opencv-python-headless==4.14.0.94 orjson==3.13.0 pycocotools==2.0.11 ruamel.yaml==0.19.1 shapely==2.2.0 tqdm==4.70.1
+	  attrs==26.1.0 defusedxml==0.7.1 imagesize==2.0.1 json-stream==2.5.1 json-stream-rs-tokenizer==0.5.4 lxml==6.1.3 \
+	  opencv-python-headless==4.14.0.94 orjson==3.13.0 pycocotools==2.0.11 ruamel.yaml==0.19.1 \
+	  shapely==2.2.0 tqdm==4.70.1
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade --target $(@D)/modal \
 	  modAL-python==0.4.2.1 scikit-learn==1.7.2
 	@touch $@

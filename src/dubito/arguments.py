@@ -179,7 +179,8 @@ def build_request(
         hint = f"pass {keyword('quotas')}, too."
         raise InvalidArgument("means nothing without quotas", argument="classes", hint=hint)
     matched = {"candidates": candidates, "probabilities": probabilities, "logits": logits, "doubt": doubt}
-    notes += describe_order(names, n_pool, **matched, costs=costs, classes=given_classes)
+    by_row = None if isinstance(costs, Mapping) else costs  # Prices are joined by the names of groups.
+    notes += describe_order(names, n_pool, **matched, costs=by_row, classes=given_classes)
     return Request(
         pool=points.pool,
         budget=n_picks,

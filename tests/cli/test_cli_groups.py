@@ -249,6 +249,9 @@ def test_boxes_of_folders_in_a_folder_are_read(photos: Path) -> None:
     items, left_out = opened(photos, labels.parent)
     assert not left_out
     assert ("0001.png#0", (20.0, 15.0, 60.0, 45.0)) in items
+    (labels / "0002.txt").write_bytes(b"\xff")
+    with pytest.raises(InvalidData, match=r"0002\.txt cannot be read"):
+        read_boxes(str(labels.parent))
 
 
 def test_new_scores_of_the_same_boxes_are_written(run: Program, photos: Path) -> None:
@@ -304,6 +307,17 @@ def test_export_of_boxes_needs_boxes(tmp_path: Path) -> None:
     (tmp_path / "picks.csv").write_text("rank,index,id,priority\n1,0,a,1\n", encoding="utf-8")
     with pytest.raises(dubito.DubitoError, match="has no column path"):
         export_picks(str(tmp_path / "picks.csv"), str(tmp_path / "out"), "coco")
+    header = "path,left,top,width,height,picture_width,picture_height\n"
+    for line, column in (
+        ("a.png,x,3,4,5,6,7", "left"),
+        ("a.png,1,3,4,5,0,7", "picture_width"),
+        ("a,1,2,,4,5,6", "width"),
+    ):
+        (tmp_path / "picks.csv").write_text(f"{header}{line}\n", encoding="utf-8")
+        with pytest.raises(
+            InvalidData, match=rf"column '{column}' of .*picks\.csv holds '.?' in row 0; write a number"
+        ):
+            export_picks(str(tmp_path / "picks.csv"), str(tmp_path / "out"), "label-studio-boxes")
 
 
 def test_group_column_of_a_table(run: Program) -> None:
@@ -320,9 +334,16 @@ def test_group_column_of_a_table(run: Program) -> None:
     ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv", "--spend", "5")
     assert ran.code == 0, ran.err
     assert {row["group"] for row in csv.DictReader(ran.out.splitlines())} == {"doc0", "doc1", "doc2"}
+    assert "matched by their order" not in ran.err
     Path("prices.csv").write_text("group,cost\ndoc0,1\ndoc0,2\n")
     ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
     assert "prices.csv has more than one price of the group 'doc0'" in ran.err
+    Path("prices.csv").write_text("group,cost\ndoc0,1\n,2\n")
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
+    assert "prices.csv has a price without a group in row 1" in ran.err
+    Path("prices.csv").write_text("group,cost\n" + "".join(f"doc{n},{n}\n" for n in range(7)))
+    ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
+    assert "(prices.csv) holds the price 0.0 of the group 'doc0'" in ran.err
     Path("prices.csv").write_text("group,cost\ndoc0,1\n")
     ran = run("select", "p.csv", "-b", "7", "--group-column", "doc", "--costs", "prices.csv")
     assert "holds no price of the group 'doc1'" in ran.err

@@ -101,6 +101,8 @@ def test_no_adapter_is_loaded_before_it_is_used_and_none_loads_its_tool() -> Non
 
 
 def test_scikit_activeml_is_missed_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for loaded in [name for name in sys.modules if name.startswith("skactiveml.")]:
+        monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, "skactiveml", None)
     monkeypatch.delitem(sys.modules, "dubito.integrations.skactiveml", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'dubito\[skactiveml\]'"):

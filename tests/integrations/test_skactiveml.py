@@ -61,7 +61,8 @@ def test_the_picks_are_those_of_select(name: str, digits: tuple[FloatArray, AnyA
 def test_parameters_are_those_of_the_strategy_and_can_be_cloned_set_and_pickled() -> None:
     query = adapter.DoubtCoverage(strength=2.0, metric="cosine", random_state=1)
     twin = pickle.loads(pickle.dumps(clone(query).set_params(factor=0.5)))
-    assert {"strength", "doubt", "radius", "factor", "sample", *adapter.USUAL} == twin.get_params().keys()
+    options = {"strength", "doubt", "radius", "factor", "sample", "sharpen", "variance"}
+    assert options | set(adapter.USUAL) == twin.get_params().keys()
     assert (twin.strength, twin.factor, twin.metric) == (2.0, 0.5, "cosine")
     assert repr(query) == "DoubtCoverage(metric='cosine', random_state=1, strength=2.0)"
     assert type(twin) is adapter.DoubtCoverage

@@ -161,8 +161,10 @@ def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> AnyAr
     """(n,) the class or group of each row, as text."""
     value, own = split_ids(argument, given)
     value = value.to_pylist() if hasattr(value, "to_pylist") else value
-    # In an array of objects, missing values remain what they are where others are text.
-    array = as_names(argument, np.array(value, dtype=object) if isinstance(value, list | tuple) else value)
+    array = as_names(argument, value)
+    if isinstance(value, list | tuple) and array.ndim == 1:
+        # Missing values remain what they are where others are text.
+        array = np.array(value, dtype=object)
     array = array[:, 0] if array.shape == (n_pool, 1) else array
     one = "class" if argument == "classes" else "group"
     if array.shape != (n_pool,):

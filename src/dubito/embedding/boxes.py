@@ -404,7 +404,7 @@ def _read_yolo(folder: str) -> Iterator[Box]:
     if not files:
         raise InvalidData(f"{folder} holds no text files", hint="pass the folder of YOLO's labels.")
     for each in files:
-        with reading(folder), open(os.path.join(folder, each), encoding="utf-8") as file:
+        with reading(os.path.join(folder, each)), open(os.path.join(folder, each), encoding="utf-8") as file:
             lines = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
         for number, parts in lines:
             values = [_number(part) for part in parts[1:]]

@@ -225,6 +225,9 @@ def read_prices(spec: str | None, group_column: str | None) -> dict[str, float] 
         return None
     name = key or usual(source.names, USUAL["costs"]) or _only("costs", source.without([group]), Columns())
     groups, prices = label_keys(source.entry(group).values()), _values("costs", source, name).tolist()
+    if "" in groups:
+        problem = f"{path} has a price without a {group} in row {groups.index('')}"
+        raise InvalidData(problem, hint="fill it in, or leave the row out.")
     twice = next((each for each, count in Counter(groups).items() if count > 1), None)
     if twice is not None:
         problem = f"{path} has more than one price of the {group} {twice!r}"

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from dubito.errors import MissingFile
+from dubito.errors import InvalidData, MissingFile
 from dubito.io import open_source
 
-NEEDED = ("path", "left", "top", "width", "height", "picture_width", "picture_height")
+BOX = ("left", "top", "width", "height")
+NEEDED = ("path", *BOX, "picture_width", "picture_height")
 UNKNOWN = "object"
 """The class of a box without one."""
 
@@ -50,17 +51,26 @@ def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
     pictures: dict[str, PickedPicture] = {}
     for row, name in enumerate(columns["path"]):
         values = {column: cells[row] for column, cells in columns.items()}
-        size = round(float(values["picture_width"])), round(float(values["picture_height"]))
+        wide, high = (round(_at_least(path, row, values, f"picture_{each}", 1.0)) for each in ("width", "height"))
         priority = _number(values.get("group_priority", values.get("priority")))
-        picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", *size, priority, []))
+        picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", wide, high, priority, []))
         own = str(values.get("id", row))
         if own != name:  # A row of the whole picture has its name.
-            left, top, width, height = (float(values[column]) for column in ("left", "top", "width", "height"))
+            left, top, width, height = (_at_least(path, row, values, each) for each in BOX)
             predicted = values.get("predicted")
             shown = UNKNOWN if predicted is None or predicted != predicted or predicted == "" else str(predicted)
             scores = _number(values.get("confidence")), _number(values.get("priority"))
             picture.boxes.append(PickedBox(own, left, top, width, height, shown, *scores))
     return list(pictures.values())
+
+
+def _at_least(path: str, row: int, values: Mapping[str, object], column: str, least: float = 0.0) -> float:
+    """A number of a row; raises InvalidData for anything else."""
+    number = _number(values[column])
+    if number is None or number < least:
+        problem = f"column {column!r} of {path} holds {str(values[column])!r} in row {row}"
+        raise InvalidData(problem, hint=f"write a number >= {least:g}, as dubito embed --boxes does.")
+    return number
 
 
 def _number(value: object) -> float | None:
