@@ -106,6 +106,8 @@ def _keep(
     """Keep a row, and drop the rows among those found that lie within the radius and are neither kept nor dropped."""
     nearest[row] = row
     found = np.sort(found[nearest[found] < 0])
+    if not len(found):
+        return
     point = read_rows(features, np.array([row]), metric)[0]
     for span in blocks(len(found), rows_per_read(features)):
         exact = np.sqrt(exact_sq_distances(read_rows(features, found[span], metric), point))
