@@ -149,7 +149,7 @@ def test_a_group_costs_the_sum_of_its_rows_or_its_price(strategy: str) -> None:
     with pytest.raises(InvalidArgument, match="names no group"):
         dubito.select(points, 3, groups=groups, costs={"x": 2.0}, strategy=strategy)
     with pytest.raises(InvalidArgument, match="two prices of the group '7'"):
-        dubito.select(points, 3, groups=groups, costs={**prices, "7": 2.0}, strategy=strategy)
+        dubito.select(points, 3, groups=groups, costs=prices | {"7": 2.0}, strategy=strategy)
     for price in (0, -1.0, float("nan"), float("inf"), None, "dear", [1]):
         with pytest.raises(InvalidData, match=r"costs holds the price .* of the group '7'; pass what it costs"):
             dubito.select(points, 3, groups=groups, costs={**prices, 7: price}, strategy=strategy)
