@@ -234,7 +234,9 @@ def main() -> None:
         measured["pictures"] = {"source": asked.source, "embedder": asked.network or asked.embedder}
         measured["pictures"] |= measure(np.asarray(pool.embedding), originals, kinds)
     if asked.rows:
-        measured["timing"] = time_rows(asked.rows, asked.spread) | {"spread": asked.spread}
+        found = time_rows(asked.rows, asked.spread) | {"spread": asked.spread}
+        forecast = dubito.estimate(found["rows"], found["width"], 0, found["kept"], strategy="coreset")
+        measured["timing"] = found | {"estimated_core_set_seconds": forecast.seconds}
     # Read as late as this, since another run may have written it meanwhile.
     record = json.loads(path.read_text()) if path.exists() else {}
     if asked.rows:
@@ -242,9 +244,6 @@ def main() -> None:
         timed = {(each["spread"], each["rows"]): each for each in [*record.get("timing", []), found]}
         measured["timing"] = [timed[key] for key in sorted(timed, reverse=True)]
     record |= measured
-    for each in record.get("timing", []):
-        forecast = dubito.estimate(each["rows"], each["width"], 0, each["kept"], strategy="coreset")
-        each["estimated_core_set_seconds"] = forecast.seconds
     record["machine"] = {"python": platform.python_version(), "numpy": np.__version__}
     path.write_text(json.dumps(record, indent=1) + "\n")
     path.with_suffix(".md").write_text(page(record))
