@@ -209,6 +209,18 @@ def test_a_pool_picks_the_groups_of_select(strategy: str, tmp_path: Path) -> Non
         dubito.Pool(points).label(groups=["x"])
 
 
+def test_a_pool_saves_long_names_of_groups_whole_or_not_at_all(tmp_path: Path) -> None:
+    points, path = np.eye(3), str(tmp_path / "pool.npz")
+    names = ["猫" * 300, "é\ud800" * 100, "b"]
+    dubito.Pool(points, groups=names).save(path)
+    picked = dubito.Pool.load(path, points).select(3).groups
+    assert picked is not None
+    assert sorted(picked.names.tolist()) == sorted(names)
+    with pytest.raises(InvalidArgument, match=r"groups has names of 6,0.. bytes together.*; pass numbers or shorter"):
+        dubito.Pool(points, groups=["a" * 6000, "b", "c"]).save(path)
+    assert dubito.Pool.load(path, points).select(3).groups is not None
+
+
 def test_an_interrupted_selection_has_the_first_groups() -> None:
     points, groups, _ = blobs(500)
 

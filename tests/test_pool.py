@@ -225,7 +225,7 @@ def test_a_saved_pool_that_unpacks_to_more_than_it_can_need_is_not_read(saved: P
         for _ in range(20):
             bomb.write(bytes(1 << 20))
     with pytest.raises(
-        InvalidData, match=r"unpacks to 20,9\d\d,\d\d\d bytes, and a pool of 50 rows saves at most 16,792,216"
+        InvalidData, match=r"unpacks to 20,9\d\d,\d\d\d bytes, and a pool of 50 rows saves at most 16,842,216"
     ):
         dubito.Pool.load(str(saved), SAVED)
 

@@ -24,8 +24,9 @@ from dubito.strategies.auto import Origin
 
 SCHEMA = 1
 PRINT_ROWS = 64
-ROW_BYTES, SLACK_BYTES = 300, 1 << 24
-"""Maximum unpacked size of a saved pool, per row and in addition; larger files are rejected."""
+ROW_BYTES, GROUP_BYTES, SLACK_BYTES = 300, 1000, 1 << 24
+"""Maximum unpacked size of a saved pool, per row, per row for names of groups, and in addition; larger files are
+rejected."""
 
 
 class Pool:
@@ -237,7 +238,10 @@ class Pool:
             "seen": self._before.seen,
         }
         if (groups := self._points.groups) is not None:
-            names = json.dumps(groups.names.tolist()).encode()
+            names = json.dumps(groups.names.tolist(), ensure_ascii=False).encode(errors="surrogatepass")
+            if len(names) > (most := GROUP_BYTES * len(self)):
+                problem = f"has names of {len(names):,} bytes together, and a pool of {len(self)} rows saves {most:,}"
+                raise InvalidArgument(problem, argument="groups", hint="pass numbers or shorter names.")
             arrays |= {"groups": groups.numbers, "names": np.frombuffer(names, dtype=np.uint8)}
         save_sealed(path, arrays)
 
@@ -279,7 +283,7 @@ class Pool:
 
 def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
     def check_size(n_bytes: int) -> None:
-        most = ROW_BYTES * n_pool + SLACK_BYTES
+        most = (ROW_BYTES + GROUP_BYTES) * n_pool + SLACK_BYTES
         if n_bytes > most:
             raise InvalidData(
                 f"{path} unpacks to {n_bytes:,} bytes, and a pool of {n_pool} rows saves at most {most:,}."
