@@ -14,6 +14,13 @@ TRAIN = """async () => (await fetch(
   "/api/round", { method: "POST", body: "{}", headers: { "Content-Type": "application/json" } },
 )).status"""
 
+OUTCOME = """before => {
+  const id = document.querySelector(".caption .id");
+  if (id && id.textContent !== before) return "another item";
+  const hint = document.querySelector(".is-hint");
+  return hint && hint.textContent.includes("not on the screen yet") ? "too early" : null;
+}"""
+
 
 class Person:
     """One page in one browser, seen by a person."""
@@ -56,10 +63,11 @@ class Person:
         """A key that brings another item; returns the one that was there."""
         before = self.shown()
         self.page.keyboard.press(key)
-        self.wait(
-            "before => { const id = document.querySelector('.caption .id'); return id && id.textContent !== before }",
-            before,
-        )
+        while self.page.wait_for_function(OUTCOME, arg=before).json_value() == "too early":
+            # A round that came between the two lines above showed its item again.
+            self.wait("() => !document.querySelector('.is-hint')")
+            before = self.shown()
+            self.page.keyboard.press(key)
         return before
 
     def label(self, many: int) -> list[str]:
