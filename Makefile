@@ -76,9 +76,12 @@ check: .venv/.dev ## Check format, lint, types and the layers of imports
 cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several nodes on this machine, and nodes that die
 	.venv/bin/python -m pytest tests/cluster $(ARGS)
 
+PAGE_TESTS = .venv/bin/python -m pytest -o cache_dir=.pytest_cache/page tests/web/browser
 page: .venv/.page ## Run the tests of the labeling page in a real Chromium
 	@$(need_chromium)
-	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile tests/web/browser $(ARGS)
+	$(PAGE_TESTS) -n $(JOBS) --dist loadfile $(ARGS) || \
+	  { echo "make: trying the failed tests once more, one after the other"; \
+	    $(PAGE_TESTS) --last-failed --last-failed-no-failures none $(ARGS); }
 
 postgres: .venv/.dev ## Run the tests of the labeling store in a PostgreSQL of their own
 	@$(need_postgresql)

@@ -113,6 +113,7 @@ def test_copies_share_a_label_and_near_copies_get_one_for_all(
     page.keyboard.press("Escape")
     page.goto(f"{person.address}#items?like=2")
     expect(page.locator(".like .said")).to_have_text("02.png")
+    expect(page.locator(".found")).to_have_text("15 items")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Near-copies").click()
