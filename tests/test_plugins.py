@@ -82,8 +82,8 @@ def test_where_an_engine_is_named_that_does_not_cover_the_default_takes_a_core_s
         "print(dubito.select([[0.0], [1.0], [5.0]], 2, labeled=[0]).engine)"
     )
     assert run_with(installed, program).splitlines() == [
-        "[2, 1] coreset patient auto took coreset: the engine patient does not support coverage.",
-        "[2, 1] doubt-coreset patient auto took doubt-coreset: the engine patient does not support coverage.",
+        "[2, 1] coreset patient auto chose coreset: the engine patient does not support coverage.",
+        "[2, 1] doubt-coreset patient auto chose doubt-coreset: the engine patient does not support coverage.",
         "cpu",
     ]
 

@@ -48,14 +48,15 @@ def test_doubt_is_covered_and_the_selection_says_so(digits: Case) -> None:
     assert same(picked, dubito.select(pool, 20, labeled=labeled, probabilities=probabilities, strategy=COVER))
     assert repr(picked).startswith("Selection(20 of 1,797 rows by doubt-coverage: ")
     assert picked.notes == (
-        "auto took doubt-coverage, strength 3: features are frozen (the model still doubts labeled rows).",
+        "auto chose doubt-coverage, strength 3: the features were not trained on the labels (the model still doubts "
+        "labeled rows).",
     )
 
 
 def test_features_and_nothing_else_are_enough(digits: Case) -> None:
     picked = dubito.select(digits[0], 20)
     assert same(picked, dubito.select(digits[0], 20, strategy=Coverage()))
-    assert picked.notes == ("auto took coverage: without a model's doubt all rows have the same weight.",)
+    assert picked.notes == ("auto chose coverage: without a model's doubt all rows have the same weight.",)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_an_option_of_the_paper_s_method_means_that_method(
     picked = dubito.select(pool, 10, **given, **options)
     assert same(picked, dubito.select(pool, 10, **given, strategy=DoubtCoreset(**options)))
     assert picked.strategy == "doubt-coreset"
-    assert picked.notes == (f"auto took doubt-coreset, since you set {described}.",)
+    assert picked.notes == (f"auto chose doubt-coreset, since you set {described}.",)
 
 
 def test_the_paper_s_method_keeps_its_name_and_says_nothing_of_a_choice(digits: Case) -> None:
@@ -209,7 +210,7 @@ def test_a_selection_saved_as_json_says_what_was_taken(digits: Case, tmp_path: P
     dubito.select(digits[0], 3).save(str(path))
     described = pd.read_json(path, typ="series")
     assert described["strategy"] == "coverage"
-    assert described["notes"] == ["auto took coverage: without a model's doubt all rows have the same weight."]
+    assert described["notes"] == ["auto chose coverage: without a model's doubt all rows have the same weight."]
 
 
 # Estimates

@@ -30,7 +30,7 @@ def test_what_was_taken_and_why_is_reported_on_stderr_and_in_json(pool: Pool, ru
 def test_without_a_model_the_pool_is_covered(pool: Pool, run: Program) -> None:
     ran = run("select", "features.npy", "-b", "4", "--json")
     assert picks(ran.out) == dubito.select(pool.features, 4, strategy="coverage").indices.tolist()
-    assert "auto took coverage: without a model's doubt all rows have the same weight." in ran.err
+    assert "auto chose coverage: without a model's doubt all rows have the same weight." in ran.err
 
 
 @pytest.mark.parametrize("option", ["--features", "--features-are"])
@@ -51,7 +51,7 @@ def test_an_option_of_the_paper_s_method_means_that_method(pool: Pool, run: Prog
         pool.features, 4, labeled=np.array(pool.labeled), probabilities=pool.probabilities, strategy=method
     )
     assert picks(ran.out) == wanted.indices.tolist()
-    assert "dubito: auto took doubt-coreset, since you set strength.\n" in ran.err
+    assert "dubito: auto chose doubt-coreset, since you set strength.\n" in ran.err
 
 
 def test_a_dry_run_says_what_would_be_taken(pool: Pool, run: Program) -> None:
@@ -62,7 +62,8 @@ def test_a_dry_run_says_what_would_be_taken(pool: Pool, run: Program) -> None:
     assert dry.err.splitlines() == [f"dubito: {described}" for described in json.loads(wet.out)["notes"]]
     facts = json.loads(run("select", "pool.npz", "-b", "4", "--dry-run", "--json", "--features", "trained").out)
     assert (facts["strategy"], facts["engine"]) == ("doubt-coreset", "cpu")
-    assert facts["notes"] == ["auto took doubt-coreset, strength 0.25: features were trained (as you set)."]
+    note = "auto chose doubt-coreset, strength 0.25: the features were trained on the labels (as you set)."
+    assert facts["notes"] == [note]
 
 
 def test_round_after_round_nothing_is_asked_twice(pool: Pool, run: Program) -> None:

@@ -186,8 +186,8 @@ def test_auto_covers_doubt_unless_features_were_trained(
     assert found.indices.tolist() == wanted.indices.tolist()
     assert found.priorities.tobytes() == wanted.priorities.tobytes()
     assert found.strategy == wanted.strategy
-    asked = "as you set" if options else "features of shards are assumed to be frozen"
-    assert found.notes[0].startswith(f"auto took {wanted.strategy}")
+    asked = "as you set" if options else "assumed, since this cannot be told from shards"
+    assert found.notes[0].startswith(f"auto chose {wanted.strategy}")
     assert asked in found.notes[0]
 
 

@@ -40,7 +40,7 @@ def test_frozen_features_are_covered_and_the_selection_says_why() -> None:
     wanted = dubito.select(features, 10, strategy=DoubtCoverage(strength=3.0), **given)
     assert picked.indices.tolist() == wanted.indices.tolist()
     assert picked.strategy == "doubt-coverage"
-    assert picked.notes[-1].startswith("auto took doubt-coverage, strength 3: features are frozen (")
+    assert picked.notes[-1].startswith("auto chose doubt-coverage, strength 3: the features were not trained on ")
 
 
 def test_trained_features_are_detected() -> None:
@@ -82,7 +82,7 @@ def test_a_model_without_doubt_is_ignored() -> None:
     certain = np.eye(10)[probabilities.argmax(axis=1)]
     picked = dubito.select(pool, 20, labeled=labeled, probabilities=certain)
     assert picked.indices.tolist() == dubito.select(pool, 20, labeled=labeled, strategy="coverage").indices.tolist()
-    assert picked.notes[-1] == "auto took coverage: the model has no doubt about any row, so all have the same weight."
+    assert picked.notes[-1] == "auto chose coverage: the model has no doubt about any row, so all have the same weight."
 
 
 def test_picks_that_cover_nothing_more_are_reported() -> None:
@@ -108,7 +108,7 @@ def test_few_labels_are_not_enough_to_detect_training() -> None:
     features, labeled, probabilities = bent()
     picked = dubito.select(features, 5, labeled=labeled[:10], probabilities=probabilities, strategy="auto")
     assert picked.strategy == "doubt-coverage"
-    assert "assumed: 10 labels are too few to tell; if they were trained on the labels" in picked.notes[-1]
+    assert "assumed, since 10 labels are too few to tell; otherwise use" in picked.notes[-1]
 
 
 @pytest.mark.parametrize(("n_labels", "strength"), [(0, 1.0), (19, 1.0), (20, 3.0)])
@@ -119,7 +119,7 @@ def test_a_model_of_very_few_labels_gets_a_lower_strength(n_labels: int, strengt
         taken = DoubtCoverage(strength=strength)
         wanted = dubito.select(features, 10, labeled=given, probabilities=probabilities, strategy=taken)
         assert picked.indices.tolist() == wanted.indices.tolist()
-        assert f"auto took doubt-coverage, strength {strength:g}: " in picked.notes[-1]
+        assert f"auto chose doubt-coverage, strength {strength:g}: " in picked.notes[-1]
 
 
 def test_a_class_that_no_label_is_of_is_asked_for_within_a_few_rounds() -> None:

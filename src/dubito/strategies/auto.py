@@ -28,6 +28,10 @@ FROZEN = DoubtCoverage(strength=3.0, sharpen=0.9)
 EARLY = DoubtCoverage(strength=1.0)
 """For a model trained on very few labels, which may be confident about classes it has never seen."""
 TRAINED = DoubtCoreset(strength=0.25)
+FROZEN_NOTE = "auto chose doubt-coverage, strength {:g}: the features were not trained on the labels ({})."
+TRAINED_NOTE = (
+    f"auto chose doubt-coreset, strength {TRAINED.strength:g}: the features were trained on the labels ({{}})."
+)
 MEMORIZED_DOUBT = 0.01
 """Labels are memorized if their mean doubt is below this fraction of the mean doubt of the other rows."""
 SAME_CLASS_FRACTION = 0.99
@@ -104,41 +108,36 @@ class Auto:
     def take(self, request: Request) -> tuple[Strategy, str]:
         """The strategy to use, and a sentence that says why."""
         if given := self._given():
-            return self._paper(), f"auto took doubt-coreset, since you set {' and '.join(given)}."
+            return self._paper(), f"auto chose doubt-coreset, since you set {' and '.join(given)}."
         covers = is_for(request.engine, CoverageProblem)
         if request.doubt is None:
             if not covers:
-                return Coreset(), f"auto took coreset: the engine {request.engine} does not support coverage."
+                return Coreset(), f"auto chose coreset: the engine {request.engine} does not support coverage."
             ignored = ", and features is ignored" if self.features else ""
-            note = f"auto took coverage: without a model's doubt all rows have the same weight{ignored}."
+            note = f"auto chose coverage: without a model's doubt all rows have the same weight{ignored}."
             return sampled_if_large(Coverage(), request), note
         if covers and not unlabeled_doubt(request).any():
-            note = "auto took coverage: the model has no doubt about any row, so all have the same weight."
+            note = "auto chose coverage: the model has no doubt about any row, so all have the same weight."
             return sampled_if_large(Coverage(), request), note
         origin, why = (self.features, "as you set") if self.features else detect_origin(request)
         if origin == "trained":
-            return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
+            return TRAINED, TRAINED_NOTE.format(why)
         if not covers:
-            return DoubtCoreset(), f"auto took doubt-coreset: the engine {request.engine} does not support coverage."
+            return DoubtCoreset(), f"auto chose doubt-coreset: the engine {request.engine} does not support coverage."
         taken = EARLY if len_of(request.references) < FEWEST else FROZEN
-        note = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
-        return sampled_if_large(taken, request), note
+        return sampled_if_large(taken, request), FROZEN_NOTE.format(taken.strength, why)
 
     def take_for_shards(self, has_doubt: bool, n_labeled: int) -> tuple[Strategy, str]:
         """`take` for shards, from which it cannot be detected whether the features were trained."""
         if given := self._given():
-            return self._paper(), f"auto took doubt-coreset, since you set {' and '.join(given)}."
+            return self._paper(), f"auto chose doubt-coreset, since you set {' and '.join(given)}."
         if not has_doubt:
-            return Coverage(), "auto took coverage: without a model's doubt all rows have the same weight."
+            return Coverage(), "auto chose coverage: without a model's doubt all rows have the same weight."
         if self.features == "trained":
-            return (
-                TRAINED,
-                f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you set).",
-            )
+            return TRAINED, TRAINED_NOTE.format("as you set")
         taken = EARLY if n_labeled < FEWEST else replace(FROZEN, sharpen=1.0)
-        assumed = "features of shards are assumed to be frozen; if they were trained, pass auto:features=trained"
-        why = "features are frozen (as you set)" if self.features else assumed
-        return taken, f"auto took doubt-coverage, strength {taken.strength:g}: {why}."
+        assumed = "assumed, since this cannot be told from shards; otherwise use auto:features=trained"
+        return taken, FROZEN_NOTE.format(taken.strength, "as you set" if self.features else assumed)
 
 
 def sampled_if_large(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
@@ -169,7 +168,7 @@ def detect_origin(request: Request) -> tuple[Origin, str]:
     if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
         few = "1 label is too few" if n_labels == 1 else f"{n_labels} labels are too few"
         known = few if n_labels < MIN_LABELS_TO_DETECT else "there is too little data"
-        return "frozen", f"assumed: {known} to tell; if they were trained on the labels, pass auto:features=trained"
+        return "frozen", f"assumed, since {known} to tell; otherwise use auto:features=trained"
     left = unlabeled_doubt(request)
     if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
         return "frozen", "the model still doubts labeled rows"
