@@ -18,11 +18,7 @@ def board(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_the_page_is_made_from_the_records(board: dict[str, Any]) -> None:
-    pools = list(board["pools"]())
-    areas = {each.name: board["areas_in_common"](each) for each in pools}
-    starts = {each.name: board["firsts"](each) for each in pools}
-    seconds = {each.name: each.seconds for each in pools}
-    made = board["page"](areas, {each.name: each.settings for each in pools}, starts, seconds)
+    made = board["page"](list(board["pools"]()))
     assert made == (ROOT / "docs" / "results" / "regret.md").read_text(encoding="utf-8")
     assert "/root/" not in made
     assert "/tmp/" not in made
@@ -33,6 +29,17 @@ def test_regret_is_the_distance_to_the_best_mean_over_seeds_in_common(board: dic
     pool = board["Pool"]("digits", [10, 20], curves)
     areas = board["areas_in_common"](pool)
     assert {name: each.tolist() for name, each in areas.items()} == {"a": [60.0], "b": [50.0]}
+
+
+def test_the_labels_needed_are_those_at_which_the_last_accuracy_of_random_is_reached(board: dict[str, Any]) -> None:
+    auto, random = "doubt-coverage:strength=3", "random"
+    curves = {auto: {"0": [0.5, 0.7, 0.9], "1": [0.5, 0.7, 0.7]}, random: {"0": [0.5, 0.5, 0.6], "1": [0.5, 0.6, 0.6]}}
+    pool = board["Pool"]("digits", [10, 20, 40], curves)
+    assert board["labels_needed"](pool) == pytest.approx(15 / 40)
+    assert (
+        board["labels_needed"](board["Pool"]("digits", [10, 20], {auto: {"0": [0.5, 0.6]}, random: {"0": [0.5, 0.7]}}))
+        == np.inf
+    )
 
 
 def test_the_oracle_is_what_gains_are_shares_of_and_not_the_best_strategy(board: dict[str, Any]) -> None:

@@ -199,23 +199,19 @@ def oracle_of(areas: Mapping[str, object]) -> str:
     return next((name for name in areas if name.startswith("oracle")), "")
 
 
-def page(
-    board: Board,
-    settings: Mapping[str, Mapping[str, str]],
-    starts: Mapping[str, Mapping[str, float]] | None = None,
-    seconds: Mapping[str, Mapping[str, float]] | None = None,
-) -> str:
-    """The whole page."""
-    everything = board
+def page(found: Sequence["Pool"]) -> str:
+    """The whole page, from everything recorded."""
+    board = everything = {each.name: areas_in_common(each) for each in found}
     small = sorted((pool for pool in board if batch_of(pool) and not is_new(pool)), key=_by_batch)
     batched = {pool: board[pool] for pool in small}
     board = {pool: areas for pool, areas in board.items() if not batch_of(pool)}
     regrets = {pool: regrets_of(with_auto(pool, areas)) for pool, areas in board.items()}
     names = {"frozen": SHARPENED, "trained": FOR_TRAINED}
-    lines = [INTRODUCTION, *verdict(regrets), RULE.format(fixed=", ".join(p for p in FIXED if p in board), **names)]
-    lines += [*table(regrets), "", *pools_section(board, starts or {}), ""]
-    lines += [*(batches_section(batched, seconds or {}) if batched else ())]
-    lines += [*sharpening_section(everything), *experiments(settings)]
+    rule = RULE.format(fixed=", ".join(pool for pool in FIXED if pool in board), **names)
+    lines = [INTRODUCTION, *verdict(regrets), *labels_section({each.name: labels_needed(each) for each in found}), rule]
+    lines += [*table(regrets), "", *pools_section(board, {each.name: firsts(each) for each in found}), ""]
+    lines += [*batches_section(batched, {each.name: each.seconds for each in found})]
+    lines += [*sharpening_section(everything), *experiments({each.name: each.settings for each in found})]
     return "\n".join(lines) + "\n"
 
 
@@ -279,6 +275,34 @@ def verdict(regrets: Mapping[str, Mapping[str, FloatArray]]) -> Iterator[str]:
         f"{len(regrets)} pools. Of the other strategies that were run on all pools, `{least}` has the smallest "
         f"maximum: {complete[least][0]:.2f} points, on {complete[least][1]}. The aim of {NEAR} points is "
         f"{'met' if at_most <= NEAR else 'not met'}; {beyond_chance(regrets)}."
+    )
+    yield ""
+
+
+def labels_needed(pool: "Pool") -> float:
+    """The labels with which `auto` reaches the accuracy that random sampling ends with, as a share of random's.
+
+    Curves are means over the seeds that both have, and linear between rounds; infinite if it is not reached.
+    """
+    curves = with_auto(pool.name, pool.curves)
+    seeds = curves["auto"].keys() & curves["random"].keys()
+    auto, random = (np.mean([curves[name][seed] for seed in seeds], axis=0) for name in ("auto", "random"))
+    highest = np.maximum.accumulate(auto)
+    if highest[-1] < random[-1]:
+        return np.inf
+    return float(np.interp(random[-1], highest, pool.labels)) / pool.labels[-1]
+
+
+def labels_section(needed: Mapping[str, float]) -> Iterator[str]:
+    """How many labels `auto` saves, in a sentence."""
+    shares = np.array(list(needed.values()))
+    low, median, high = np.quantile(shares, [0.25, 0.5, 0.75])
+    never = [pool for pool, share in needed.items() if np.isinf(share)]
+    missed = f"; not reached on {', '.join(never)}" if never else ""
+    yield (
+        f"**To reach the accuracy that random sampling ends with, `auto` needs {median:.0%} of its labels** (median of "
+        f"all {len(shares)} comparisons on this page, first labels included; {low:.0%} to {high:.0%} in the middle "
+        f"half of them, at most {shares[np.isfinite(shares)].max():.0%}{missed})."
     )
     yield ""
 
@@ -519,12 +543,8 @@ def main(arguments: Sequence[str]) -> None:
     """Keep the runs, and write the page."""
     for each in arguments:
         keep(Path(each))
-    board = {each.name: areas_in_common(each) for each in pools()}
-    settings = {each.name: each.settings for each in pools()}
-    starts = {each.name: firsts(each) for each in pools()}
-    seconds = {each.name: each.seconds for each in pools()}
-    (RESULTS / "regret.md").write_text(page(board, settings, starts, seconds), encoding="utf-8")
-    shown = {pool: areas for pool, areas in board.items() if not batch_of(pool)}
+    (RESULTS / "regret.md").write_text(page(list(pools())), encoding="utf-8")
+    shown = {each.name: areas_in_common(each) for each in pools() if not batch_of(each.name)}
     chart({pool: regrets_of(with_auto(pool, areas)) for pool, areas in shown.items()}, IMAGES / "regret.png")
 
 
