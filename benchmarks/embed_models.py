@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime
 import tokenizers
 
-from dubito.embedding import embed
+from dubito.embedding.api import embed
 from dubito.embedding.embedder import Options
 from dubito.embedding.onnx import make_onnx, model_inputs, pooled, tokens_of
 from dubito.embedding.words import unit

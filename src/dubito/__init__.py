@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from dubito.api import Estimate, estimate, select
     from dubito.core.problem import Configuration, Interrupted, Selection
     from dubito.diagnosis import Diagnosis, diagnose
-    from dubito.embedding import Embedded, embed
+    from dubito.embedding.api import embed
+    from dubito.embedding.source import Embedded
     from dubito.errors import (
         DubitoError,
         InvalidArgument,
@@ -60,8 +61,8 @@ _MODULES = {
     "Configuration": "dubito.core.problem",
     "Diagnosis": "dubito.diagnosis",
     "diagnose": "dubito.diagnosis",
-    "Embedded": "dubito.embedding",
-    "embed": "dubito.embedding",
+    "Embedded": "dubito.embedding.source",
+    "embed": "dubito.embedding.api",
     "Estimate": "dubito.api",
     "estimate": "dubito.api",
     "Fit": "dubito.models.fit",

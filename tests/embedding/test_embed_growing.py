@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 
 from dubito.cli import main
-from dubito.embedding import Embedded, growing
+from dubito.embedding import growing
 from dubito.embedding.pixels import Pixels
+from dubito.embedding.source import Embedded
 from dubito.embedding.words import Words
 from dubito.errors import InvalidData
 from dubito.io import read_pool

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from dubito.embedding import embed
+from dubito.embedding.api import embed
 from dubito.labeling.creation import open_project
 from dubito.labeling.project import Settings
 from dubito.labeling.service import LabelingService

@@ -2,10 +2,6 @@
 
 `embed` opens a source (`opening`), takes an embedder by its name (`embedders`), and writes shard by shard (`storing`),
 so that a run that was killed goes on where it was and gives the same file.
+
+It imports nothing itself, since the processes that decode pictures start with it.
 """
-
-from dubito.embedding.api import embed
-from dubito.embedding.embedder import Embedder, Framing, LearningEmbedder
-from dubito.embedding.source import Embedded, LeftOut
-
-__all__ = ["Embedded", "Embedder", "Framing", "LearningEmbedder", "LeftOut", "embed"]

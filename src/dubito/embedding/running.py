@@ -1,7 +1,6 @@
 """Embed shards of items: decode pictures in processes ahead of the embedder, and list the items that fail."""
 
 import json
-import queue
 import signal
 import subprocess
 import sys
@@ -96,15 +95,14 @@ class Decoder:
 
 
 class Decoders:
-    """A pool of decoder processes; a context manager."""
+    """At most ``n_processes`` decoders, started when there is work for them; a context manager."""
 
     def __init__(self, n_processes: int, framing: Framing, ahead: int = AHEAD) -> None:
         self.threads = ThreadPoolExecutor(n_processes)
         self.ahead = n_processes * ahead
-        self.processes = [Decoder(framing) for _ in range(n_processes)]
-        self.idle: queue.SimpleQueue[Decoder] = queue.SimpleQueue()
-        for each in self.processes:
-            self.idle.put(each)
+        self.framing = framing
+        self.processes: list[Decoder] = []
+        self.idle: list[Decoder] = []
 
     def __enter__(self) -> Self:
         return self
@@ -130,11 +128,15 @@ class Decoders:
             yield waiting.popleft().result()
 
     def _decoded(self, chunk: Sequence[str | bytes]) -> list[Decoded]:
-        decoder = self.idle.get()
+        try:
+            decoder = self.idle.pop()
+        except IndexError:
+            decoder = Decoder(self.framing)
+            self.processes.append(decoder)
         try:
             return decoder.decode(chunk)
         finally:
-            self.idle.put(decoder)
+            self.idle.append(decoder)
 
 
 MOST_LETTERS = 1_000_000

@@ -385,7 +385,7 @@ def _embed(
     is_update: bool = False,
 ) -> str:
     """Embed the source into the pool of a project. An update reports only what was not reported before."""
-    from dubito.embedding import embed
+    from dubito.embedding.api import embed
     from dubito.embedding.storing import learned_path
 
     pool = os.path.join(folder, POOL)
