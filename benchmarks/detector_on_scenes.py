@@ -323,9 +323,12 @@ def page(record: dict) -> str:
     equal = {
         way: np.array([at_boxes(*each) for each in zip(found, least, strict=True)]) for way, found in values.items()
     }
-    rows = []
+    rows, ahead = [], {"for the same number of images": [], "at equal boxes": []}
     for way, found in values.items():
         gains = 100 * (found[:, 1:, 2] - base[:, 1:, 2]).mean(axis=1), 100 * (equal[way] - equal["random images"])
+        for points, better in zip(gains, ahead.values(), strict=True):
+            if points.mean() > 2 * points.std(ddof=1) / np.sqrt(seeds):
+                better.append(f"`{way}`")
         columns = [f"{100 * found[:, -1, 2].mean():.1f} %", spread(gains[0]), f"{found[:, -1, 1].mean():.0f}"]
         rows.append("| " + " | ".join([way, *columns, spread(gains[1])]) + " |")
     images = int(base[0, -1, 0])
@@ -338,6 +341,10 @@ def page(record: dict) -> str:
             "| images by | mean average precision | points over random | labeled boxes | the same at equal boxes |",
             "| --- | --- | --- | --- | --- |",
             *rows,
+            "",
+            "Better than random images by more than two standard errors are "
+            + "; and ".join(f"{', '.join(better) or 'none'} {where}" for where, better in ahead.items())
+            + ".",
             "",
             "Mean average precision is that at an overlap of 0.5, after the last round, on scenes of other digits with",
             "all classes alike. Points over random (with the standard error) are the mean over the rounds that the",

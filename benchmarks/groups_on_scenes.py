@@ -118,8 +118,9 @@ def page(record: dict) -> str:
             *VERDICT,
             "",
             "Boxes are known in this experiment, as if a detector found every object; only their classes are learned.",
-            "It says nothing about mean average precision of a detector. `python benchmarks/groups_on_scenes.py` makes",
-            "the scenes, measures, and writes this page; `docs/results/groups.json` has every round of every seed.",
+            "For a detector that is trained in rounds, see [mean average precision](detector.md).",
+            "`python benchmarks/groups_on_scenes.py` makes the scenes, measures, and writes this page;",
+            "`docs/results/groups.json` has every round of every seed.",
             "",
         ]
     )
