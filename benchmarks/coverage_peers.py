@@ -1,6 +1,7 @@
 """Coverage beside other implementations of facility location and herding, on growing pools.
 
     python benchmarks/coverage_peers.py --python FOLDER/bin/python    # writes results/coverage-peers.json and .md
+    python benchmarks/coverage_peers.py --gpu                         # adds dubito and PyTorch on a GPU to both
 
 ``--python`` is an interpreter with the peers: scikit-activeml, apricot-select, submodlib-py, torch; dubito is read from
 this checkout. Each run is a process of its own with limits of memory and CPU time; a peer is tried on larger pools
@@ -28,6 +29,7 @@ import numpy.typing as npt
 
 HERE = Path(__file__).parent
 SIZES, FEATURES, BUDGET, NEIGHBORS = (2_000, 5_000, 10_000, 20_000, 100_000), 64, 50, 200
+GPU_SIZES = (20_000, 50_000, 100_000, 180_000, 250_000)
 RADIUS = 14.0
 """About 1.3 times the median distance of a pool to 100 rows of it."""
 Array = npt.NDArray[Any]
@@ -52,6 +54,12 @@ def by_dubito(pool: Array) -> Array:
     return np.asarray(dubito.select(pool, BUDGET, strategy=f"coverage:radius={RADIUS}", engine="cpu").indices)
 
 
+def by_dubito_on_gpu(pool: Array) -> Array:
+    """The engine `cuda`."""
+    dubito, points = import_module("dubito"), import_module("torch").tensor(pool, device="cuda")
+    return np.asarray(dubito.select(points, BUDGET, strategy=f"coverage:radius={RADIUS}", engine="cuda").indices)
+
+
 def by_numpy(pool: Array) -> Array:
     """Greedy, n x n in float32."""
     matrix, cover, picks = kernels(pool, pool), np.zeros(len(pool), dtype=np.float32), list[int]()
@@ -63,13 +71,30 @@ def by_numpy(pool: Array) -> Array:
 
 
 def by_torch(pool: Array) -> Array:
-    """Greedy, n x n in float32, on a GPU if there is one."""
+    """Greedy, n x n in float32, on the CPU."""
     torch = import_module("torch")
-    points = torch.tensor(pool, device="cuda" if torch.cuda.is_available() else "cpu")
+    points = torch.tensor(pool)
     matrix = (1.0 - torch.cdist(points, points) ** 2 / RADIUS**2).clamp_(min=0.0) ** 2
-    cover, picks = torch.zeros(len(pool), device=points.device), list[int]()
+    cover, picks = torch.zeros(len(pool)), list[int]()
     for _ in range(BUDGET):
         gains = torch.cat([(part - cover).clamp_(min=0.0).sum(dim=1) for part in matrix.split(1024)])
+        picks.append(int(gains.argmax()))
+        cover = torch.maximum(cover, matrix[picks[-1]])
+    return np.array(picks)
+
+
+def by_torch_on_gpu(pool: Array) -> Array:
+    """Greedy, n x n in float32, with memory for little else than the matrix."""
+    torch = import_module("torch")
+    points = torch.tensor(pool, device="cuda")
+    matrix, step = torch.empty((len(pool), len(pool)), device="cuda"), max(1, 2**28 // len(pool))
+    for start in range(0, len(pool), step):
+        part = matrix[start : start + step]
+        part.copy_(torch.cdist(points[start : start + step], points)).square_().mul_(-1.0 / RADIUS**2).add_(1.0)
+        part.clamp_(min=0.0).square_()
+    cover, picks = torch.zeros(len(pool), device="cuda"), list[int]()
+    for _ in range(BUDGET):
+        gains = torch.cat([(part - cover).clamp_(min=0.0).sum(dim=1) for part in matrix.split(step)])
         picks.append(int(gains.argmax()))
         cover = torch.maximum(cover, matrix[picks[-1]])
     return np.array(picks)
@@ -143,14 +168,20 @@ PEERS = {
     "MaxHerding": Peer(by_max_herding, "scikit-activeml", "a Gaussian kernel; n × n in float64"),
 }
 
+GPU_PEERS = {
+    "dubito": Peer(by_dubito_on_gpu, "dubito", "the same, exactly, in float64"),
+    "dense greedy, PyTorch": Peer(by_torch_on_gpu, "torch", "the same, in float32; n × n"),
+}
 
-def work(name: str, n: int, gigabytes: float, cpu_seconds: int) -> None:
-    """One run, in this process."""
-    resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
-    peer, pool = PEERS[name], make_pool(n)
+
+def work(name: str, n: int, gigabytes: float, cpu_seconds: int, *, on_gpu: bool) -> None:
+    """One run, in this process. On a GPU its memory is the limit."""
+    if not on_gpu:
+        resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
+    peer, pool = (GPU_PEERS if on_gpu else PEERS)[name], make_pool(n)
     try:
-        peer.run(make_pool(300))  # Imports, and what is compiled on the first call.
+        peer.run(make_pool(5_000 if on_gpu else 300))  # Imports, and what is compiled on the first call.
         started, used = time.perf_counter(), time.process_time()
         picks = peer.run(pool)
         seconds, cpu = time.perf_counter() - started, time.process_time() - used
@@ -159,6 +190,8 @@ def work(name: str, n: int, gigabytes: float, cpu_seconds: int) -> None:
         return
     value = float(kernels(pool.astype(np.float64), pool[picks].astype(np.float64)).max(axis=1).sum())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    if on_gpu:
+        peak = import_module("torch").cuda.max_memory_allocated() / 2**30
     try:
         used_version = version(peer.package)
     except PackageNotFoundError:
@@ -168,7 +201,7 @@ def work(name: str, n: int, gigabytes: float, cpu_seconds: int) -> None:
 
 def run(name: str, n: int, options: argparse.Namespace) -> dict[str, Any]:
     """One run, in a process of its own."""
-    limits = [str(options.gigabytes), str(options.cpu)]
+    limits = [str(options.gigabytes), str(options.cpu), *(["--gpu"] if options.gpu else [])]
     command = [str(options.python), str(Path(__file__).resolve()), "--work", name, str(n), *limits]
     environment = os.environ | {"PYTHONPATH": str(HERE.parent / "src")}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -186,32 +219,44 @@ def main() -> None:
     parser.add_argument("--cpu", type=int, default=60, help="seconds of CPU time for a run")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="of address space for a run")
     parser.add_argument("--most", type=int, default=SIZES[-1], help="rows of the largest pool")
+    parser.add_argument("--gpu", action="store_true", help="dubito and PyTorch on a GPU, up to its memory")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the results")
     parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         name, n, gigabytes, cpu = options.work
-        work(name, int(n), float(gigabytes), int(cpu))
+        work(name, int(n), float(gigabytes), int(cpu), on_gpu=options.gpu)
         return
-    record: dict[str, Any] = {"machine": machine.describe(), "cpu": options.cpu, "gigabytes": options.gigabytes}
-    record |= {"features": FEATURES, "budget": BUDGET, "radius": RADIUS, "runs": []}
-    for name in PEERS:
-        for n in SIZES:
-            if n > options.most:
+    path = options.out / "coverage-peers.json"
+    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    here: dict[str, Any] = {"machine": machine.describe(), "features": FEATURES, "budget": BUDGET, "radius": RADIUS}
+    if options.gpu:
+        here["gpu"] = import_module("torch").cuda.get_device_name()
+        record["gpu"] = here
+    else:
+        record = (
+            here
+            | {"cpu": options.cpu, "gigabytes": options.gigabytes}
+            | {k: record[k] for k in ("gpu",) if k in record}
+        )
+        here = record
+    here["runs"] = []
+    for name in GPU_PEERS if options.gpu else PEERS:
+        for n in GPU_SIZES if options.gpu else SIZES:
+            if not options.gpu and n > options.most:
                 break
             found = {"name": name, "rows": n, **run(name, n, options)}
-            record["runs"].append(found)
+            here["runs"].append(found)
             print(found, flush=True)
-            (options.out / "coverage-peers.json").write_text(json.dumps(record, indent=1) + "\n")
-            (options.out / "coverage-peers.md").write_text(page(record))
+            path.write_text(json.dumps(record, indent=1) + "\n")
+            if "runs" in record:
+                (options.out / "coverage-peers.md").write_text(page(record))
             if "failed" in found:
                 break
 
 
 def page(record: dict[str, Any]) -> str:
     """For each peer its largest pool, beside dubito on the same."""
-    done = {(each["name"], each["rows"]): each for each in record["runs"] if "failed" not in each}
-    failed = {each["name"]: each for each in record["runs"] if "failed" in each}
     where = record["machine"]
     lines = [
         "# Coverage beside others",
@@ -225,10 +270,31 @@ def page(record: dict[str, Any]) -> str:
         f"scikit-activeml 1.0.1 has no UncertaintyHerding. "
         f"{where['system']}, {where['cores']} cores, load {where['load_at_start']}; {where['date']}.",
         "",
-        "| | computes | rows | CPU, s | dubito, s | ratio | GB | value | on the next size |",
+        *table(PEERS, record["runs"], "cpu", "CPU"),
+    ]
+    if "gpu" in record:
+        there = record["gpu"]
+        lines += [
+            "",
+            "## On a GPU",
+            "",
+            f"The same pools on one {there['gpu']}: elapsed seconds, the copy of the pool to the GPU included, and "
+            f"allocated memory of the GPU. {there['machine']['system']}, {there['machine']['date']}.",
+            "",
+            *table(GPU_PEERS, there["runs"], "seconds", "elapsed"),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def table(peers: dict[str, Peer], runs: list[dict[str, Any]], key: str, kind: str) -> list[str]:
+    """A line a peer."""
+    done = {(each["name"], each["rows"]): each for each in runs if "failed" not in each}
+    failed = {each["name"]: each for each in runs if "failed" in each}
+    lines = [
+        f"| | computes | rows | {kind}, s | dubito, s | ratio | GB | value | on the next size |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, peer in PEERS.items():
+    for name, peer in peers.items():
         sizes = [n for each, n in done if each == name and ("dubito", n) in done]
         why = f"{failed[name]['rows']:,}: {failed[name]['failed']}".replace("|", "/") if name in failed else "–"
         if not sizes:
@@ -236,12 +302,12 @@ def page(record: dict[str, Any]) -> str:
             continue
         own, ours = done[name, max(sizes)], done["dubito", max(sizes)]
         cells = (
-            *(f"{name} {own['version']}", peer.computes, f"{max(sizes):,}", f"{own['cpu']:.3g}", f"{ours['cpu']:.3g}"),
-            *(f"{own['cpu'] / ours['cpu']:.0f}×" if name != "dubito" else "", f"{own['gigabytes']:.1f}"),
+            *(f"{name} {own['version']}", peer.computes, f"{max(sizes):,}", f"{own[key]:.3g}", f"{ours[key]:.3g}"),
+            *(f"{own[key] / ours[key]:.0f}×" if name != "dubito" else "", f"{own['gigabytes']:.1f}"),
             *(f"{own['value'] / ours['value']:.4f}", why),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 if __name__ == "__main__":

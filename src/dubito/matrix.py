@@ -4,6 +4,7 @@ NumPy arrays and memory maps implement it, and so do `Rows` (some rows of anothe
 matrices concatenated, such as the shards of a folder) and `OnDevice` (a GPU tensor).
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -133,7 +134,7 @@ class OnDevice:
 
     def magnitude(self) -> float:
         """The largest magnitude, in one pass on the device; NaN if there is a NaN."""
-        lowest, highest = map(float, self.tensor.aminmax())
+        lowest, highest = sys.modules["torch"].stack(self.tensor.aminmax()).tolist()
         return max(highest, -lowest) if lowest == lowest else float("nan")
 
     def first_zero_row(self) -> int | None:

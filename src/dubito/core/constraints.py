@@ -153,12 +153,12 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
 
 def _read_classes(classes: object, n_pool: int, names: RowNames) -> tuple[list[str], IntArray]:
     """The sorted class names, and the number of each row's class; numbers are compared as text."""
-    known, numbers = np.unique(_read_keys("classes", classes, n_pool, names), return_inverse=True)
-    return known.tolist(), numbers.astype(np.int64)
+    known, _, numbers = _read_keys("classes", classes, n_pool, names)
+    return known.tolist(), numbers
 
 
-def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> AnyArray:
-    """(n,) the class or group of each row, as text."""
+def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> tuple[AnyArray, IntArray, IntArray]:
+    """The sorted names of classes or groups as text, the first row of each, and (n,) the number of each row's name."""
     value, own = split_ids(argument, given)
     value = value.to_pylist() if hasattr(value, "to_pylist") else value
     array = as_names(argument, value)
@@ -171,11 +171,17 @@ def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> AnyAr
         hint = f"pass the {one} of each pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument=argument, hint=hint)
     pair = None if own is names else matching_ids(own, names)
-    keys = np.array(label_keys(array if pair is None else array[order_of(*pair)]), dtype=np.str_)
+    array = array if pair is None else array[order_of(*pair)]
+    own_rows = np.arange(n_pool)
+    values, first_rows, numbers = array, own_rows, own_rows
+    if array.dtype.kind in "iu":  # Sorting numbers is much faster than sorting text.
+        values, first_rows, numbers = np.unique(array, return_index=True, return_inverse=True)
+    keys = np.array(label_keys(values), dtype=np.str_)
     if (keys == "").any():
         problem = f"holds nothing at {at_row(int(np.argmax(keys == '')))}"
         raise InvalidData(problem, argument=argument, hint=f"pass a {one} for each row, such as 'other'.")
-    return keys
+    known, first, of_value = np.unique(keys, return_index=True, return_inverse=True)
+    return known, first_rows[first].astype(np.int64), of_value[numbers].astype(np.int64)
 
 
 def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Groups:
@@ -186,9 +192,7 @@ def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Gro
     >>> check_groups(["b", "a", "b"], 3)
     Groups(numbers=array([0, 1, 0]), names=array(['b', 'a'], dtype='<U1'))
     """
-    known, first, numbers = np.unique(
-        _read_keys("groups", groups, n_pool, names), return_index=True, return_inverse=True
-    )
+    known, first, numbers = _read_keys("groups", groups, n_pool, names)
     order = np.argsort(first)
     ranks = np.empty(len(known), dtype=np.int64)
     ranks[order] = np.arange(len(known))

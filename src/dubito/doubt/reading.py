@@ -89,12 +89,12 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
     if array.shape != (n_pool,):
         hint = f"pass one number per pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument="doubt", hint=hint)
-    check_finite("doubt", array)
-    if len(array) and (array.min() < 0 or array.max() > 1):
+    largest = check_finite("doubt", array)
+    if len(array) and (largest > 1 or array.min() < 0):
         row = int(np.argmax((array < 0) | (array > 1)))
         problem = f"holds {array[row]:g} at {at_row(row)}"
         raise InvalidData(problem, argument="doubt", hint="pass numbers from 0 to 1.")
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)
 
 
 def check_logits(logits: object, n_pool: int) -> Matrix:

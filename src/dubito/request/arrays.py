@@ -5,6 +5,8 @@ import re
 from collections.abc import Collection
 from contextlib import suppress
 from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
 
 import numpy as np
@@ -25,8 +27,11 @@ HINTS = {
 
 
 def as_matrix(name: str, value: Any) -> Matrix:
-    """An array, or a float tensor that stays on its GPU."""
-    is_tensor = type(value).__module__.partition(".")[0] == "torch"
+    """An array, or a float tensor or CuPy array that stays on its GPU."""
+    package = type(value).__module__.partition(".")[0]
+    if package == "cupy" and find_spec("torch") is not None:
+        value, package = import_module("torch").as_tensor(value, device=f"cuda:{value.device.id}"), "torch"
+    is_tensor = package == "torch"
     if is_tensor and value.is_cuda and str(value.dtype) in KEPT_TENSORS and str(value.layout) == "torch.strided":
         return OnDevice(value)
     return as_array(name, value)
@@ -39,6 +44,8 @@ def as_array(name: str, value: Any) -> AnyArray:
         array = value
     elif package == "torch":
         array = _from_torch(name, value)
+    elif package == "cupy":
+        array = value.get()
     elif package == "pyarrow":
         array = _from_arrow(name, value)
     elif type(value).__module__.startswith("scipy.sparse"):

@@ -194,6 +194,28 @@ def test_beams_do_not_depend_on_how_the_work_is_cut(name: str) -> None:
     assert_same(BEAMS[name].make(4))
 
 
+LARGE = {
+    "copied": Case(n=70, m=40, budget=9, dtype="float16"),
+    "in clusters": Case(n=70, m=40, budget=12, dtype="float32", points="twins"),
+    "some candidates": Case(n=90, m=30, budget=9, dtype="float32", share=0.7),
+    "by the pick's doubt": Case(n=70, m=40, budget=9, dtype="float32", scaling="acquired"),
+    "with ties": Case(n=70, m=9, budget=20, dtype="float16", points="grid"),
+    "a beam": Case(n=70, m=20, budget=3, dtype="float16", width=2),
+}
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("is_resident", [False, True])
+@pytest.mark.parametrize("name", LARGE)
+def test_pools_many_times_as_large_as_a_front_pick_alike(
+    name: str, is_resident: bool, cut: Cut, set_constant: SetConstant
+) -> None:
+    cut(front=3, rows=13, pairs=60, resident=is_resident)
+    for constant, value in {"SOME": 20, "LEVEL_ROWS": 30, "LENGTH_ROWS": 50}.items():
+        set_constant(constant, value)
+    assert_same(LARGE[name].make(6))
+
+
 @pytest.mark.parametrize(("front", "top"), [(4, 2), (20, 1)])
 def test_fronts_of_any_size_pick_alike(front: int, top: int, cut: Cut, set_constant: SetConstant) -> None:
     cut(front=front)

@@ -154,6 +154,17 @@ def test_rows_are_tightened_by_the_references_not_applied_yet() -> None:
         assert found[row] <= most
 
 
+def test_rows_are_tightened_where_they_are() -> None:
+    made = Shaped("halves")
+    rows, weights = there(made.rng.permutation(20)[:9]), there(made.rng.random(20))
+    copied, found = there(np.full(20, np.inf)), there(np.full(20, np.inf))
+    starts = torch.zeros(20, dtype=torch.int32, device=DEVICE)
+    kernels.tighten(made.x[rows], made.y, copied, weights, made.constants, rows, starts)
+    kernels.tighten(made.x, made.y, found, weights, made.constants, rows, starts, rows)
+    assert here(found).tobytes() == here(copied).tobytes()
+    assert np.isinf(here(found)).sum() == 11
+
+
 def as_set(pairs: tuple[Tensor, Tensor]) -> set[tuple[int, int]]:
     found = list(zip(pairs[0].tolist(), pairs[1].tolist(), strict=True))
     assert len(set(found)) == len(found)

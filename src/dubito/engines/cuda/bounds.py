@@ -5,13 +5,14 @@ which it is exact. A bound is exact for the references seen, or the nearest refe
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 
 from dubito.core.problem import Problem
 from dubito.engines.cuda.memory import DeviceSizes
-from dubito.engines.cuda.points import DevicePoints, DeviceReferences, Tensor, to_device
+from dubito.engines.cuda.points import DevicePoints, DeviceReferences, Shaped, Tensor, spread_out, to_device
 from dubito.engines.cuda.programs.exact import lower_priorities
 from dubito.engines.cuda.programs.pairs import near_pairs, tighten
 from dubito.engines.lazy.front import Threshold
@@ -20,7 +21,12 @@ from dubito.matrix import IntArray, blocks
 FULL_PAIRS = 1e9
 """Up to this number of candidate-reference pairs, all references are applied to the first bounds."""
 ANCHORS, SOME = 256, 4096
-"""Number of references that are applied to the first bounds otherwise, and then to candidates that may come first."""
+"""Number of references that are applied to the first bounds otherwise, and then to candidates that may come first: each
+time twice as many, to those that may still come first."""
+LEVEL_ROWS = 1 << 16
+"""Size of the sample that tells how high the first bounds will be."""
+LENGTH_ROWS = 1 << 20
+"""Number of rows whose lengths are computed at a time, if they are not copied."""
 
 
 class DeviceBounds:
@@ -72,9 +78,21 @@ class DeviceBounds:
         self.tighten_by(slice(0, n_anchors), weights)
         self._note_tight(min(n_anchors, self.n_wanted))
 
+    @cached_property
+    def whole(self) -> Shaped | None:
+        """The pool as prepared for products, if it is so already and on the device: then rows of it are not copied."""
+        pool, shape = self.points.pool.tensor, self.references.shape
+        if pool is None or shape.center is not None or pool.dtype != shape.dtype or not pool.is_contiguous():
+            return None
+        parts = [self.references.shape_of(pool[span]).lengths for span in blocks(len(pool), LENGTH_ROWS)]
+        return Shaped(pool, parts[0] if len(parts) == 1 else torch.cat(parts))
+
     def tighten_by(self, references: slice, weights: Tensor) -> None:
         """Lower all bounds by products with some references, scaled by weights (n,)."""
         targets = self.references.shaped[references]
+        if self.whole is not None:
+            tighten(self.whole, targets, self.value, weights, self.constants, x_rows=self.numbers)
+            return
         for span in blocks(len(self.value), self.sizes.rows):
             own = self.references.shape_of(self.exact(span))
             tighten(own, targets, self.value[span], weights[span], self.constants)
@@ -104,11 +122,24 @@ class DeviceBounds:
         n_stale = int((tight < n_references).sum())
         rows = rows[order[:n_stale]]
         targets = self.references.shaped[:n_references]
-        for span in blocks(n_stale, self.sizes.rows):
+        if self.whole is not None and n_stale:
+            own = rows if self.numbers is None else self.numbers[rows]
+            tighten(self.whole, targets, self.value, self.weights, self.constants, rows, self.tight, own)
+        for span in blocks(n_stale if self.whole is None else 0, self.sizes.rows):
             own = self.references.shape_of(self.exact(rows[span]))
             tighten(own, targets, self.value, self.weights, self.constants, rows[span], self.tight)
         self.tight[rows] = n_references
         return n_stale > 0
+
+    def tighten_above(self, level: float, n_references: int) -> None:
+        """Apply the first references to all bounds that are not below a level."""
+        n_applied = min(max(2 * self.n_tight, ANCHORS), n_references)
+        while True:
+            is_stale = (self.value >= level) & (self.tight < n_applied)
+            self.tighten(torch.nonzero(is_stale)[:, 0], n_applied)
+            if n_applied == n_references:
+                return
+            n_applied = min(2 * n_applied, n_references)
 
     def refresh(self, rows: Tensor) -> bool:
         """Make the bounds of candidates exact for all references; returns False if they were already."""
@@ -170,15 +201,14 @@ class Fronts:
     def _first_of_top(self, size: int) -> FirstRows:
         """For a large pool: tighten only the bounds of the first candidates, several times as many as needed.
 
-        Some references are applied first, to more and more candidates: this alone moves most of them out of the first.
+        Some references are applied first, to all candidates that may be among the first once this is done.
         """
         bounds, value, n_top = self.bounds, self.bounds.value, TOP_FRONTS * size
-        n_some, n_searched = min(SOME, bounds.n_wanted), n_top
+        n_some, n_searched = min(SOME, bounds.n_wanted), 2 * n_top
         while True:
             top = self.first(value, n_top)
             if bounds.n_loose(top.rows, n_some):
-                wider = top if n_searched == n_top else self.first(value, n_searched)
-                bounds.tighten(wider.rows, n_some)
+                bounds.tighten_above(min(self._level(n_searched, n_some), top.threshold.value), n_some)
                 n_searched *= 2
                 continue
             was_stale = bounds.tighten(top.rows, bounds.n_wanted)
@@ -189,6 +219,14 @@ class Fronts:
             n_first = int((value[rows] > top.threshold.value).sum())
             if not was_stale or 4 * n_first >= len(rows):
                 return FirstRows(rows, first_threshold(threshold, top.threshold))
+
+    def _level(self, n_searched: int, n_references: int) -> float:
+        """About the bound of the candidate at this place, if so many references were applied to all bounds."""
+        n, value = len(self.bounds.value), self.bounds.value
+        sample = spread_out(n, min(n, LEVEL_ROWS), value.device)
+        self.bounds.tighten(sample, n_references)
+        n_above = len(sample) * n_searched // n
+        return float(torch.topk(value[sample], n_above + 1).values[-1]) if n_above < len(sample) else -1.0
 
 
 def first_in_order(bound: Tensor, size: int) -> FirstRows:

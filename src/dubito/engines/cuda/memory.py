@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from dubito.errors import MemoryLimit, named
 
-STATE_BYTES = 48
-"""Per candidate: bound, weight, number, reference counts, and temporary copies during searches."""
+STATE_BYTES = 56
+"""Per candidate: bound, weight, number, length, reference counts, and temporary copies during searches."""
 SMALLEST_FRONT = 64
 USABLE = 0.9
 """The part of the free memory that the engine uses."""

@@ -226,8 +226,8 @@ def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
     # By sorting, since torch has no deterministic median on GPUs.
     center = few.sort(dim=0).values[(len(few) - 1) // 2]
-    spread = float(((few - center) ** 2).sum(dim=1).median())
-    if dtype != torch.float64 and 1e-6 < largest < 1e6 and float(center @ center) <= 2.0 * spread:
+    is_near_origin = center @ center <= 2.0 * ((few - center) ** 2).sum(dim=1).median()
+    if dtype != torch.float64 and 1e-6 < largest < 1e6 and bool(is_near_origin):
         return Shape(None, 1.0, dtype, slack, slack if dtype in SIXTEEN_BIT else loose)
     if largest < FLOAT32_LARGEST:
         center = center.float().double()

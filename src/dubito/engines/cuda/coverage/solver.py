@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -403,54 +404,92 @@ def _pick(state: CoverState) -> Solution:
     if members is None:
         return Solution((finished(problem, state.reach, before, picks, gained),), complete)
     covered, reach = shares(problem.weights, before, gained), float(np.sqrt(state.reach))
-    earned, is_quiet = retry_on_interrupt(lambda: earned_parts(state, members, picks, cover.copy(), run.guess))
+    earned, is_quiet = retry_on_interrupt(lambda: earned_parts(state, members, picks, cover, run.guess))
     found = members.configuration(picks, gained, earned, covered=covered, reach=reach)
     return Solution((found,), complete and is_quiet)
 
 
-PICKS_TOGETHER = 64
-"""Number of picked groups whose pairs are copied to the host at a time."""
+PICKS_TOGETHER = 4096
+"""Number of picked groups whose pairs are searched together, if there is memory for them."""
 
 
 def earned_parts(
     state: CoverState, members: Members, picks: IntArray, cover: FloatArray, guess: int
 ) -> list[FloatArray]:
-    """The parts of the rows of each picked group, given the cover (n,) before the first pick, which is updated."""
-    parts, weights = list[FloatArray](), state.problem.weights
-    for span in blocks(len(picks), PICKS_TOGETHER):
-        positions = [members.positions(pick) for pick in picks[span].tolist()]
-        rows = state.problem.candidates[np.concatenate(positions)]
-        state.cover = to_device(cover, state.cover.device)
-        owners, others, kernels = _sorted_on_host(state, to_device(rows, state.cover.device), guess)
-        first = 0
-        for own in positions:
-            begin, end = np.searchsorted(owners, [first, first + len(own)])
-            pairs = owners[begin:end] - first, others[begin:end], kernels[begin:end]
-            terms = np.maximum(pairs[2] - cover[pairs[1]], 0.0) * weights[pairs[1]]
-            # The largest term of each row of the pool, the lowest owner's if several are as large; rows ascending.
-            order = np.lexsort((pairs[0], -terms, pairs[1]))
-            best = order[np.unique(pairs[1][order], return_index=True)[1]]
-            parts.append(np.bincount(pairs[0][best], weights=terms[best], minlength=len(own)).astype(np.float64))
-            np.maximum.at(cover, pairs[1], pairs[2])
-            first += len(own)
+    """The parts of the rows of each picked group, given the cover (n,) before the first pick."""
+    device, parts, done, together = state.cover.device, list[FloatArray](), 0, PICKS_TOGETHER
+    state.cover = to_device(cover, device)
+    while done < len(picks):
+        positions = [members.positions(pick) for pick in picks[done : done + together].tolist()]
+        sizes = np.array([len(own) for own in positions])
+        numbers = to_device(state.problem.candidates[np.concatenate(positions)], device)
+        turns = to_device(np.repeat(np.arange(len(positions)), sizes), device)
+        try:
+            best = _best(state, numbers, turns, guess, may_split=len(positions) == 1)
+        except TooManyPairs:
+            together = max(1, len(positions) // 2)
+            continue
+        owners, terms = best.owners.cpu().numpy(), best.terms.cpu().numpy()
+        # Terms of a row are added in the order of the pool, as in the reference.
+        earned = np.bincount(owners, weights=terms, minlength=len(numbers)).astype(np.float64)
+        parts += np.split(earned, sizes.cumsum()[:-1])
+        state.cover.scatter_reduce_(0, best.rows.long(), best.kernels, "amax")
+        done += len(positions)
     return parts
 
 
-def _sorted_on_host(state: CoverState, numbers: Tensor, guess: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """The pairs of candidates by owner and row of the pool, where owners are positions among these candidates."""
-    device, n_pool = numbers.device, len(state.cover)
+class BestPairs(NamedTuple):
+    """For each pick and each row of the pool that it covers, the pair whose term is largest; sorted by row and pick."""
+
+    owners: Tensor
+    rows: Tensor
+    kernels: Tensor
+    terms: Tensor
+
+
+def _best(state: CoverState, numbers: Tensor, turns: Tensor, guess: int, *, may_split: bool) -> BestPairs:
+    """The best pairs of candidates (c,) of the picks ``turns`` (c,), which come one after another.
+
+    The pairs of a single pick are searched in parts if there is no memory for all of them.
+    """
+    order = torch.arange(len(numbers), device=numbers.device)
     try:
-        owners, rows, kernels = _entries_of(state, numbers, torch.arange(len(numbers), device=device), guess)
+        entries = _entries_of(state, numbers, order, guess)
     except TooManyPairs:
+        if not may_split or len(numbers) == 1:
+            raise
         half = len(numbers) // 2
-        lower, upper = (_sorted_on_host(state, part, guess) for part in (numbers[:half], numbers[half:]))
-        return (
-            np.concatenate([lower[0], upper[0] + half]),
-            np.concatenate([lower[1], upper[1]]),
-            np.concatenate([lower[2], upper[2]]),
-        )
-    order = (owners.long() * n_pool + rows).sort().indices
-    return owners[order].long().cpu().numpy(), rows[order].long().cpu().numpy(), kernels[order].cpu().numpy()
+        lower = _best(state, numbers[:half], turns[:half], guess, may_split=True)
+        upper = _best(state, numbers[half:], turns[half:], guess, may_split=True)
+        entries = _joined([lower[:3], (upper.owners + half, *upper[1:3])])
+    owners, rows, kernels = entries
+    order = (rows.long() * len(numbers) + owners).sort().indices
+    owners, rows, kernels = owners[order].long(), rows[order].long(), kernels[order]
+    is_first = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+    is_first[1:] = (rows[1:] != rows[:-1]) | (turns[owners[1:]] != turns[owners[:-1]])
+    cell = is_first.cumsum(0) - 1
+    """(p,) the pick and row of each pair, numbered."""
+    terms = (kernels - _cover_before(state, rows, kernels, is_first)[cell]).clamp(min=0.0) * state.weights[rows]
+    n_cells = int(is_first.sum())
+    largest = torch.zeros(n_cells, dtype=terms.dtype, device=rows.device).scatter_reduce_(0, cell, terms, "amax")
+    highest = torch.zeros_like(largest).scatter_reduce_(0, cell, kernels, "amax")
+    # The first of the largest terms is that of the lowest owner.
+    is_best = torch.nonzero(terms == largest[cell])[:, 0]
+    is_best = is_best[torch.cat([is_first[:1], cell[is_best].diff() > 0])]
+    return BestPairs(owners[is_best], rows[is_best], highest, terms[is_best])
+
+
+def _cover_before(state: CoverState, rows: Tensor, kernels: Tensor, is_first: Tensor) -> Tensor:
+    """(cells,) the cover of a row before each pick, from pairs sorted by row and pick."""
+    values, ranks = torch.unique(kernels, return_inverse=True)
+    is_new = torch.ones_like(is_first)
+    is_new[1:] = rows[1:] != rows[:-1]
+    # A running maximum that starts anew at each row.
+    base = is_new.cumsum(0) * len(values)
+    running = torch.cummax(base + ranks, dim=0).values - base
+    first = torch.nonzero(is_first)[:, 0]
+    before = torch.where(is_new[first], 0.0, values[running[(first - 1).clamp(min=0)]])
+    return torch.maximum(before, state.cover[rows[first]])
 
 
 def by_weight(problem: CoverageProblem) -> Solution:

@@ -53,26 +53,33 @@ def _products(x, y, rows, columns, n_rows, n_columns, d: tl.constexpr, WIDTH: tl
 
 @triton.jit(do_not_specialize=["n_rows", "n_columns"], do_not_specialize_on_alignment=["y_lengths"])
 def _tighten(
-    x, y, x_lengths, y_lengths, numbers, starts, weights, bound, constants, n_rows, n_columns, d: tl.constexpr,
-    NUMBERED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    x, y, x_lengths, y_lengths, x_rows, numbers, starts, weights, bound, constants, n_rows, n_columns, d: tl.constexpr,
+    GATHERED: tl.constexpr, NUMBERED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     is_row = rows < n_rows
     number = rows.to(tl.int64)
+    x_row = number
+    if GATHERED:
+        x_row = tl.load(x_rows + rows, mask=is_row, other=NO_REFERENCE)
     start = tl.program_id(1) * COLUMNS
     if NUMBERED:
         number = tl.load(numbers + rows, mask=is_row, other=0)
         start += tl.min(tl.load(starts + number, mask=is_row, other=n_columns)) // COLUMNS * COLUMNS
+    n_points = n_rows
+    if GATHERED:
+        n_points = NO_REFERENCE
     slack = 1.0 + tl.load(constants + LOOSE)
     nearest = tl.full((ROWS,), float("inf"), tl.float32)
     while start < n_columns:
         columns = start + tl.arange(0, COLUMNS)
-        products = _products(x, y, rows, columns, n_rows, n_columns, d, WIDTH, PRECISION)
+        products = _products(x, y, x_row, columns, n_points, n_columns, d, WIDTH, PRECISION)
         lengths = tl.load(y_lengths + columns, mask=columns < n_columns, other=float("inf"))
         sizes = (lengths * lengths) * slack.to(tl.float32)
         nearest = tl.minimum(nearest, tl.min(sizes[None, :] - 2.0 * products, axis=1))
         start += tl.num_programs(1) * COLUMNS
-    lengths = tl.load(x_lengths + rows, mask=is_row, other=0.0).to(tl.float64)
+    lengths = tl.load(x_lengths + x_row, mask=is_row, other=0.0).to(tl.float64)
     squared = tl.maximum(nearest.to(tl.float64) + lengths * lengths * slack + tl.load(constants + FLOOR), 0.0)
     upper = squared * tl.load(constants + TO_FEATURES) * tl.load(weights + number, mask=is_row, other=0.0)
     tl.atomic_min(bound + number, upper, mask=is_row & (nearest < float("inf")))
@@ -80,20 +87,21 @@ def _tighten(
 
 def tighten(
     x: Shaped, y: Shaped, bound: Tensor, weights: Tensor, constants: Tensor, rows: Tensor | None = None,
-    starts: Tensor | None = None,
+    starts: Tensor | None = None, x_rows: Tensor | None = None,
 ) -> None:  # fmt: skip
     """Lower upper bounds on squared priorities by the nearest of the references y.
 
-    ``rows`` are the numbers of the points x in the bounds and weights, by default in the same order; ``starts`` (n,) is
-    the number of references that each may skip. Rows with similar starts should be adjacent.
+    ``x_rows`` are the rows of x to use, by default all; ``rows`` are their numbers in the bounds and weights, by
+    default in the same order; ``starts`` (n,) is the number of references that each may skip. Rows with similar starts
+    should be adjacent.
     """
-    n_blocks = triton.cdiv(len(x.points), ROWS)
+    n_rows = len(x.points) if x_rows is None else len(x_rows)
+    n_blocks = triton.cdiv(n_rows, ROWS)
     n_parts = max(1, min(triton.cdiv(len(y.points), REFERENCES), FULL_GRID // n_blocks))
-    is_numbered = rows is not None
     _tighten[(n_blocks, n_parts)](
-        x.points, y.points, x.lengths, y.lengths, rows if is_numbered else bound, starts if is_numbered else bound,
-        weights, bound, constants, len(x.points), len(y.points), x.points.shape[1],
-        is_numbered, ROWS, REFERENCES, _width(x.points), "tf32", num_warps=_warps(x.points),
+        x.points, y.points, x.lengths, y.lengths, bound if x_rows is None else x_rows, bound if rows is None else rows,
+        bound if starts is None else starts, weights, bound, constants, n_rows, len(y.points), x.points.shape[1],
+        x_rows is not None, rows is not None, ROWS, REFERENCES, _width(x.points), "tf32", num_warps=_warps(x.points),
     )  # fmt: skip
 
 
