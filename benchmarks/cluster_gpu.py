@@ -22,8 +22,8 @@ import dubito
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
-from dubito.engines.cluster.engine import cut, open_all, solve
 from dubito.engines.cluster.messages import Hardware
+from dubito.engines.cluster.solving import cut, open_all, solve
 from dubito.engines.cluster.workers import RESERVED_GPU, LocalWorkers, WorkerPlan
 from dubito.matrix import len_of
 from dubito.sharding.run import select_shards

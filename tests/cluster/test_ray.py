@@ -18,8 +18,9 @@ import pytest
 
 import dubito
 from dubito.core.problem import Selection
-from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine, cut, open_all, solve
+from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cluster.shard import ShardData
+from dubito.engines.cluster.solving import cut, open_all, solve
 from dubito.engines.cluster.workers import RayWorkers, WorkerPlan
 from dubito.errors import DubitoError
 from dubito.matrix import FloatArray

@@ -15,8 +15,8 @@ from dubito.core.problem import Interrupted, Metric, Problem, Progress, Request,
 from dubito.doubt.reading import read_doubt
 from dubito.engines.cluster.coverage.driver import cover
 from dubito.engines.cluster.driver import ShardLayout, Traffic
-from dubito.engines.cluster.engine import exclude, open_all, solve
 from dubito.engines.cluster.shard import NO_ROWS, ShardData, ShardSource
+from dubito.engines.cluster.solving import exclude, open_all, solve
 from dubito.engines.cluster.workers import RayWorkers, Workers, connect, plan_workers
 from dubito.errors import InvalidArgument, InvalidData, named
 from dubito.io.lookup import DOUBT_ROLES

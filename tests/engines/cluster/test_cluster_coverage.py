@@ -13,7 +13,7 @@ from dubito.core.problem import Solution
 from dubito.engines.base import Engine
 from dubito.engines.cluster import messages
 from dubito.engines.cluster.coverage import driver
-from dubito.engines.cluster.engine import cut, even_edges, open_all, solve
+from dubito.engines.cluster.solving import cut, even_edges, open_all, solve
 from dubito.engines.cluster.workers import LocalWorkers
 from dubito.engines.cpu.coverage import solver
 from dubito.matrix import len_of

@@ -11,9 +11,9 @@ from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
 from dubito.engines.cluster import driver, shard
-from dubito.engines.cluster.engine import cut, even_edges, open_all, solve
 from dubito.engines.cluster.messages import HOST, Hardware
 from dubito.engines.cluster.shard import usable_hardware
+from dubito.engines.cluster.solving import cut, even_edges, open_all, solve
 from dubito.engines.cluster.workers import LocalWorkers
 from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.matrix import len_of

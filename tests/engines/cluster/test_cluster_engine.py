@@ -14,9 +14,9 @@ from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine, Estimate
 from dubito.engines.cluster import driver, messages
 from dubito.engines.cluster.driver import first_threshold
-from dubito.engines.cluster.engine import check_shards_agree, cut, even_edges, open_all, solve
 from dubito.engines.cluster.messages import NO_THRESHOLD, Answer, ShardInfo, fractions_of_first
 from dubito.engines.cluster.shard import BlockSums, ExtendedMatrix, final_sum
+from dubito.engines.cluster.solving import check_shards_agree, cut, even_edges, open_all, solve
 from dubito.engines.cluster.workers import LocalWorkers
 from dubito.engines.dispatch import choose_engine
 from dubito.engines.lazy.front import Threshold
