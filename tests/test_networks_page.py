@@ -19,6 +19,7 @@ from dubito.experiments.records import Curve
 from dubito.experiments.runner import run_experiment
 from dubito.experiments.statistics import Rounded
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 RUN = ("cifar10-main", "cifar10-ablation", "images-strength-clean", "cifar10-sweep-400", "cifar10-sweep-5000")
 SMALL = Mlp(hidden=(8,), epochs=4, later_epochs=2, learning_rate=0.02, features="hidden")

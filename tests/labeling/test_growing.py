@@ -247,7 +247,7 @@ def steps(n_first: int, n_last: int, n_steps: int) -> Iterator[int]:
 
 @pytest.mark.parametrize(
     ("n_first", "n_last", "n_steps", "n_kills"),
-    [(100, 1000, 3, 2), pytest.param(1000, 10_000, 10, 20, marks=pytest.mark.slow)],
+    [(100, 400, 2, 1), pytest.param(1000, 10_000, 10, 20, marks=pytest.mark.slow)],
 )
 def test_a_project_that_grows_while_two_people_label_loses_nothing(
     tmp_path: Path, request: pytest.FixtureRequest, n_first: int, n_last: int, n_steps: int, n_kills: int

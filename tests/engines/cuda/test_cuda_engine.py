@@ -206,7 +206,9 @@ LARGE = {
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("is_resident", [False, True])
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "some candidates" else pytest.mark.slow) for name in LARGE]
+)
 def test_pools_many_times_as_large_as_a_front_pick_alike(
     name: str, is_resident: bool, cut: Cut, set_constant: SetConstant
 ) -> None:

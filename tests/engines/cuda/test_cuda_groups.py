@@ -62,7 +62,9 @@ def made_of(numbers: IntArray, kind: str) -> Problem | CoverageProblem:
 
 
 @pytest.mark.parametrize(
-    "numbers", [np.zeros(24, np.int64), np.arange(24) // 7, np.arange(24)], ids=["one", "few", "all"]
+    "numbers",
+    [np.zeros(24, np.int64), np.arange(24) // 7, pytest.param(np.arange(24), marks=pytest.mark.slow)],
+    ids=["one", "few", "all"],
 )
 def test_groups_do_not_depend_on_the_memory_for_pairs(numbers: IntArray, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = made_of(numbers, "coverage")

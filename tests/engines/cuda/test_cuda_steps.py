@@ -172,7 +172,14 @@ def test_keys_that_fall_into_one_bucket_are_searched(run_steps: Runner) -> None:
     assert_same(made, plain)
 
 
-@pytest.mark.parametrize(("width", "n_scores", "share"), [(3, 1000, 0.002), (20, 10**6, 0.01), (32, 5, 0.05)])
+@pytest.mark.parametrize(
+    ("width", "n_scores", "share"),
+    [
+        (3, 1000, 0.002),
+        pytest.param(20, 10**6, 0.01, marks=pytest.mark.slow),
+        pytest.param(32, 5, 0.05, marks=pytest.mark.slow),
+    ],
+)
 def test_a_list_that_is_too_short_is_built_again(width: int, n_scores: int, share: float, block_program: Any) -> None:
     plain, limit = Beam(np.random.default_rng(width), 300, width, n_scores, share), beam.SLOTS - width + 5
     for _ in range(5):

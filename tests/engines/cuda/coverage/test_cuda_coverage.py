@@ -92,7 +92,14 @@ def test_copies_and_ties_go_to_the_lowest_index() -> None:
     assert_same(made_of(pool, np.array([[-3.0]]), np.ones(32), 32))
 
 
-@pytest.mark.parametrize(("dtype", "scale"), [("float16", 1.0), ("float32", 1e-4), ("float64", 1e9)])
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [
+        ("float16", 1.0),
+        pytest.param("float32", 1e-4, marks=pytest.mark.slow),
+        pytest.param("float64", 1e9, marks=pytest.mark.slow),
+    ],
+)
 def test_sketches_do_not_change_the_picks(dtype: str, scale: float, set_constant: SetConstant) -> None:
     for name, value in {"SKETCHED_PAIRS": 0, "WITHIN_ROWS": 16, "WITHIN_COLUMNS": 16, "CELL_ROWS": 8}.items():
         set_constant(name, value)
