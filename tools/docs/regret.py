@@ -8,6 +8,8 @@ files and the records of the studies on features and networks; without a run it 
 import json
 import re
 import sys
+import textwrap
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +67,8 @@ labeled neighbor of their own class. That is the case for CIFAR-10 features of a
 Logistic regression on letters, questions, intents and pen digits, with 200 and 1,000 labels and penalties from usual
 to almost none, was classified as frozen in all 24 cases tried. `"auto:features=trained"` overrides the detection.
 
-The row `auto` consists of the rows of the strategy that it uses on each pool.
+The row `auto` consists of the runs of the strategy that it uses on each pool, which has no row of its own with
+`sharpen=0.9`.
 [Sharpening](#sharpening) was added later and changes nothing where the median doubt is 0.9 or less; where
 `sharpen=0.9` was not run, the row is that of the same strategy without it. Its strength was chosen among 2, 3 and 4
 on {fixed}. On `banking`, `satimage`, `pageblocks` and the five pools of frozen CIFAR-10 features it was run after that
@@ -97,7 +100,7 @@ def batches_section(board: Board, seconds: Mapping[str, Mapping[str, float]]) ->
     board = {pool: with_auto(pool, areas) for pool, areas in board.items()}
     regrets = {pool: regrets_of(areas) for pool, areas in board.items()}
     seconds = {pool: with_auto(pool, times) for pool, times in seconds.items()}
-    names = sorted({name for each in regrets.values() for name in each}, key=lambda name: _mean_order(regrets, name))
+    names = sorted(names_of(regrets), key=lambda name: _mean_order(regrets, name))
     sizes = sorted({batch_of(pool) for pool in board}, key=int)
     yield BATCHES
     columns = [*(f"mean, {size}" for size in sizes), "mean, oracle", "share", "seconds", "pools"]
@@ -142,21 +145,23 @@ def batches_section(board: Board, seconds: Mapping[str, Mapping[str, float]]) ->
 
 
 def sharpening_section(board: Board) -> Iterator[str]:
-    """Paired differences on the pools where sharpening was run."""
+    """Paired differences on the pools where sharpening changes something."""
     others = (PLAIN, f"{PLAIN},sharpen=0.5", "margin", "largest-cluster:strength=1", "random")
     run = {pool: areas for pool, areas in board.items() if {SHARPENED, PLAIN} <= areas.keys()}
-    new = [pool for pool in run if is_new(pool)]
-    yield SHARPENING.format(new=", ".join(f"`{pool}`" for pool in new))
-    yield f"| pool | data | seeds | {' | '.join(f'`{other}`' for other in others)} |"
-    yield f"| --- | --- | --- |{' --- |' * len(others)}"
+    equal = [pool for pool, areas in run.items() if np.array_equal(areas[SHARPENED], areas[PLAIN])]
     ahead = {
         pool: {other: areas[SHARPENED] - areas[other] for other in others if other in areas}
         for pool, areas in run.items()
     }
-    for pool in sorted(ahead, key=is_new):
+    shown = sorted(run.keys() - set(equal), key=lambda pool: (is_new(pool), pool))
+    new = [pool for pool in run if is_new(pool)]
+    yield SHARPENING.format(new=", ".join(f"`{pool}`" for pool in new), run=len(run), equal=len(equal))
+    yield f"| pool | data | seeds | {' | '.join(f'`{other}`' for other in others)} |"
+    yield f"| --- | --- | --- |{' --- |' * len(others)}"
+    for pool in shown:
         cells = [_gain(ahead[pool][other]) if other in ahead[pool] else "" for other in others]
         yield f"| {pool} | {_title(pool)} | {len(run[pool][PLAIN])} | {' | '.join(cells)} |"
-    for what, pools in (("", run), ("new ", new)):
+    for what, pools in (("", shown), ("new ", new)):
         means = [np.array([ahead[pool][other].mean() for pool in pools if other in ahead[pool]]) for other in others]
         yield f"| **mean** | of the {len(pools)} {what}pools | | {' | '.join(map(_gain, means))} |"
         yield f"| **worst** | | | {' | '.join(f'{each.min():+.2f}' for each in means)} |"
@@ -211,7 +216,7 @@ def page(found: Sequence["Pool"]) -> str:
     lines = [INTRODUCTION, *verdict(regrets), *labels_section({each.name: labels_needed(each) for each in found}), rule]
     lines += [*table(regrets), "", *pools_section(board, {each.name: firsts(each) for each in found}), ""]
     lines += [*batches_section(batched, {each.name: each.seconds for each in found})]
-    lines += [*sharpening_section(everything), *experiments({each.name: each.settings for each in found})]
+    lines += [*sharpening_section(everything), *experiments(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -227,10 +232,9 @@ SHARPENING = f"""## Sharpening
 
 `auto` [sharpens](../explanation/coverage.md#an-underconfident-model) nearly flat probabilities. The table shows
 by how many points of mean accuracy `{SHARPENED}` is ahead of other strategies, with the same
-seeds and first labels, and 95% intervals (of a mean: over pools). It was run where it may act: on features that leave a
-model unsure of nearly everything, such as unit vectors of texts with many classes. On `vowel` and `letter` it changes
-nothing. Some pools are new, and on no other table of this page: {{new}}.
-`banking` was looked at when 0.9 was chosen, and `words` may have been.
+seeds and first labels, and 95% intervals (of a mean: over pools). It was run on {{run}} pools, and changed no curve on
+{{equal}} of them; the table has the others. Some pools were built to check it, and are on no other table of this page:
+{{new}}. `banking` was looked at when 0.9 was chosen, and `words` may have been.
 """
 
 
@@ -247,6 +251,11 @@ def regrets_of(areas: Areas) -> dict[str, FloatArray]:
     excluded = ("auto", oracle_of(areas))
     best = max((name for name in areas if name not in excluded), key=lambda name: float(areas[name].mean()))
     return {name: areas[best] - each for name, each in areas.items()}
+
+
+def names_of(regrets: Mapping[str, Mapping[str, FloatArray]]) -> set[str]:
+    """The strategies with a row; `SHARPENED` has none, since its rows are those of `auto`."""
+    return {name for each in regrets.values() for name in each} - {SHARPENED}
 
 
 def half_width(each: FloatArray) -> float:
@@ -266,7 +275,7 @@ def worst(regrets: Mapping[str, Mapping[str, FloatArray]], name: str) -> tuple[f
 def verdict(regrets: Mapping[str, Mapping[str, FloatArray]]) -> Iterator[str]:
     """The regret of `auto` in a sentence."""
     at_most, where, n_pools = worst(regrets, "auto")
-    others = {name for each in regrets.values() for name in each} - {"auto"}
+    others = names_of(regrets) - {"auto"}
     complete = {name: worst(regrets, name) for name in others if worst(regrets, name)[2] == len(regrets)}
     least = min(complete, key=lambda name: complete[name][0])
     interval = half_width(regrets[where]["auto"])
@@ -316,7 +325,7 @@ def beyond_chance(regrets: Mapping[str, Mapping[str, FloatArray]]) -> str:
 
 def table(regrets: Mapping[str, Mapping[str, FloatArray]]) -> Iterator[str]:
     """Strategies by pools, with regrets of at most `NEAR` in bold."""
-    names = sorted({name for each in regrets.values() for name in each}, key=lambda name: _order(regrets, name))
+    names = sorted(names_of(regrets), key=lambda name: _order(regrets, name))
     yield "## Regret"
     yield ""
     yield f"Points below the best strategy, ordered by the largest regret; bold is at most {NEAR}."
@@ -336,7 +345,7 @@ def chart(regrets: Mapping[str, Mapping[str, FloatArray]], path: Path) -> None:
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    names = sorted({name for each in regrets.values() for name in each}, key=lambda name: -worst(regrets, name)[0])
+    names = sorted(names_of(regrets), key=lambda name: -worst(regrets, name)[0])
     shown = [name for name in names if worst(regrets, name)[2] >= len(regrets) - 2]
     with plt.rc_context({"font.size": 10}):
         figure, axes = plt.subplots(figsize=(7.5, 0.45 * len(shown) + 0.9), layout="constrained")
@@ -394,24 +403,40 @@ def _gain(each: FloatArray) -> str:
     return f"{each.mean():+.2f} ± {half_width(each):.2f}"
 
 
-def experiments(settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """The settings of all runs."""
-    yield "## Settings"
-    yield ""
-    yield (
-        "Texts are unit vectors of the sentence encoder all-MiniLM-L6-v2 (int8); tables are standardized. "
-        "`tools/docs/regret_pools.py` creates both from the published files (it has their addresses and licenses, and "
-        "`sources.sha256` their checksums); a quarter of the rows is the test set. The studies of features and images "
-        "are run by name: `dubito run features-coverage-clean`, `dubito run images-coverage-clean`."
-    )
-    for pool, runs in settings.items():
-        if not pool.startswith(("features-", "images-")):
-            text = next(iter(runs.values()))
-            yield (
-                f'\n??? note "{pool}"\n\n    ```toml\n'
-                + "".join(f"    {line}\n" for line in text.splitlines())
-                + "    ```"
-            )
+def experiments(found: Sequence["Pool"]) -> Iterator[str]:
+    """The settings of all runs but those of the studies on features and networks."""
+    shown = [pool for pool in found if not pool.name.startswith(("features-", "images-"))]
+    example = shown[0]
+    strategy = '\n[[strategies]]\nstrategy = "doubt-coverage"\nstrength = 3\nsharpen = 0.9'
+    seeds = sorted(map(int, example.curves["random"]))
+    text = next(iter(example.settings.values())).replace("\npool =", f"\nseeds = {seeds}\npool =") + strategy
+    yield SETTINGS.format(name=example.name, text=textwrap.indent(text, "    "))
+    columns = ("c", "iterations", "initial", "budget", "rounds")
+    yield f"| pool | data | rows, with the test set | {' | '.join(f'`{name}`' for name in columns)} |"
+    yield f"| --- | --- | --- |{' --- |' * len(columns)}"
+    for pool in shown:
+        (known,) = {json.dumps(tomllib.loads(text) | {"name": ""}) for text in pool.settings.values()}
+        read = json.loads(known)
+        data, values = read["data"], read["model"] | read["schedule"]
+        line = [pool.name, data.get("builtin") or data["path"], data.get("rows", "all")]
+        yield f"| {' | '.join(map(str, [*line, *(values[name] for name in columns)]))} |"
+
+
+SETTINGS = """## Settings
+
+Texts are unit vectors of the sentence encoder all-MiniLM-L6-v2 (int8); tables are standardized.
+`tools/docs/regret_pools.py` creates both from the published files (it has their addresses and licenses, and
+`sources.sha256` their checksums); a quarter of the rows is the test set (of `digits` 0.3). The features of `lite0` were
+computed on a GPU, and differ in the last digits from those of a CPU. The studies of features and images are run by
+name: `dubito run features-coverage-clean`, `dubito run images-coverage-clean`. The other runs differ in the values of
+the table, in seeds (0 and up) and in strategies, whose names in the tables above include their options.
+
+??? note "{name}"
+
+    ```toml
+{text}
+    ```
+"""
 
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -470,22 +495,32 @@ def pool_of(run: Path) -> Pool:
         for name, rows in curves.items()
     }
     name = re.sub(r"^(.*)-main$", r"images-\1", experiment.name.replace("coverage-", ""))
+    settings = {experiment.name: settings_of(experiment.to_toml())}
+    return Pool(name, labels, {name: rows for name, rows in whole.items() if rows}, settings, seconds)
+
+
+def settings_of(experiment: str) -> str:
+    """Data, model and schedule; strategies and seeds are those of the curves."""
+    text = re.sub(r"^seeds = .*\n", "", experiment.partition("\n[[strategies]]")[0], flags=re.MULTILINE)
     # Where the file lay on the machine that ran it is nobody's business.
-    plain = re.sub(r'^path = ".*?([^/"]+)"$', r'path = "\1"', experiment.to_toml(), flags=re.MULTILINE)
-    return Pool(name, labels, {name: rows for name, rows in whole.items() if rows}, {experiment.name: plain}, seconds)
+    return re.sub(r'^path = ".*?([^/"]+)"$', r'path = "\1"', text, flags=re.MULTILINE)
 
 
 def keep(run: Path) -> None:
     """Add a run's strategies to what is kept of its pool."""
     found = pool_of(run)
     path = KEPT / f"{found.name}.json"
-    if path.exists():
-        found = read(path).with_curves(found.curves, found.settings, found.seconds)
+    write(read(path).with_curves(found.curves, found.settings, found.seconds) if path.exists() else found)
+
+
+def write(found: Pool) -> None:
     lines = [f"  {json.dumps(name)}: {json.dumps(rows)}" for name, rows in found.curves.items()]
     facts = {"name": found.name, "labels": found.labels, "settings": found.settings}
     head = json.dumps(facts | ({"seconds": found.seconds} if found.seconds else {}), indent=1)
     KEPT.mkdir(parents=True, exist_ok=True)
-    path.write_text(head[:-2] + ',\n "curves": {\n' + ",\n".join(lines) + "\n }\n}\n", encoding="utf-8")
+    (KEPT / f"{found.name}.json").write_text(
+        head[:-2] + ',\n "curves": {\n' + ",\n".join(lines) + "\n }\n}\n", encoding="utf-8"
+    )
 
 
 def read(path: Path) -> Pool:
