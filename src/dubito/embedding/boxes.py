@@ -57,8 +57,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box as a file has it."""
-
     name: str
     """What messages call it, such as ``annotation 7``."""
     picture: str

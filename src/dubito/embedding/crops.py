@@ -12,7 +12,6 @@ class Crop(str):
     box: tuple[float, ...]
 
     def __new__(cls, path: str, box: Sequence[float]) -> "Crop":
-        """A path with a box."""
         made = super().__new__(cls, path)
         made.box = tuple(box)
         return made

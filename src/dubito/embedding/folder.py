@@ -24,8 +24,6 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class PictureFolder:
-    """Pictures in their natural order."""
-
     path: str
     names: tuple[str, ...]
     """Paths in the folder, with ``/`` between their parts."""
@@ -112,7 +110,6 @@ def find_pictures(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
 
 
 def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
-    """A folder in which these pictures were found."""
     kept: list[str] = []
     left_out = [LeftOut(_shown(name), unread_format(name)) for name in find_pictures(path, UNREAD)]
     seen: dict[str, str] = {}

@@ -83,8 +83,6 @@ def with_hashes(items: ShardItems, takes: Takes) -> tuple[ShardItems, list[str |
 
 
 class Row(NamedTuple):
-    """Where an embedding is."""
-
     file: str
     group: int
     row: int
@@ -131,7 +129,6 @@ class KnownEmbeddings:
             return None
 
     def values(self, rows: Iterable[Row]) -> AnyArray:
-        """(k, width) the embeddings."""
         return np.array([self._group(row.file, row.group)[row.row] for row in rows])
 
 

@@ -62,7 +62,6 @@ def _output(session: Any, wanted: str) -> str:
 
 
 def digest_of(path: str) -> str:
-    """A digest of a file."""
     digest = hashlib.blake2b(digest_size=6)
     with reading(path), open(path, "rb") as file:
         while part := file.read(1 << 20):
@@ -106,7 +105,6 @@ def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
 
 
 def model_inputs(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The inputs that the model needs, in its types."""
     given: dict[str, AnyArray] = {}
     for each in session.get_inputs():
         if each.name not in tokens:

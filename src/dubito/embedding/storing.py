@@ -112,7 +112,6 @@ class Store:
         return sorted(str(each) for each in (self.folder / KNOWN).glob(f"*{SUFFIX}"))
 
     def shards(self) -> list[str]:
-        """The finished shards, in order."""
         return [str(self._shard(number)) for number in sorted(self.done)]
 
     def _records(self) -> list[Record]:

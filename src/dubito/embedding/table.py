@@ -397,7 +397,6 @@ class PoolTable:
         return names
 
     def check_ids(self) -> None:
-        """Raise if ids are missing or repeated."""
         if self.chosen.id is None:
             return
         values = [each for block in self.rows.blocks() for each in block.column(self.chosen.id).to_pylist()]

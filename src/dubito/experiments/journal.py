@@ -71,7 +71,6 @@ class Journal:
         self.synced = -SYNC_SECONDS
 
     def append(self, record: Mapping[str, object]) -> None:
-        """Append a record atomically."""
         line = sealed(record)
         with explain_disk_full(self.path), locked(self.path) as file:
             end, size = _end_of_records(file), os.fstat(file).st_size
@@ -283,7 +282,6 @@ def _is_amount(value: object, most: float) -> bool:
 
 
 def check_planned(found: Round, experiment: Experiment) -> None:
-    """Raise if the round is not part of the experiment."""
     schedule, names = experiment.schedule, [arm.name for arm in experiment.strategies]
     if found.strategy not in names or found.seed not in experiment.seeds or found.turn > schedule.rounds:
         raise InvalidRound("it is not a round of this experiment")

@@ -196,7 +196,6 @@ class NearestLabeled:
         return np.asarray(self.features[rows].astype(self.near.dtype) - self.features[self.references[0]])
 
     def _squared_to_nearest(self, rows: IntArray) -> FloatArray:
-        """(n,) squared distance to the nearest of these rows."""
         if self.centered is None:
             # Centering reduces rounding errors if coordinates are large.
             near = self.features - self.features.mean(axis=0, dtype=np.float64)

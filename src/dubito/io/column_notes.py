@@ -238,7 +238,6 @@ def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:
 
 
 def _labels(pool: PoolFile, columns: Columns, n_rows: int) -> tuple[IntArray, IntArray] | None:
-    """The first rows that have a label, and a number for each of their labels."""
     found = pool.labels(columns)
     if found is None:
         return None

@@ -30,8 +30,6 @@ LIST_SUFFIXES = (".txt",)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """The contents of the input files."""
-
     pool: PoolFile
     columns: Columns
     labeled: LabeledInputs

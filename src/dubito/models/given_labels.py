@@ -15,8 +15,6 @@ from dubito.request.rows import Labeled, labeled_in_order
 
 
 class GivenLabels(NamedTuple):
-    """The labeled points and their labels."""
-
     labeled: Labeled
     """All labeled points, including those whose label is not known."""
     features: Matrix

@@ -362,7 +362,6 @@ HEAD = 0.75
 
 
 def ablation_figure(finding: Ablation) -> Figure:
-    """The learning curves of the ablation."""
     holds = finding.verdict().holds
     headline = (
         "a beam helps where distances are scaled, and both together end highest"

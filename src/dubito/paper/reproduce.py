@@ -215,7 +215,6 @@ def show_list(folder: Path) -> None:
 
 
 def outcome_of(known: tuple[Measured, str] | None) -> "Text":
-    """The text of the last column."""
     from rich.text import Text
 
     if known is None:

@@ -254,7 +254,6 @@ class TimingStudy:
         )
 
     def _engine(self, pool: AnyArray, likely: FloatArray, asked: list[tuple[int, int]]) -> str:
-        """The name of the engine for all runs."""
         if self.engine != "auto":
             return self.engine
         size, budget = max(asked, key=lambda each: (self.n - each[0]) * sum(each))
@@ -263,7 +262,6 @@ class TimingStudy:
 
 
 def _time(pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int, engine: str) -> float:
-    """Seconds of one selection."""
     started = time.perf_counter()
     select(pool, budget, labeled=np.arange(size), probabilities=likely, strategy=name, engine=engine)
     return time.perf_counter() - started
@@ -271,8 +269,6 @@ def _time(pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timing:
-    """Seconds of every run."""
-
     sizes: IntArray
     seconds: dict[str, FloatArray]
     """(sizes, repeats) for each strategy."""
@@ -287,7 +283,6 @@ class Timing:
 
     @property
     def device(self) -> str:
-        """The device of that engine."""
         return "GPU" if self.engine == "cuda" else "CPU"
 
     def verdict(self) -> Verdict:

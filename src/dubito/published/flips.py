@@ -39,7 +39,6 @@ class LinearHead:
         return np.asarray(self.classes[(points @ self.weights + self.biases).argmax(axis=1)])
 
     def probabilities(self, points: FloatArray) -> FloatArray:
-        """(n, c)"""
         found = np.zeros((len(points), self.n_classes))
         found[:, self.classes] = softmax(points @ self.weights + self.biases)
         return found
@@ -138,7 +137,6 @@ class AlfaMix:
 
 
 def candidates_of(request: Request, strategy: str) -> tuple[FloatArray, FloatArray]:
-    """Features and probabilities of the candidates."""
     probabilities = require_probabilities(request, strategy)
     points = read_rows(request.pool, request.candidates, request.metric)
     return points, mean_probabilities(probabilities[request.candidates])

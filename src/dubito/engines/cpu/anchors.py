@@ -83,7 +83,6 @@ class FirstBounds:
         self.anchors, self.level = self._choose(n_anchors)
 
     def compute(self) -> FloatArray:
-        """(n,) bounds."""
         n_candidates, reach = len(self.problem.candidates), self._reach(self.anchors)
         if self.in_c is not None:
             bounds, nearest, is_high = self.in_c.first_bounds(self.full, reach.others, reach.sizes, self.level)

@@ -55,8 +55,6 @@ class Pairs:
 
 
 class CandidateGroup:
-    """Candidates that are refreshed together."""
-
     def __init__(
         self,
         references: References,
@@ -255,11 +253,9 @@ class CpuKernels:
 
     @property
     def front_rows(self) -> int:
-        """Candidates in a front."""
         return self.plan.front_rows
 
     def add_references(self, picks: IntArray) -> None:
-        """Make picked candidates references."""
         rows = self.problem.candidates[picks]
         self.references.add(rows)
         if self.learned is not None:

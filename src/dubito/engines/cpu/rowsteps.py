@@ -40,8 +40,6 @@ NO_DIRECTIONS = np.empty(0, dtype=np.float32)
 
 
 class Stale(NamedTuple):
-    """Candidates to refresh."""
-
     rows: IntArray
     """(r,) rows of the pool."""
     bounds: FloatArray
@@ -50,13 +48,10 @@ class Stale(NamedTuple):
     """(r,) int32, ascending: number of references that each bound accounts for."""
 
     def part(self, span: slice) -> "Stale":
-        """Some of them."""
         return Stale(self.rows[span], self.bounds[span], self.weights[span], self.seen[span])
 
 
 class Refreshed(NamedTuple):
-    """Refreshed candidates."""
-
     limits: FloatArray
     """(r,) exact squared priorities; upper bounds where ``is_out``."""
     squared: FloatArray
@@ -65,7 +60,6 @@ class Refreshed(NamedTuple):
     """(r,) True for candidates left unfinished because their limit fell below what is needed."""
 
     def part(self, span: slice) -> "Refreshed":
-        """Views of some of them."""
         return Refreshed(self.limits[span], self.squared[span], self.is_out[span])
 
 
@@ -88,8 +82,6 @@ class Grouped(NamedTuple):
 
 @dataclass(slots=True)
 class SmallRun:
-    """The state of a small problem."""
-
     bounds: FloatArray
     """(n,) upper bounds on squared priorities; -1 once picked."""
     weights: FloatArray
@@ -130,7 +122,6 @@ class RowSteps:
     """Threads."""
 
     def pack_references(self, sketch: Sketch, picks: IntArray, start: int, into: ReferenceArrays) -> None:
-        """Sketch and pack the references from ``start`` on."""
         n_pool, d = self.pool.shape
         self.steps.pack_references(
             (*self._references(picks), *_maps(sketch), *into),

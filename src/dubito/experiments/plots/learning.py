@@ -196,7 +196,6 @@ def _draw_curve(axes: Axes, curve: Curve, look: Look, *, is_one_of_many: bool) -
 
 
 def _label_axis(axes: Axes, curve: Curve, most: int) -> None:
-    """Ticks at the numbers of labels, at most ``most`` of them."""
     axes.set_xticks(curve.labels[:: ceil(len(curve.labels) / most)])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("labels", color=INK)

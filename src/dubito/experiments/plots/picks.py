@@ -17,8 +17,6 @@ ROW = 0.66
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PickedPictures:
-    """The picks of one strategy."""
-
     name: str
     rows: IntArray
     """(b,) rows of the images, in the order of the picks."""

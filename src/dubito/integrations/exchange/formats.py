@@ -94,7 +94,6 @@ def read_label_studio(path: str) -> Iterator[Answer]:
 
 
 def answers_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
-    """Annotations of parsed tasks."""
     for task in tasks:
         name, key = name_in(path, task["data"], task.get("meta"))
         annotations = task.get("annotations") or task.get("completions") or []

@@ -66,7 +66,6 @@ def read_items(path: str, show: str | None = None, prefix: str = "", *, must_sho
 def items_of(
     path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, must_show: bool = False
 ) -> list[Item]:
-    """The items for columns of a table."""
     columns = {name: _as_written(values) for name, values in table.items()}
     ids, index = usual(list(columns), IDS), usual(list(columns), (ROW,))
     if ids is None and index is None:

@@ -169,7 +169,6 @@ class LabelStudioProject:
             seen, number = seen | tasks.keys(), number + 1
 
     def read_state(self) -> ProjectState:
-        """Read the tasks and their annotations."""
         tasks = self.tasks()
         answers: dict[int, Sequence[Answer]] = {}
         for start in range(0, len(tasks), EXPORTED):

@@ -227,8 +227,6 @@ MEMORY_PER_BYTE = 50
 
 
 class ByteSpan(NamedTuple):
-    """The position of a storage in the file."""
-
     offset: int
     n_bytes: int
     checksum: int | None

@@ -37,9 +37,7 @@ class Gains(Protocol):
     gained: FloatArray
 
     @property
-    def n_picks(self) -> int:
-        """Number of picks so far."""
-        ...
+    def n_picks(self) -> int: ...
 
     def pick(self, limit: int) -> None:
         """Pick until there are ``limit`` picks, or some hundredths of a second have passed."""
@@ -61,9 +59,7 @@ class Gains(Protocol):
         """Rows, ascending, and kernels of an exact candidate where it adds something."""
         ...
 
-    def drop(self, candidates: IntArray) -> None:
-        """Exclude picked candidates."""
-        ...
+    def drop(self, candidates: IntArray) -> None: ...
 
 
 class CompiledGains:

@@ -271,10 +271,8 @@ def train(
 
 
 def as_state(weights: Weights) -> State:
-    """The weights as arrays, for a checkpoint."""
     return {name: each.detach().cpu().contiguous().numpy() for name, each in weights.items()}
 
 
 def as_weights(state: State, device: str) -> Weights:
-    """The weights of a checkpoint, on the device."""
     return {name: on_device(array, device) for name, array in state.items()}

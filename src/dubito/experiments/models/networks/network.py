@@ -174,7 +174,6 @@ class Torch(Network):
         return made
 
     def fit(self, train_set: TrainingSet) -> Fitted:
-        """Train the module."""
         return fit_network(self, train_set)
 
 
@@ -230,12 +229,10 @@ class Mlp(ModelDefaults):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
         return self.training.is_on_gpu
 
     @property
     def training(self) -> Training:
-        """The training settings."""
         return training_of(self, check_device(self.device), "float32")
 
     def fit(self, train_set: TrainingSet) -> Fitted:
