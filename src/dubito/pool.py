@@ -73,7 +73,7 @@ class Pool:
     ):
         self._points = check_points(features, None, metric, ids, standardize, groups)
         self._order = np.empty(0, dtype=np.int64)
-        self.ids = self._points.ids
+        self.ids = None if self._points.names.ids is None else self._points.names.ids.values
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
         self._before = self._known
 
@@ -220,7 +220,7 @@ class Pool:
             known=self._known,
         )
         try:
-            return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))
+            return answer(request, chosen, self._points.names, started, Given(self._points.pool, None, is_checked=True))
         except BaseException:
             self._known = self._before
             raise

@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from dubito.io.lookup import Columns, choose, left_out, unused_number_columns
+from dubito.io.lookup import USUAL_NAMES, Columns, choose, unused_number_columns, usual_name
 from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, len_of
+from dubito.request.columns import non_features
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.scaling import describe_dominant, measure_scale
 
@@ -77,7 +78,8 @@ def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
     yield f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
     if columns.features:
         return
-    strays = left_out(pool.source)
+    has_role = {usual_name(pool.source, role) for role in USUAL_NAMES}
+    strays = [name for name in non_features(pool.source.names) if name not in has_role]
     if strays:
         yield f"left out because of their names: {', '.join(strays)}; --feature-columns includes them"
     yield from _describe_suspects(pool, columns)

@@ -44,10 +44,6 @@ class Inputs:
     candidates: IntArray | None = None
     """Rows that may be picked; None for all unlabeled ones."""
 
-    @property
-    def has_doubt(self) -> bool:
-        return any(role in self.rows for role in DOUBT_ROLES)
-
     def describe_row(self, row: int) -> str:
         """A row as error messages name it: its id, and its row number in the pool file."""
         number, ids = row if self.kept is None else int(self.kept[row]), self.pool.names.ids

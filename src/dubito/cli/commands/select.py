@@ -49,6 +49,7 @@ from dubito.io.inputs import (
     with_labels,
 )
 from dubito.io.labeled import LabeledInputs
+from dubito.io.lookup import DOUBT_ROLES
 from dubito.io.name_tables import BOX_COLUMNS, as_text, read_carried, read_earlier
 from dubito.io.source import note, suffix_of
 from dubito.matrix import AnyArray, IntArray, len_of
@@ -155,7 +156,7 @@ def select(
             if append and target.path is not None and os.path.exists(target.path):
                 earlier = read_earlier(target.path, read_picks(target.path), found.pool, found.columns)
                 found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
-            if temperature == "fit" or (model != "none" and not found.has_doubt):
+            if temperature == "fit" or (model != "none" and found.rows.keys().isdisjoint(DOUBT_ROLES)):
                 found = with_labels(found, by_row)
             found, n_rows = with_candidates(found, candidates), len_of(found.pool.features)
             texts = read_carried(pool, keep, found.pool, found.columns)
@@ -175,7 +176,7 @@ def select(
                 show_dry_run(picker, request, as_json, quiet)
                 return
             try:
-                whole = answer(request, picker, points.ids, started, Given(found.pool, arguments["labeled"]))
+                whole = answer(request, picker, points.names, started, Given(found.pool, arguments["labeled"]))
             except Interrupted as stopped:
                 whole = stopped.selection
         picked = in_file_rows(whole, found.kept, n_rows)
