@@ -25,10 +25,12 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 def log_lambdas(lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
+    """ln(λ_c·λ_ε)."""
     return np.log(positive("lambda_c", lambda_c)) + np.log(positive("lambda_epsilon", lambda_epsilon))
 
 
 def x_log_x(x: FloatArray) -> FloatArray:
+    """x·ln x, which is 0 at x = 0."""
     return x * np.log(np.where(x > 0.0, x, 1.0))
 
 
@@ -45,14 +47,17 @@ def product(left: Numbers, right: Numbers) -> FloatArray:
 
 
 def at_least(name: str, value: Numbers, least: float) -> FloatArray:
+    """Check that all numbers are at least ``least``."""
     return refuse(name, numbers := as_numbers(name, value), numbers < least, f"{name} >= {least:g}")
 
 
 def positive(name: str, value: Numbers) -> FloatArray:
+    """Check that all numbers are above 0."""
     return refuse(name, numbers := as_numbers(name, value), numbers <= 0.0, f"{name} > 0")
 
 
 def share(name: str, value: Numbers) -> FloatArray:
+    """Check that all numbers are in [0, 1]."""
     return refuse(name, numbers := at_least(name, value, 0.0), numbers > 1.0, f"{name} <= 1")
 
 
