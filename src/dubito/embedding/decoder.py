@@ -56,7 +56,8 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
     except BrokenPicture:
         raise
     except UnidentifiedImageError:
-        raise BrokenPicture(_unknown_format(content)) from None
+        n_bytes = len(content) if isinstance(content, bytes) else os.path.getsize(content)
+        raise BrokenPicture("is empty (0 bytes)" if not n_bytes else "is not a picture of a known format") from None
     except FileNotFoundError:
         raise BrokenPicture("does not exist") from None
     except NotRegularFile as error:
@@ -154,11 +155,6 @@ def _centered_box(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float
     wide, high = wanted[0] * scale, wanted[1] * scale
     left, top = (size[0] - wide) / 2, (size[1] - high) / 2
     return left, top, left + wide, top + high
-
-
-def _unknown_format(content: str | bytes) -> str:
-    n_bytes = len(content) if isinstance(content, bytes) else os.path.getsize(content)
-    return "is empty (0 bytes)" if not n_bytes else "is not a picture of a known format"
 
 
 def _damage(error: Exception) -> str:

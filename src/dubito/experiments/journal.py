@@ -291,13 +291,6 @@ def check_planned(found: Round, experiment: Experiment) -> None:
         raise InvalidRound("its 'picked' has another length than the budget of its turn")
 
 
-def check_not_repeated(found: Round, others: Iterable[Round]) -> None:
-    """Raise if the round picks rows that other turns of its run picked."""
-    earlier = {row for each in others for row in each.picked}
-    if not earlier.isdisjoint(found.picked):
-        raise InvalidRound(f"it picks row {min(earlier.intersection(found.picked))} again")
-
-
 # Claims and checkpoints of runs. A process claims a run by locking a file; the lock is released if the process dies.
 # The holder deletes the file when the run is finished, so a lock counts only while its file is still in the folder.
 
@@ -414,7 +407,9 @@ class Ledger:
             check_planned(found, self.experiment)
         turns = self.turns.setdefault((found.strategy, found.seed), {})
         if found.turn not in turns:
-            check_not_repeated(found, turns.values())
+            earlier = {row for each in turns.values() for row in each.picked}
+            if not earlier.isdisjoint(found.picked):
+                raise InvalidRound(f"it picks row {min(earlier.intersection(found.picked))} again")
             turns[found.turn] = found
 
     def _check(self, header: Record) -> None:

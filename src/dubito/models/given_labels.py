@@ -70,7 +70,11 @@ def read_given(
             return _of_features(values, checked, no_label)
         found = _by_order(values, labeled, checked, len_of(pool), names)
     elif not is_all:
-        _refuse_others(found.rows, checked)
+        others = np.setdiff1d(found.rows, checked.rows)
+        if len(others):
+            problem = f"are of {len(others)} rows that are not labeled (row {others[0]})"
+            hint = f"leave {named('labeled')} out, or label no others."
+            raise InvalidArgument(problem, argument="labels", hint=hint)
     kept = are_labels("labels", found.values, check_no_label(no_label))
     rows, values = found.rows[kept], found.values[kept]
     order = np.argsort(rows, kind="stable")
@@ -160,11 +164,3 @@ def _rows_of(ids: Ids, n_pool: int, names: RowNames) -> IntArray:
     if len(np.unique(rows)) < len(rows):
         raise InvalidData("name a row twice", argument="labels", hint="give each row one label.")
     return rows
-
-
-def _refuse_others(rows: IntArray, checked: Labeled) -> None:
-    others = np.setdiff1d(rows, checked.rows)
-    if len(others):
-        problem = f"are of {len(others)} rows that are not labeled (row {others[0]})"
-        hint = f"leave {named('labeled')} out, or label no others."
-        raise InvalidArgument(problem, argument="labels", hint=hint)

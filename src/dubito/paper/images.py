@@ -107,16 +107,6 @@ def unpacked(folders: Collection[Path], required: Collection[str]) -> Path | Non
     return next((folder for folder in folders if all((folder / name).is_file() for name in required)), None)
 
 
-def read_unpacked(folder: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The contents of the existing files, by name."""
-    found = {}
-    for name in names:
-        if (folder / name).is_file():
-            with reading(str(folder / name)):
-                found[name] = (folder / name).read_bytes()
-    return found
-
-
 def read_archive(path: Path, required: Collection[str], optional: Collection[str]) -> dict[str, bytes]:
     """The contents of files in a compressed tar archive, by the last part of their path.
 
@@ -240,7 +230,12 @@ def _find_files(
     """The contents of the collection's files, and where they were found."""
     place = unpacked((folder / layout.folder, folder), layout.required)
     if place is not None:
-        return read_unpacked(place, (*layout.required, layout.names_file)), place
+        found = {}
+        for name in (*layout.required, layout.names_file):
+            if (place / name).is_file():
+                with reading(str(place / name)):
+                    found[name] = (place / name).read_bytes()
+        return found, place
     archive = folder / layout.archive.name
     if allow_download:
         archive = download_file(layout.archive, folder, progress=progress)

@@ -100,18 +100,15 @@ def heatmap_figure(finding: Heatmap) -> Figure:
         zip(("lowest", "middle", "highest"), finding.shown, values, strict=True)
     ):
         placed = rows[np.argsort(finding.points[rows], kind="stable")]
-        _draw_batch(panels[0][column], finding, placed)
+        axes = panels[0][column]
+        axes.fill_between(LINE, line_density(LINE), color=FAINT, linewidth=0)
+        axes.vlines(finding.points[placed], 0.0, 0.33, color=BATCH, linewidth=1.3, linestyle=(0, (3, 1.5)))
+        axes.set(ylim=(0, 0.34), xlim=(LINE[0], LINE[-1]), yticks=[])
         _name(panels[0][column], f"{name} score", note=f"{score:.2f} nats")
         _draw_components(panels[1][column], finding, placed)
     panels[1][0].set_ylabel("point of the batch", color=INK, fontsize=9)
     panels[1][1].set_xlabel("component of the mixture, from left to right", color=INK, fontsize=9)
     return figure
-
-
-def _draw_batch(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
-    axes.fill_between(LINE, line_density(LINE), color=FAINT, linewidth=0)
-    axes.vlines(finding.points[rows], 0.0, 0.33, color=BATCH, linewidth=1.3, linestyle=(0, (3, 1.5)))
-    axes.set(ylim=(0, 0.34), xlim=(LINE[0], LINE[-1]), yticks=[])
 
 
 def _draw_components(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:

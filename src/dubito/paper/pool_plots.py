@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 from dubito.experiments.plots.learning import learning_figure, spread_apart
 from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, plain_axes, strategy_color
 from dubito.experiments.statistics import area, paired_test
-from dubito.matrix import FloatArray, IntArray
+from dubito.matrix import FloatArray
 from dubito.paper.coreset_studies import VIEWS, Beams, Quadrants, Radii, farthest_in
 from dubito.paper.study import EXPLOITIVE
 from dubito.paper.toy_studies import ALGORITHM_2, HARD, VARIANTS, Acquisitions, Concentration, Negative, Toy
@@ -54,11 +54,6 @@ def draw_points(axes: Axes, points: FloatArray, color: str, *, size: float = 5.0
     axes.scatter(points[:, 0], points[:, 1], s=size, color=color, linewidths=0, rasterized=True)
 
 
-def draw_classes(axes: Axes, points: FloatArray, labels: IntArray, *, size: float = 5.0, alpha: float = 0.55) -> None:
-    colors = np.array(CLASSES)[labels % len(CLASSES)]
-    axes.scatter(points[:, 0], points[:, 1], s=size, c=colors.tolist(), alpha=alpha, linewidths=0, rasterized=True)
-
-
 def draw_doubt(axes: Axes, points: FloatArray, doubt: FloatArray, *, size: float = 6.0) -> None:
     """Draw a pool of the quadrants, shaded by doubt."""
     axes.scatter(
@@ -97,10 +92,18 @@ def concentration_figure(finding: Concentration) -> Figure:
         2, 4, height_ratios=(1.0, 0.82), left=0.062, right=0.988, top=0.862, bottom=0.085, hspace=0.14, wspace=0.05
     )
     pool = figure.add_subplot(grid[0, 0])
-    draw_classes(pool, finding.points, finding.labels)
+    colors = np.array(CLASSES)[finding.labels % len(CLASSES)]
+    pool.scatter(
+        finding.points[:, 0], finding.points[:, 1], s=5.0, c=colors.tolist(), alpha=0.55, linewidths=0, rasterized=True
+    )
     bare(pool, "the pool", f"{len(finding.points):,} points")
     for place, name in enumerate(CONCENTRATION_NAMES, start=1):
-        _draw_asked(figure.add_subplot(grid[0, place]), finding, name)
+        axes = figure.add_subplot(grid[0, place])
+        rows = finding.picked[name].ravel()
+        draw_points(axes, finding.points, FAINT, size=3.5)
+        draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
+        hard = float((finding.noise[rows] > HARD).mean())
+        bare(axes, CONCENTRATION_NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
     _draw_curves(figure.add_subplot(grid[1, :]), finding)
     seeds, rounds = len(finding.curves[0].accuracy), len(finding.curves[0].labels) - 1
     batch = int(np.diff(finding.curves[0].labels)[0])
@@ -117,14 +120,6 @@ def _headline(finding: Concentration) -> str:
             "least confidence asks in the noise between clusters and falls below random; the core-set covers, and leads"
         )
     return "here least confidence does not fall below random, or the core-set does not rise above it"
-
-
-def _draw_asked(axes: Axes, finding: Concentration, name: str) -> None:
-    rows = finding.picked[name].ravel()
-    draw_points(axes, finding.points, FAINT, size=3.5)
-    draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
-    hard = float((finding.noise[rows] > HARD).mean())
-    bare(axes, CONCENTRATION_NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
 
 
 def _draw_curves(axes: Axes, finding: Concentration) -> None:
@@ -178,7 +173,12 @@ def radii_figure(finding: Radii) -> Figure:
     figure.subplots_adjust(top=0.745)
     low, high = _limits(finding)
     for axes, name in zip(panels, COVER_NAMES, strict=True):
-        _draw_cover(axes, finding, name)
+        color, cover = strategy_color(name), finding.covers[name]
+        for x, y in finding.pool[cover.picks]:
+            axes.add_patch(Circle((x, y), cover.radius, facecolor=color, alpha=0.13, linewidth=0))
+            axes.add_patch(Circle((x, y), cover.radius, fill=False, edgecolor=color, linewidth=1.0, alpha=0.7))
+        draw_points(axes, finding.pool, "#9A9A9A", size=10)
+        draw_crosses(axes, finding.pool[cover.picks], size=46)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         times = "" if name == "optimal-coreset" else f", {radii[name] / first:.2f}×"
         bare(axes, COVER_NAMES[name], f"δ = {radii[name]:.2f}{times}", strategy_color(name))
@@ -193,15 +193,6 @@ def _limits(finding: Radii) -> tuple[list[float], list[float]]:
     every = np.concatenate(corners)
     middle, half = (every.max(axis=0) + every.min(axis=0)) / 2, 0.52 * float(np.ptp(every, axis=0).max())
     return (middle - half).tolist(), (middle + half).tolist()
-
-
-def _draw_cover(axes: Axes, finding: Radii, name: str) -> None:
-    color, cover = strategy_color(name), finding.covers[name]
-    for x, y in finding.pool[cover.picks]:
-        axes.add_patch(Circle((x, y), cover.radius, facecolor=color, alpha=0.13, linewidth=0))
-        axes.add_patch(Circle((x, y), cover.radius, fill=False, edgecolor=color, linewidth=1.0, alpha=0.7))
-    draw_points(axes, finding.pool, "#9A9A9A", size=10)
-    draw_crosses(axes, finding.pool[cover.picks], size=46)
 
 
 # The quadrants: acquisitions by step with scaled distances (figure 3), and the ranks of a beam (figure 4).
@@ -224,18 +215,15 @@ def quadrants_figure(finding: Quadrants) -> Figure:
         f"warped space; {finding.uniform:.0%} of the pool lie so near",
     )
     for row, (name, shown), view in zip(rows, ROWS.items(), FROM, strict=True):
-        _draw_start(row[0], finding, shown, strategy_color(name))
+        axes = row[0]
+        draw_doubt(axes, finding.pool, finding.doubt)
+        draw_crosses(axes, finding.pool[finding.initial])
+        axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
+        bare(axes, shown, "at first", strategy_color(name))
         for step in range(steps):
             _draw_step(row[step + 1], finding, name, step)
         _draw_view(row[-1], finding, view)
     return figure
-
-
-def _draw_start(axes: Axes, finding: Quadrants, name: str, color: str) -> None:
-    draw_doubt(axes, finding.pool, finding.doubt)
-    draw_crosses(axes, finding.pool[finding.initial])
-    axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
-    bare(axes, name, "at first", color)
 
 
 def _draw_step(axes: Axes, finding: Quadrants, name: str, step: int) -> None:

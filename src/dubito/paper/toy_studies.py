@@ -218,7 +218,9 @@ class Acquisitions:
     def verdict(self) -> Verdict:
         """Entropy and least confidence pick more noisy points than the probabilistic core-sets, and cover less."""
         hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
-        gaps = {name: typical_distance(self.points, rows) for name, rows in self.picked.items()}
+        gaps = {
+            name: float(core_set_radii(self.points, self.points[rows]).mean()) for name, rows in self.picked.items()
+        }
         numbers = {f"picks in noisy places, {name}": value for name, value in hard.items()}
         numbers |= {f"mean distance to a pick, {name}": value for name, value in gaps.items()}
         doubtful = min(hard["entropy"], hard["least-confidence"])
@@ -281,17 +283,6 @@ def _plan(study: Rounds, scale: float = 1.0) -> Rounds:
     """The settings of a study without its type, so that studies with the same settings share their rounds."""
     settings = {each.name: getattr(study, each.name) for each in fields(Rounds)}
     return Rounds(**{**settings, "deviation": scale * study.deviation})
-
-
-def typical_distance(points: FloatArray, picked: IntArray) -> float:
-    """Mean distance of points to their nearest pick.
-
-    Examples
-    --------
-    >>> typical_distance(np.array([[0.0], [1.0], [4.0]]), np.array([1]))
-    1.3333333333333333
-    """
-    return float(core_set_radii(points, points[picked]).mean())
 
 
 def mean_seconds(rounds: tuple[Round, ...]) -> dict[str, float]:

@@ -89,7 +89,9 @@ class CandidateGroup:
         nearness = self.probes @ self.references.targets(span).T
         own = self.references.pick_weights(span)
         if own is not None:
-            nearness = self._scaled_by_pick(nearness, own)
+            # Minus a lower bound on each pair's priority in scaled units: the weight of the pick scales it.
+            lower = np.maximum(self.margins[:, None] - nearness, 0.0)
+            nearness = np.asarray(-lower * own, dtype=np.float32)
         self._lower(nearness, span, own)
         thresholds = np.where(self.is_out | (self.limits == 0.0), np.float32(np.inf), self._thresholds(own))
         flat = np.flatnonzero(nearness >= thresholds[:, None])
@@ -108,11 +110,6 @@ class CandidateGroup:
         self.nearest.append(nearest)
         nearness[near, best[near]] = -np.inf
         self.is_out |= self.limits < self.needed
-
-    def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
-        """Minus a lower bound on each pair's priority in scaled units, if the weight of the pick scales it."""
-        lower = np.maximum(self.margins[:, None] - nearness, 0.0)
-        return np.asarray(-lower * own, dtype=np.float32)
 
     def _thresholds(self, own: FloatArray | None) -> Float32Array:
         """The nearness (r,) at which a pair may reach its candidate's limit."""
@@ -388,8 +385,11 @@ class CpuKernels:
     def front(self, rows: IntArray) -> Front:
         """Distances from one symmetric product, in float64, whose tight bounds save more than float32 would."""
         problem, own, scale = self.problem, PoolRows(self.problem, self.problem.candidates[rows]), self.full.scale
-        # Centering makes the points of a front shorter, and the bounds on rounding tighter.
-        middle = _middle(own[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)])
+        # Centering makes the points of a front shorter, and the bounds on rounding tighter; at the median of each
+        # feature, which outliers do not move.
+        few = own[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)]
+        place = len(few) // 2
+        middle = np.asarray(np.partition(few, place, axis=0)[place]) if len(few) else np.zeros(few.shape[1])
         if self.in_c is not None:
             squared, sizes = self.in_c.pairwise(own.rows, middle, scale)
         else:
@@ -406,9 +406,3 @@ def _among(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     squared += sizes
     squared += sizes[:, None]
     return squared, sizes
-
-
-def _middle(few: FloatArray) -> FloatArray:
-    """(d,) the median of each feature, which outliers do not move."""
-    place = len(few) // 2
-    return np.asarray(np.partition(few, place, axis=0)[place]) if len(few) else np.zeros(few.shape[1])

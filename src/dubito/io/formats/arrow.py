@@ -252,7 +252,9 @@ class ArrowFile:
         return list(self._table([0], [name]).column(0).slice(0, SAMPLED_ROWS).to_pylist())
 
     def _table(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
-        pyarrow, reader = require("pyarrow", extra="files"), self._reader(columns)
+        places = [self.names.index(name) for name in columns] if len(columns) < len(self.names) else []
+        options = self.ipc.IpcReadOptions(included_fields=sorted(places))
+        pyarrow, reader = require("pyarrow", extra="files"), self.ipc.open_file(self.map, options=options)
         batches = []
         for place in groups:
             batches.append(reader.get_batch(place))
@@ -265,11 +267,6 @@ class ArrowFile:
         n_buffers = [_n_buffers(field.type) for field in self.ipc.open_file(self.map).schema]
         wanted = [name in columns for name in self.names]
         return self.sizes[1] + sum(size_of(batch, n_buffers, wanted) for batch in batches)
-
-    def _reader(self, columns: Sequence[str]) -> Any:
-        places = [self.names.index(name) for name in columns] if len(columns) < len(self.names) else []
-        options = self.ipc.IpcReadOptions(included_fields=sorted(places))
-        return self.ipc.open_file(self.map, options=options)
 
 
 def _n_buffers(kind: Any) -> int:

@@ -115,15 +115,14 @@ def _table(path: str, rows: list[Row]) -> Grid:
         if name in columns:
             raise InvalidData(f"{path} has two columns called {name!r}", hint="rename one.")
         if not name and place > 0:
-            _check_is_empty(path, place, data, cells)
+            filled = next(
+                (number for (number, _), cell in zip(data, cells, strict=True) if kind_of(cell) != "nothing"), None
+            )
+            if filled is not None:
+                problem = (
+                    f"row {filled} of {path} has a value in column {place + 1}, for which the first row has no name"
+                )
+                raise InvalidData(problem, hint="name that column, or remove the rows above the header.")
         elif name or any(kind_of(cell) != "nothing" for cell in cells):
             columns[name] = cells
     return Grid(path, columns, [number for number, _ in data], "row")
-
-
-def _check_is_empty(path: str, place: int, data: list[Row], cells: list[object]) -> None:
-    """Raise if a column without a name has a value."""
-    filled = next((number for (number, _), cell in zip(data, cells, strict=True) if kind_of(cell) != "nothing"), None)
-    if filled is not None:
-        problem = f"row {filled} of {path} has a value in column {place + 1}, for which the first row has no name"
-        raise InvalidData(problem, hint="name that column, or remove the rows above the header.")
