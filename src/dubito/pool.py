@@ -151,12 +151,12 @@ class Pool:
         if known is None:
             hint = "pass label(rows=...), or make it with Pool(..., ids=...)."
             raise InvalidArgument("this pool has no ids", hint=hint)
-        asked = Ids("ids", np.asarray(ids).ravel(), argument="ids")
-        for row, key in enumerate(asked.keys):
+        wanted = Ids("ids", np.asarray(ids).ravel(), argument="ids")
+        for row, key in enumerate(wanted.keys):
             if key not in known.row_of_key:
-                problem = f"holds {asked.shown([row])}, which is not an id of this pool"
+                problem = f"holds {wanted.shown([row])}, which is not an id of this pool"
                 raise InvalidArgument(problem, argument="ids", hint="pass ids it was made with.")
-        return np.array([known.row_of_key[key] for key in asked.keys], dtype=np.int64)
+        return np.array([known.row_of_key[key] for key in wanted.keys], dtype=np.int64)
 
     def select(
         self,

@@ -392,7 +392,7 @@ def _class_doubt(scores: object) -> float | None:
 def _read_yolo(folder: str) -> Iterator[Box]:
     """Lines of class, center and size as shares of the picture and maybe a score; or of class and a polygon."""
     with reading(folder):
-        paths = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+        paths = (os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names)
         files = sorted(os.path.relpath(path, folder) for path in paths if path.endswith(".txt"))
         files = [name for name in files if name != "classes.txt"]
         classes = dict[str, str]()

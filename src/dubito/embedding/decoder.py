@@ -128,8 +128,8 @@ def _resized(opened: Any, framing: Framing) -> Any:
     if plain.size == wanted:
         return plain
     box = _centered_box(plain.size, wanted) if framing.fit == "crop" else None
-    way = Image.Resampling.BICUBIC if framing.fit == "crop" else Image.Resampling.BILINEAR
-    return plain.resize(wanted, way, box=box, reducing_gap=3.0)
+    resampling = Image.Resampling.BICUBIC if framing.fit == "crop" else Image.Resampling.BILINEAR
+    return plain.resize(wanted, resampling, box=box, reducing_gap=3.0)
 
 
 def _plain(picture: Any, channels: int) -> Any:
@@ -165,20 +165,20 @@ def _damage(error: Exception) -> str:
 
 
 def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-    asked = json.loads(question)
-    framing = Framing(*asked["framing"])
+    request = json.loads(question)
+    framing = Framing(*request["framing"])
     problems: dict[int, str] = {}
     decoded: list[bytes] = []
-    for place, item in enumerate(asked["items"]):
+    for position, item in enumerate(request["items"]):
         if isinstance(item, list):
             content: str | bytes = Crop(item[0], item[1:])
         else:
             content = item if isinstance(item, str) else stdin.read(item)
         try:
-            with alarm(asked["seconds"], is_cpu_time=True):
+            with alarm(request["seconds"], is_cpu_time=True):
                 decoded.append(decode(content, framing).tobytes())
         except BrokenPicture as error:
-            problems[place] = str(error)
+            problems[position] = str(error)
     stdout.write(json.dumps({"problems": problems}).encode() + b"\n")
     stdout.writelines(decoded)
     stdout.flush()

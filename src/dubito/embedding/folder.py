@@ -101,9 +101,9 @@ def find_pictures(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     """The pictures of a folder by their suffixes, those of inner folders too; hidden ones are left alone."""
     found: list[str] = []
     with reading(path):
-        for place, folders, names in os.walk(path):
+        for subfolder, folders, names in os.walk(path):
             folders[:] = [name for name in folders if not name.startswith((".", "__"))]
-            inner = os.path.relpath(place, path)
+            inner = os.path.relpath(subfolder, path)
             pictures = (name for name in names if not name.startswith(".") and name.lower().endswith(suffixes))
             found += [name if inner == "." else f"{inner.replace(os.sep, '/')}/{name}" for name in pictures]
     return sorted(found, key=lambda name: (natural_order(name), name))

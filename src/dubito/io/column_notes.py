@@ -204,17 +204,17 @@ def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[st
     """
     within = np.flatnonzero(((sample >= 0) & (sample <= 1)).all(axis=0) & (sample != np.round(sample)).any(axis=0))
     groups: dict[str, list[int]] = {}
-    for place in within.tolist():
-        match = STEM.fullmatch(names[place])
-        groups.setdefault(match.group(1) if match else "", []).append(place)
+    for position in within.tolist():
+        match = STEM.fullmatch(names[position])
+        groups.setdefault(match.group(1) if match else "", []).append(position)
     found = [group for group in groups.values() if _sum_to_one(sample, group)]
     if not found and _sum_to_one(sample, within.tolist()):
         found = [within.tolist()]
-    return [[names[place] for place in group] for group in found]
+    return [[names[position] for position in group] for group in found]
 
 
-def _sum_to_one(sample: FloatArray, places: list[int]) -> bool:
-    return len(places) > 1 and bool((np.abs(sample[:, places].sum(axis=1) - 1) <= SUM_TOLERANCE).all())
+def _sum_to_one(sample: FloatArray, positions: list[int]) -> bool:
+    return len(positions) > 1 and bool((np.abs(sample[:, positions].sum(axis=1) - 1) <= SUM_TOLERANCE).all())
 
 
 def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:

@@ -85,10 +85,10 @@ def read_given(
 
 
 def _of_features(values: AnyArray, checked: Labeled, no_label: object) -> GivenLabels:
-    places = np.flatnonzero(are_labels("labels", values, check_no_label(no_label)))
-    texts = values[places]
+    positions = np.flatnonzero(are_labels("labels", values, check_no_label(no_label)))
+    texts = values[positions]
     values = as_labels(texts)
-    return GivenLabels(checked, Rows(checked.references, places), None, values, _spelled(values, texts))
+    return GivenLabels(checked, Rows(checked.references, positions), None, values, _spelled(values, texts))
 
 
 def _spelled(values: AnyArray, texts: AnyArray) -> dict[object, str] | None:

@@ -45,10 +45,10 @@ def mixture_figure(finding: MixtureFit) -> Figure:
     figure = Figure(figsize=(10.0, 3.5), facecolor="white")
     panels = figure.subplots(1, 3, sharex=True)
     figure.subplots_adjust(left=0.05, right=0.988, top=0.72, bottom=0.14, wspace=0.16)
-    astray = finding.verdict().numbers["total variation distance"]
+    mismatch = finding.verdict().numbers["total variation distance"]
     headline_of(
         figure,
-        f"{finding.components} Gaussians follow the density of two peaks to {astray:.0%} of its mass, and overfit it",
+        f"{finding.components} Gaussians follow the density of two peaks to {mismatch:.0%} of its mass, and overfit it",
         f"{len(finding.points):,} numbers, to be told apart by their sign",
     )
     _draw_points(panels[0], finding)
@@ -114,7 +114,7 @@ def heatmap_figure(finding: Heatmap) -> Figure:
 def _draw_components(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
     axes.imshow(finding.likely[rows], cmap="YlOrBr", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest")
     plain_axes(axes)
-    axes.set_yticks(range(len(rows)), [str(place) for place in range(1, len(rows) + 1)])
+    axes.set_yticks(range(len(rows)), [str(position) for position in range(1, len(rows) + 1)])
     axes.spines[:].set_visible(False)
 
 
@@ -195,8 +195,8 @@ def beta_figure(finding: Beta) -> Figure:
         f"colored: what β may be (λ_c = {finding.lambda_c:g}, λ_ε = {finding.lambda_epsilon:g}); orange: quadratic "
         "convergence; blue: at least as good as the core-set; pale: past δ*, nothing can be said",
     )
-    for place, axes in enumerate(panels[: len(finding.z)]):
-        _draw_slice(axes, finding, place)
+    for position, axes in enumerate(panels[: len(finding.z)]):
+        _draw_slice(axes, finding, position)
     for axes in panels[len(finding.z) :]:
         axes.set_visible(False)
     figure.supxlabel("δ, distance to the nearest label", color=INK, fontsize=10, y=0.012)
@@ -204,9 +204,9 @@ def beta_figure(finding: Beta) -> Figure:
     return figure
 
 
-def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
+def _draw_slice(axes: Axes, finding: Beta, position: int) -> None:
     plain_axes(axes)
-    deltas, bound, star = finding.deltas, finding.slices[place], float(finding.stars[place])
+    deltas, bound, star = finding.deltas, finding.slices[position], float(finding.stars[position])
     turn = min(1.0 / finding.lambda_c, star)
     for low, high, color, alpha in (
         (0.0, turn, QUADRATIC, 0.5),
@@ -223,7 +223,7 @@ def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
     axes.text(star + shift, 0.05, f"δ* = {star:.2f}", color=INK, fontsize=8.5, va="bottom", ha=side)
     axes.set(xlim=(0, deltas[-1]), ylim=(0, 1), yticks=(0, 0.5, 1))
     axes.xaxis.set_major_locator(MultipleLocator(1.0))
-    axes.set_title(f"doubt z = {finding.z[place]:g}", loc="left", color=INK, fontsize=10, fontweight="bold", pad=4)
+    axes.set_title(f"doubt z = {finding.z[position]:g}", loc="left", color=INK, fontsize=10, fontweight="bold", pad=4)
     axes.set_title(f"peak {bound.max():.2f}", loc="right", color=QUIET, fontsize=9, pad=4)
 
 
@@ -234,9 +234,9 @@ def timing_figure(finding: Timing) -> Figure:
         panels.append((f"picks, {finding.sizes[0]:,} labeled", finding.budgets, finding.picking))
     figure = Figure(figsize=(8.0, 4.4) if len(panels) == 1 else (11.0, 4.6), layout="constrained", facecolor="white")
     drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (asked, sizes, seconds) in zip(drawn, panels, strict=True):
+    for axes, (label, sizes, seconds) in zip(drawn, panels, strict=True):
         _draw_seconds(axes, sizes, seconds)
-        axes.set_xlabel(asked, color=INK)
+        axes.set_xlabel(label, color=INK)
     _seconds_axis(drawn[0], finding)
     drawn[0].set_ylabel("seconds for a selection", color=INK)
     slowest = max(float(taken.min(axis=1).max()) for taken in finding.seconds.values())

@@ -97,8 +97,8 @@ def concentration_figure(finding: Concentration) -> Figure:
         finding.points[:, 0], finding.points[:, 1], s=5.0, c=colors.tolist(), alpha=0.55, linewidths=0, rasterized=True
     )
     bare(pool, "the pool", f"{len(finding.points):,} points")
-    for place, name in enumerate(CONCENTRATION_NAMES, start=1):
-        axes = figure.add_subplot(grid[0, place])
+    for position, name in enumerate(CONCENTRATION_NAMES, start=1):
+        axes = figure.add_subplot(grid[0, position])
         rows = finding.picked[name].ravel()
         draw_points(axes, finding.points, FAINT, size=3.5)
         draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
@@ -238,11 +238,11 @@ def _draw_step(axes: Axes, finding: Quadrants, name: str, step: int) -> None:
 
 
 def _draw_view(axes: Axes, finding: Quadrants, name: str) -> None:
-    view, place = finding.views[name], VIEWS[name]
+    view, position = finding.views[name], VIEWS[name]
     axes.imshow(view, cmap=SHADES, origin="lower", extent=(-1, 1, -1, 1), interpolation="bilinear")
     farthest = farthest_in(view)
     axes.plot(*farthest, marker="*", color=OKABE_ITO["yellow"], markeredgecolor=INK, markersize=12, clip_on=False)
-    axes.plot(*place, marker="s", color=OKABE_ITO["vermilion"], markeredgecolor="white", markersize=8, clip_on=False)
+    axes.plot(*position, marker="s", color=OKABE_ITO["vermilion"], markeredgecolor="white", markersize=8, clip_on=False)
     axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
     bare(axes, FROM[name], "★ farthest")
 
@@ -351,9 +351,9 @@ def _draw_gains(axes: Axes, finding: Negative) -> None:
     names = [curve.name for curve in finding.curves[0] if curve.name != "random"]
     for which, (curves, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
         base = next(area(curve) for curve in curves if curve.name == "random")
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             interval, _ = paired_test(next(area(curve) for curve in curves if curve.name == name) - base)
-            height, color = place + (0.16 if which else -0.16), strategy_color(name)
+            height, color = position + (0.16 if which else -0.16), strategy_color(name)
             axes.plot(
                 [100 * interval.low, 100 * interval.high], [height, height], color=color, linewidth=1.6, alpha=0.6
             )
@@ -371,12 +371,12 @@ def _draw_costs(axes: Axes, finding: Negative) -> None:
     plain_axes(axes)
     mean = {name: float(np.mean([each[name] for each in finding.seconds])) for name in finding.seconds[0]}
     names = sorted(mean, key=lambda name: mean[name])
-    for place, name in enumerate(names):
-        axes.plot([min(mean.values()) / 3, mean[name]], [place, place], color=FAINT, linewidth=1.4, zorder=1)
-        axes.plot(mean[name], place, "o", color=strategy_color(name), markersize=8)
+    for position, name in enumerate(names):
+        axes.plot([min(mean.values()) / 3, mean[name]], [position, position], color=FAINT, linewidth=1.4, zorder=1)
+        axes.plot(mean[name], position, "o", color=strategy_color(name), markersize=8)
         axes.annotate(
             f"{1000 * mean[name]:,.3g} ms",
-            (mean[name], place),
+            (mean[name], position),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",

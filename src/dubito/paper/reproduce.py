@@ -152,7 +152,7 @@ def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterat
     yield f"  claim     {exhibit.claim}"
     yield f"  measured  {measured.sentence}."
     yield f"  in        {measured.seconds:.1f} s"
-    yield from (f"  {'files' if not place else '':<10}{path}" for place, path in enumerate(files))
+    yield from (f"  {'files' if not number else '':<10}{path}" for number, path in enumerate(files))
     yield ""
 
 

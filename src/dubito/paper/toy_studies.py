@@ -184,8 +184,8 @@ class Toy:
         numbers = {f"mean accuracy, {name}": value for name, value in means.items()}
         best = max(means[name] for name in BASELINES)
         above = [name for name in VARIANTS if means[name] > best]
-        said = ", ".join(f"{name} {means[name]:.1%}" for name in sorted(means, key=lambda name: -means[name]))
-        sentence = f"mean accuracy over the rounds: {said}; {len(above)} of 2 variants are above every baseline"
+        listed = ", ".join(f"{name} {means[name]:.1%}" for name in sorted(means, key=lambda name: -means[name]))
+        sentence = f"mean accuracy over the rounds: {listed}; {len(above)} of 2 variants are above every baseline"
         return Verdict(len(above) == 2, numbers, sentence)
 
 
@@ -260,20 +260,20 @@ class Negative:
     def verdict(self) -> Verdict:
         """The gain over random is insignificant or below two points, and the cost is higher than Algorithm 2's."""
         numbers: dict[str, float] = {}
-        said, barely = [], []
+        leads, barely = [], []
         for deviation, found in zip(self.deviations, self.curves, strict=True):
             gain = next(each for each in compare(found, "random") if each.name == "probabilistic-coreset")
             numbers[f"gain over random at {deviation:g}"] = gain.difference.estimate
             numbers[f"p at {deviation:g}"] = gain.p
             low, high = gain.difference.low, gain.difference.high
-            said.append(
+            leads.append(
                 f"{100 * gain.difference.estimate:+.1f} points at {deviation:g} ({100 * low:+.1f} to {100 * high:+.1f})"
             )
             barely.append(not gain.is_better or gain.difference.estimate < 0.02)
         dearer = [each["probabilistic-coreset"] / max(each[ALGORITHM_2], 1e-9) for each in self.seconds]
         numbers["times the cost of Algorithm 2"] = float(np.mean(dearer))
         sentence = (
-            f"the probabilistic core-set is ahead of random by {' and '.join(said)}, and a selection takes "
+            f"the probabilistic core-set is ahead of random by {' and '.join(leads)}, and a selection takes "
             f"{np.mean(dearer):,.0f} times as long as Algorithm 2's"
         )
         return Verdict(all(barely) and min(dearer) > 1.0, numbers, sentence)

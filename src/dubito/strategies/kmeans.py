@@ -292,13 +292,13 @@ def in_turn(cluster: IntArray, typical: FloatArray, seen: IntArray, n_picks: int
     sizes, names = left.copy(), np.arange(len(seen))
     # The most typical of each cluster first, of equals the lowest.
     order = np.lexsort((np.arange(len(cluster)), -typical, cluster))
-    places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    positions = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     picks = list[int]()
     while len(picks) < n_picks:
         there = names[left > 0]
         name = there[np.lexsort((there, -sizes[there], seen[there]))[0]]
-        picks.append(int(order[places[name]]))
-        places[name] += 1
+        picks.append(int(order[positions[name]]))
+        positions[name] += 1
         left[name] -= 1
         seen[name] += 1
     return np.array(picks)

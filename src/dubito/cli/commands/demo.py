@@ -140,13 +140,13 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
     wrong = guessed.argmax(axis=1) != seed_data.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]
     rows = [np.array(each.picked, dtype=np.int64) for each in first]
-    asked = [PickedPictures(each.strategy, picked, wrong[picked]) for each, picked in zip(first, rows, strict=True)]
-    misread = {each.name: int(each.misread.sum()) for each in asked}
+    pictures = [PickedPictures(each.strategy, picked, wrong[picked]) for each, picked in zip(first, rows, strict=True)]
+    misread = {each.name: int(each.misread.sum()) for each in pictures}
     ours, random = misread["auto"], misread["random"]
     picture = picks_figure(
         seed_data.data.features.reshape(-1, 8, 8),
         seed_data.data.labels,
-        asked,
+        pictures,
         headline=f"of its first {BUDGET} digits auto picks {ours} that were misread, random {random}",
         detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
     )

@@ -240,11 +240,11 @@ def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
     labels = found[0].labels
     table = Table(box=box.SIMPLE_HEAD, title="test accuracy, %", title_style="bold", title_justify="left")
     table.add_column("strategy")
-    places = sorted({0, len(labels) // 2, len(labels) - 1})
-    for place in places:
-        table.add_column(f"{labels[place]} labels", justify="right", no_wrap=True)
+    positions = sorted({0, len(labels) // 2, len(labels) - 1})
+    for position in positions:
+        table.add_column(f"{labels[position]} labels", justify="right", no_wrap=True)
     for curve in found:
-        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
+        cells = [f"{100 * curve.mean[position]:.1f} ± {100 * curve.spread[position]:.1f}" for position in positions]
         shown = cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]
         table.add_row(*plain_cells(curve.name, *shown))
     show(table)

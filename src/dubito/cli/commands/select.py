@@ -244,9 +244,9 @@ def check_target(
         return Target(None, chosen, append, force, bool(safe_csv))
     chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
     if suffix in FORMATS and suffix != chosen:
-        asked = "--json" if as_json else f"--format {chosen}"
-        hint = f"leave {asked} out, or give the file another suffix."
-        raise InvalidArgument(f"{asked} and -o {path} disagree", hint=hint)
+        option = "--json" if as_json else f"--format {chosen}"
+        hint = f"leave {option} out, or give the file another suffix."
+        raise InvalidArgument(f"{option} and -o {path} disagree", hint=hint)
     if append and force:
         raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
     if append and chosen == "json":

@@ -200,8 +200,8 @@ class PoolRows:
     problem: Problem
     rows: IntArray
 
-    def __getitem__(self, places: IntArray) -> FloatArray:
-        return read_rows(self.problem.pool, self.rows[places], self.problem.metric)
+    def __getitem__(self, positions: IntArray) -> FloatArray:
+        return read_rows(self.problem.pool, self.rows[positions], self.problem.metric)
 
 
 class CpuKernels:
@@ -388,8 +388,8 @@ class CpuKernels:
         # Centering makes the points of a front shorter, and the bounds on rounding tighter; at the median of each
         # feature, which outliers do not move.
         few = own[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)]
-        place = len(few) // 2
-        middle = np.asarray(np.partition(few, place, axis=0)[place]) if len(few) else np.zeros(few.shape[1])
+        position = len(few) // 2
+        middle = np.asarray(np.partition(few, position, axis=0)[position]) if len(few) else np.zeros(few.shape[1])
         if self.in_c is not None:
             squared, sizes = self.in_c.pairwise(own.rows, middle, scale)
         else:

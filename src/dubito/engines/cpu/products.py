@@ -62,8 +62,8 @@ def closest(
 
     The nearness is the product minus the column's offset.
     """
-    places, largest = np.empty((len(rows), n_best), dtype=np.int32), np.empty(len(rows), dtype=np.float32)
-    arrays = (np.ascontiguousarray(rows), panels, np.ascontiguousarray(offsets), places, largest)
+    positions, largest = np.empty((len(rows), n_best), dtype=np.int32), np.empty(len(rows), dtype=np.float32)
+    arrays = (np.ascontiguousarray(rows), panels, np.ascontiguousarray(offsets), positions, largest)
     n, k = rows.shape
     steps.top_k(arrays, n, k, len(offsets), stride, n_best, n_threads())
-    return places, largest
+    return positions, largest

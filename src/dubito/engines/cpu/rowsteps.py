@@ -89,7 +89,7 @@ class SmallRun:
     """(n,) squared distances to the references seen."""
     seen: AnyArray
     """(n,) int32, number of picks accounted for; -1 if not even the labeled points are."""
-    places: IntArray
+    positions: IntArray
     """(capacity,) the picks; -1 where there is none yet."""
     squared: FloatArray
     """(capacity,) their squared priorities when they were picked."""
@@ -106,7 +106,7 @@ class SmallRun:
     @property
     def n_picks(self) -> int:
         """Counted on each access, because Ctrl-C may have interrupted a call."""
-        return int(np.count_nonzero(self.places >= 0))
+        return int(np.count_nonzero(self.positions >= 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +190,15 @@ class RowSteps:
 
     def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
         """Pick greedily up to ``limit`` picks; ``others`` are the shifted labeled points."""
-        (n_pool, d), room = self.pool.shape, len(run.places)
+        (n_pool, d), capacity = self.pool.shape, len(run.positions)
         arrays = (
             *(self.pool, self.labeled, self.problem.candidates, self.labeled_rows),
             *(_maps(full)[0], others, run.panels, run.sizes, _constants(full, d, 0.0)),
-            *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
+            *(run.weights, run.bounds, run.exact, run.seen, run.positions, run.squared, run.picked),
         )
         self.steps.pick_small(
             *(arrays, len(run.bounds), d, n_pool, len(self.labeled), len(self.labeled_rows)),
-            *(run.n_before, run.n_picks, limit, room, self.pool.itemsize, self.labeled.itemsize),
+            *(run.n_before, run.n_picks, limit, capacity, self.pool.itemsize, self.labeled.itemsize),
             *(self._is_cosine, is_single(full.scale), full.center is not None, run.is_bounded),
         )
 

@@ -256,8 +256,8 @@ def perceptron(widths: tuple[int, ...]) -> "torch.nn.Module":
     import torch
 
     layers: dict[str, torch.nn.Module] = {"flat": torch.nn.Flatten()}
-    for place, (narrow, wide) in enumerate(pairwise(widths[:-1])):
-        layers[f"hidden{place}"], layers[f"relu{place}"] = torch.nn.Linear(narrow, wide), torch.nn.ReLU()
+    for position, (narrow, wide) in enumerate(pairwise(widths[:-1])):
+        layers[f"hidden{position}"], layers[f"relu{position}"] = torch.nn.Linear(narrow, wide), torch.nn.ReLU()
     layers["head"] = torch.nn.Linear(widths[-2], widths[-1])
     network = torch.nn.Sequential()
     for name, layer in layers.items():
