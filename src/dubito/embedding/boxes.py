@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from dubito.doubt import margin_doubt
-from dubito.embedding.crops import Crop, with_margin
-from dubito.embedding.decoder import upright_size
+from dubito.embedding.decoder import Crop, upright_size, with_margin
 from dubito.embedding.embedder import Takes
 from dubito.embedding.folder import PictureFolder
 from dubito.embedding.source import Content, LeftOut, ShardItems

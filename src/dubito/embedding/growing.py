@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.embedding.crops import Crop
+from dubito.embedding.decoder import Crop
 from dubito.embedding.embedder import Takes
 from dubito.embedding.running import EmbeddedShard, with_embedding
 from dubito.embedding.source import Changes, Content, ShardItems

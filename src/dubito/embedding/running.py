@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dubito.embedding.crops import Crop
+from dubito.embedding.decoder import Crop
 from dubito.embedding.embedder import Embedder, Framing
 from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidData
