@@ -45,12 +45,11 @@ from dubito.io.inputs import (
     handle_missing,
     read_inputs,
     read_prices,
-    with_candidates,
     with_labels,
 )
 from dubito.io.labeled import LabeledInputs
 from dubito.io.lookup import DOUBT_ROLES
-from dubito.io.name_tables import BOX_COLUMNS, as_text, read_carried, read_earlier
+from dubito.io.name_tables import BOX_COLUMNS, as_text, read_candidates, read_carried, read_earlier
 from dubito.io.source import note, suffix_of
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import read_number
@@ -158,7 +157,9 @@ def select(
                 found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
             if temperature == "fit" or (model != "none" and found.rows.keys().isdisjoint(DOUBT_ROLES)):
                 found = with_labels(found, by_row)
-            found, n_rows = with_candidates(found, candidates), len_of(found.pool.features)
+            with name_files_in_errors({"candidates": candidates or pool}):
+                allowed = read_candidates(candidates, found.pool, found.columns)
+            found, n_rows = replace(found, candidates=allowed), len_of(found.pool.features)
             texts = read_carried(pool, keep, found.pool, found.columns)
             found = handle_missing(found, how)
             is_standardized = is_wanted(when, found.pool.feature_names)

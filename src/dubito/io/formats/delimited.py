@@ -270,7 +270,8 @@ class DelimitedTable:
             n_filled = next((i for i in range(len(block), 0, -1) if any(block[i - 1][1])), 0)
             block, empty = block[:n_filled], block[n_filled:]
             for number, row in block:
-                self._check_row(number, row)
+                if len(row) != self.width or self.unnamed:
+                    self._check_row(number, row)
             if block:
                 yield block
 
