@@ -299,7 +299,7 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
 
 def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
     """Raise for values that no pool could have saved, since engines do not check the cached distances."""
-    name = _unsound(saved["order"], saved["squared"], saved["seen"], n_pool)
+    name = _first_invalid(saved["order"], saved["squared"], saved["seen"], n_pool)
     if name is not None:
         problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
         raise InvalidData(problem, hint="make the pool again, and label what was labeled.")
@@ -319,7 +319,7 @@ def _saved_groups(path: str, saved: dict[str, AnyArray], n_pool: int, given: Gro
     raise InvalidData(f"{path} was saved with other groups", hint=f"leave {keyword('groups')} out to use those.")
 
 
-def _unsound(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:
+def _first_invalid(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:
     """The name of the first array with a wrong type, shape or range, or None."""
     if order.dtype != np.int64 or order.ndim != 1 or len(np.unique(order)) < len(order):
         return "order"

@@ -204,7 +204,7 @@ def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit
     # There are many small matrix products, for which several BLAS threads are slower than one.
     with import_module("threadpoolctl").threadpool_limits(1):
         learned = learn(LabeledData(pool, given.features, codes, folds, seed))
-    return _judged(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, positions))
+    return _with_accuracy(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, positions))
 
 
 def first_occurrence(values: AnyArray) -> IntArray:
@@ -226,7 +226,7 @@ class Classes(NamedTuple):
     positions: IntArray
 
 
-def _judged(
+def _with_accuracy(
     learned: Learned,
     rows: IntArray | None,
     codes: IntArray,
@@ -251,7 +251,7 @@ def _judged(
         held_out=softmax(learned.held_out / temperature)[:, classes.positions],
         log_loss=loss,
         settings={**learned.settings, "temperature": temperature},
-        notes=_cautions(classes.names, classes.counts),
+        notes=_notes_on_rare_classes(classes.names, classes.counts),
     )
 
 
@@ -271,7 +271,7 @@ def cold_start(classes: AnyArray, n_labels: int) -> str:
     return f"only one class has labels ({only}, {n_labels}): nothing to tell apart yet, so this is a cold start."
 
 
-def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
+def _notes_on_rare_classes(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
     names = classes.tolist()
     alone = [names[position] for position in np.flatnonzero(counts == 1)]
     if not alone:

@@ -46,7 +46,7 @@ class ConcentrationStudy:
 
     def measure(self, seed: int) -> "Concentration":
         """Run all strategies on one pool; initial labels and weights depend on the seed."""
-        data, rounds = self._pool(self.side, seed), self._play(self.side, seed)
+        data, rounds = self._pool(self.side, seed), self._simulate(self.side, seed)
         points = np.asarray(data.features, dtype=np.float64)
         return Concentration(
             points=points,
@@ -54,13 +54,13 @@ class ConcentrationStudy:
             noise=cluster_noise(points, self.side, self.n_classes, self.deviation),
             picked={name: np.array(picks_of(rounds, name, seed)) for name in COMPARED},
             curves=curves(rounds),
-            others={side: curves(self._play(side, seed)) for side in self.other_sides},
+            others={side: curves(self._simulate(side, seed)) for side in self.other_sides},
         )
 
     def _pool(self, side: int, seed: int) -> Dataset:
         return clusters(seed, n=self.n, side=side, n_classes=self.n_classes, deviation=self.deviation)
 
-    def _play(self, side: int, seed: int) -> list[Round]:
+    def _simulate(self, side: int, seed: int) -> list[Round]:
         schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds)
         arms, seeds = [Arm(name) for name in COMPARED], range(seed, seed + self.seeds)
         return learn(self._pool(side, seed), arms, schedule, seeds, self.iterations)

@@ -18,7 +18,7 @@ from dubito.doubt import mean_probabilities, softmax
 from dubito.matrix import BoolArray, FloatArray, IntArray, len_of
 from dubito.request.arrays import check_integer, check_real
 from dubito.strategies.base import Choice, require_probabilities, without_distances
-from dubito.strategies.kmeans import cluster_centers, nearest_untaken
+from dubito.strategies.kmeans import cluster_centers, nearest_unpicked
 
 CANDIDATES_PER_PICK = 25
 SMALLEST = 1e-300
@@ -151,5 +151,5 @@ def one_of_each_cluster(request: Request, points: FloatArray, is_kept: BoolArray
     else:
         lengths = np.linalg.norm(points[kept], axis=1, keepdims=True)
         unit = points[kept] / np.where(lengths > 0.0, lengths, 1.0)
-        picks = kept[nearest_untaken(unit, cluster_centers(unit, request.budget, request.seed))]
+        picks = kept[nearest_unpicked(unit, cluster_centers(unit, request.budget, request.seed))]
     return without_distances(request, request.candidates[picks], np.full(request.budget, np.nan))

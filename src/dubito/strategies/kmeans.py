@@ -42,7 +42,7 @@ class ClosestKMeans:
         """Priorities are NaN: the picks have no order of merit."""
         points = read_rows(request.pool, request.candidates, request.metric)
         with single_blas_thread():
-            taken = nearest_untaken(points, cluster_centers(points, request.budget, request.seed))
+            taken = nearest_unpicked(points, cluster_centers(points, request.budget, request.seed))
         return without_distances(request, request.candidates[taken], np.full(request.budget, np.nan))
 
 
@@ -192,7 +192,7 @@ class _Clustering:
         self.centers[self.has_moved] = self.sums[self.has_moved] / self.counts[self.has_moved, None]
 
 
-def nearest_untaken(points: FloatArray, centers: FloatArray) -> IntArray:
+def nearest_unpicked(points: FloatArray, centers: FloatArray) -> IntArray:
     """For each center in turn the nearest point not taken yet; ties to the lowest index.
 
     Points are centered and divided by their largest coordinate, so that squares neither lose digits nor underflow.

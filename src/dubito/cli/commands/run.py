@@ -157,8 +157,8 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
     seconds = n_cells * rows / model.rows_a_second
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
     say(
-        f"{why}: training {experiment.name} takes about {core_time(seconds)} of a core, and predictions over pool and "
-        "test set come on top. A training that is stopped is lost, those before it are kept",
+        f"{why}: training {experiment.name} takes about {describe_duration(seconds)} of a core, and predictions over "
+        "pool and test set come on top. A training that is stopped is lost, those before it are kept",
         quiet=quiet,
     )
 
@@ -174,12 +174,12 @@ def warn_of_old_lines(folder: Path, quiet: bool) -> None:
         )
 
 
-def core_time(seconds: float) -> str:
+def describe_duration(seconds: float) -> str:
     """A duration as text: in minutes below two hours, else in hours.
 
     Examples
     --------
-    >>> core_time(20), core_time(5_400), core_time(7_200), core_time(792_000)
+    >>> describe_duration(20), describe_duration(5_400), describe_duration(7_200), describe_duration(792_000)
     ('1 minute', '90 minutes', '2 hours', '220 hours')
     """
     if seconds >= 7_200:

@@ -84,7 +84,7 @@ class CandidateGroup:
         self.nearest: list[Pairs] = []
         """The nearest reference by sketches in each span, compared first."""
 
-    def look_at(self, span: slice) -> None:
+    def bound_references(self, span: slice) -> None:
         """Bound every distance to a span of references; keep the pairs that may matter."""
         nearness = self.probes @ self.references.targets(span).T
         own = self.references.pick_weights(span)
@@ -350,7 +350,7 @@ class CpuKernels:
         """A group of candidates with bounds on the distances to all references from ``first`` on."""
         group = CandidateGroup(self.references, self.problem.candidates[rows], bounds, self._weights(rows), needed)
         for start, stop in self._spans(first):
-            group.look_at(slice(start, stop))
+            group.bound_references(slice(start, stop))
         return group
 
     def _parts(self, order: IntArray, seen: AnyArray) -> Iterator[IntArray]:
