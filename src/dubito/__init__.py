@@ -80,7 +80,8 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module
 
-        return getattr(import_module(_MODULES.get(name, "dubito.errors")), name)
+        globals()[name] = found = getattr(import_module(_MODULES.get(name, "dubito.errors")), name)
+        return found
     raise AttributeError(f"module 'dubito' has no attribute {name!r}")
 
 

@@ -46,11 +46,6 @@ class Points(NamedTuple):
     notes: tuple[str, ...] = ()
     groups: Groups | None = None
 
-    @property
-    def ids(self) -> AnyArray | None:
-        """(n,) the ids of the pool, or None."""
-        return None if self.names.ids is None else self.names.ids.values
-
 
 def check_points(
     pool: object,

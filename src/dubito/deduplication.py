@@ -152,7 +152,7 @@ def distances_to_nearest(
     n = len_of(points.pool)
     rows = np.sort(np.random.default_rng(seed).permutation(n)[: check_integer("sample", sample, least=1)])
     chosen = read_rows(points.pool, rows, metric)
-    best, place = np.full(len(rows), np.inf), np.zeros(len(rows), dtype=np.int64)
+    best, nearest = np.full(len(rows), np.inf), np.zeros(len(rows), dtype=np.int64)
     for span in blocks(n, min(rows_per_read(points.pool), 4096)):
         others = read_rows(points.pool, span, metric) - chosen[0]
         squared = (others * others).sum(axis=1) - 2.0 * ((chosen - chosen[0]) @ others.T)
@@ -161,8 +161,8 @@ def distances_to_nearest(
         lowest = squared.argmin(axis=1)
         found = squared[np.arange(len(rows)), lowest]
         is_nearer = found < best
-        best[is_nearer], place[is_nearer] = found[is_nearer], lowest[is_nearer] + span.start
+        best[is_nearer], nearest[is_nearer] = found[is_nearer], lowest[is_nearer] + span.start
         if progress is not None:
             progress(span.stop, n, None, time.monotonic() - started)
-    exact = np.sqrt(exact_sq_distances(chosen, read_rows(points.pool, place, metric)))
+    exact = np.sqrt(exact_sq_distances(chosen, read_rows(points.pool, nearest, metric)))
     return np.sort(exact if n > 1 else np.full(len(rows), np.inf))

@@ -278,13 +278,13 @@ def advise(found: Diagnosis) -> str:
         return "Every pool point repeats a labeled one, so a core-set has nothing left to cover."
     if found.delta_hat == 0.0:
         return "The model doubts no point that lies away from its labels, so there is nothing to scale by."
-    promise = _promise(found)
+    promise = _prediction(found)
     if promise is not None:
-        return f"{promise} {_would_do(found.relation)}"
-    return f"{_would_do(found.relation)} {_no_promise(found)}"
+        return f"{promise} {_describe_first_points(found.relation)}"
+    return f"{_describe_first_points(found.relation)} {_describe_lack_of_prediction(found)}"
 
 
-def _promise(found: Diagnosis) -> str | None:
+def _prediction(found: Diagnosis) -> str | None:
     """What the theory predicts, or None."""
     ratio = found.delta_over_delta_star
     if ratio is not None and ratio >= 1.0:
@@ -300,7 +300,7 @@ def _promise(found: Diagnosis) -> str | None:
     )
 
 
-def _no_promise(found: Diagnosis) -> str:
+def _describe_lack_of_prediction(found: Diagnosis) -> str:
     ratio = found.delta_over_delta_star
     if ratio is not None:
         return f"The theory promises nothing for that here (δ/δ* = {ratio:.3g}; it speaks below 1): {COMPARE}"
@@ -308,7 +308,7 @@ def _no_promise(found: Diagnosis) -> str:
     return f"The theory {promise} ({_slopes(found)}; it takes less than 1 by both): {COMPARE}"
 
 
-def _would_do(relation: Relation) -> str:
+def _describe_first_points(relation: Relation) -> str:
     """A sentence on whether distance or doubt determines the first points."""
     of = f"of the {relation.first} points it puts first, " if relation.first > 1 else "of the one point it puts first, "
     far, doubted = f"{relation.far} are among the farthest", f"{relation.doubted} among the most doubted"

@@ -138,6 +138,5 @@ class OnDevice:
         return max(highest, -lowest) if lowest == lowest else float("nan")
 
     def first_zero_row(self) -> int | None:
-        """The first row of zeros, or None."""
         is_zero = ~self.tensor.any(dim=1)
         return int(is_zero.int().argmax()) if bool(is_zero.any()) else None

@@ -73,7 +73,7 @@ class Pool:
     ):
         self._points = check_points(features, None, metric, ids, standardize, groups)
         self._order = np.empty(0, dtype=np.int64)
-        self.ids = self._points.ids
+        self.ids = None if self._points.names.ids is None else self._points.names.ids.values
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
         self._before = self._known
 
@@ -151,12 +151,12 @@ class Pool:
         if known is None:
             hint = "pass label(rows=...), or make it with Pool(..., ids=...)."
             raise InvalidArgument("this pool has no ids", hint=hint)
-        asked = Ids("ids", np.asarray(ids).ravel(), argument="ids")
-        for row, key in enumerate(asked.keys):
+        wanted = Ids("ids", np.asarray(ids).ravel(), argument="ids")
+        for row, key in enumerate(wanted.keys):
             if key not in known.row_of_key:
-                problem = f"holds {asked.shown([row])}, which is not an id of this pool"
+                problem = f"holds {wanted.shown([row])}, which is not an id of this pool"
                 raise InvalidArgument(problem, argument="ids", hint="pass ids it was made with.")
-        return np.array([known.row_of_key[key] for key in asked.keys], dtype=np.int64)
+        return np.array([known.row_of_key[key] for key in wanted.keys], dtype=np.int64)
 
     def select(
         self,
@@ -220,7 +220,7 @@ class Pool:
             known=self._known,
         )
         try:
-            return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))
+            return answer(request, chosen, self._points.names, started, Given(self._points.pool, None, is_checked=True))
         except BaseException:
             self._known = self._before
             raise
@@ -299,7 +299,7 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
 
 def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
     """Raise for values that no pool could have saved, since engines do not check the cached distances."""
-    name = _unsound(saved["order"], saved["squared"], saved["seen"], n_pool)
+    name = _first_invalid(saved["order"], saved["squared"], saved["seen"], n_pool)
     if name is not None:
         problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
         raise InvalidData(problem, hint="make the pool again, and label what was labeled.")
@@ -319,7 +319,7 @@ def _saved_groups(path: str, saved: dict[str, AnyArray], n_pool: int, given: Gro
     raise InvalidData(f"{path} was saved with other groups", hint=f"leave {keyword('groups')} out to use those.")
 
 
-def _unsound(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:
+def _first_invalid(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:
     """The name of the first array with a wrong type, shape or range, or None."""
     if order.dtype != np.int64 or order.ndim != 1 or len(np.unique(order)) < len(order):
         return "order"

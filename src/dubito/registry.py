@@ -126,7 +126,6 @@ def current_folder_on_path() -> Iterator[None]:
 
 
 def check_options(name: str, path: str, factory: Any, options: object) -> None:
-    """Check that the options are keyword arguments of the factory."""
     if not isinstance(options, Mapping):
         raise InvalidArgument(
             "is not a table", argument="options", value=options, hint="write options = {name = value}."

@@ -11,8 +11,7 @@ from PIL import Image
 
 import dubito
 from dubito.embedding.boxes import MOST_BOXES, open_boxes, picture_finder, read_boxes
-from dubito.embedding.crops import Crop
-from dubito.embedding.decoder import decode
+from dubito.embedding.decoder import Crop, decode
 from dubito.embedding.embedder import Framing
 from dubito.embedding.folder import open_folder
 from dubito.errors import InvalidArgument, InvalidData

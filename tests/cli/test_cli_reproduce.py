@@ -12,7 +12,7 @@ from dubito.experiments.plan import Data, Experiment, Schedule, read_shipped
 from dubito.paper import network_studies
 from dubito.paper.exhibits import exhibits
 from dubito.paper.network_studies import NetworkStudy
-from dubito.paper.reproduce import exhibit_names, tally, training, working
+from dubito.paper.reproduce import count_claims, exhibit_names, spinner, training
 
 from .conftest import Program
 
@@ -141,8 +141,8 @@ def test_ctrl_c_in_a_training_says_that_the_same_command_goes_on() -> None:
 def test_what_holds_in_part_is_counted_as_such() -> None:
     outcomes = [(True, "CIFAR-10 alone"), (True, None), (False, "CIFAR-10 alone")]
     described: list[dict[str, object]] = [{"holds": holds, "scope": scope} for holds, scope in outcomes]
-    assert tally(described) == "2 of 3 claims hold here, 1 of them in part"
-    assert tally(described[1:]) == "1 of 2 claims hold here"
+    assert count_claims(described) == "2 of 3 claims hold here, 1 of them in part"
+    assert count_claims(described[1:]) == "1 of 2 claims hold here"
 
 
 def test_names_are_completed() -> None:
@@ -154,6 +154,6 @@ def test_on_a_terminal_the_note_moves_and_goes_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with working("measuring", quiet=False):
+    with spinner("measuring", quiet=False):
         pass
     assert "dubito: measuring" not in capsys.readouterr().err

@@ -224,8 +224,8 @@ def test_svhn_is_read_and_its_label_10_is_the_digit_0(tmp_path: Path) -> None:
         (np.zeros((32, 32, 3, 2)), [1, 2], r"X of .* type float64; cropped digits are 32x32x3xN uint8"),
         (np.zeros((32, 32), np.uint8), [1], r"X of .* has shape \(32, 32\)"),
         (np.zeros((32, 32, 3, 2), np.uint8), [1, 2, 3], r"y of .* has 3 labels for 2 images"),
-        (np.zeros((32, 32, 3, 2), np.uint8), [1, 0], r"y of .* holds 0 at place 1; labels go from 1 to 10"),
-        (np.zeros((32, 32, 3, 2), np.uint8), [1, 1.5], r"y of .* holds 1.5 at place 1"),
+        (np.zeros((32, 32, 3, 2), np.uint8), [1, 0], r"y of .* holds 0 at position 1; labels go from 1 to 10"),
+        (np.zeros((32, 32, 3, 2), np.uint8), [1, 1.5], r"y of .* holds 1.5 at position 1"),
     ],
 )
 def test_mat_files_of_another_kind_are_refused(

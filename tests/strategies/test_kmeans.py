@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import dubito
 from dubito.matrix import FloatArray, IntArray
 from dubito.strategies import kmeans
-from dubito.strategies.kmeans import cluster_centers, nearest_untaken, plus_plus
+from dubito.strategies.kmeans import cluster_centers, nearest_unpicked, plus_plus
 from levels import examples
 
 
@@ -111,7 +111,7 @@ def test_more_clusters_than_distinct_points_begin_at_points_of_their_own() -> No
     points = np.repeat(np.eye(3), 4, axis=0)
     centers = cluster_centers(points, 8, 0)
     assert {tuple(row) for row in centers.tolist()} == {tuple(row) for row in np.eye(3).tolist()}
-    assert len(set(nearest_untaken(points, centers).tolist())) == 8
+    assert len(set(nearest_unpicked(points, centers).tolist())) == 8
     assert sorted(plus_plus(np.zeros((5, 2), dtype=np.float32), 5, np.random.default_rng(0)).tolist()) == [
         0,
         1,
@@ -125,4 +125,4 @@ def test_more_clusters_than_distinct_points_begin_at_points_of_their_own() -> No
 def test_points_far_from_the_origin_or_tiny_are_told_apart(scale: float, offset: float) -> None:
     points = np.random.default_rng(0).normal(size=(200, 4)) * scale + offset
     centers = points[[3, 50, 120]] + 1e-3 * scale
-    assert nearest_untaken(points, centers).tolist() == [3, 50, 120]
+    assert nearest_unpicked(points, centers).tolist() == [3, 50, 120]

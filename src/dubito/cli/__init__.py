@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dubito import __version__
 from dubito.cli.options import fill_in_values, option
 from dubito.cli.output import HELP_NAMES, INTERRUPTED, command_wording, exit_code_of, print_error
 from dubito.errors import DubitoError, InvalidArgument
@@ -150,20 +151,10 @@ app = typer.Typer(
 )
 
 
-def print_version(wanted: bool) -> None:
-    if wanted:
-        from dubito import __version__
-
-        print(f"dubito {__version__}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def program(
     context: typer.Context,
-    version: Annotated[
-        bool, option("--version", "Show the version and exit.", callback=print_version, is_eager=True)
-    ] = False,
+    version: Annotated[bool, option("--version", "Show the version and exit.")] = False,
 ) -> None:
     """
     [bold]dubito select pool.npz --budget 100 -o picks.csv[/bold]
@@ -173,6 +164,9 @@ def program(
 
     New here? [bold]dubito demo[/bold] needs no data and no network.
     """
+    if version:
+        print(f"dubito {__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -209,7 +209,6 @@ def rows_of_groups(given: object, groups: Groups | None) -> IntArray:
 
 
 def _numbers_of(argument: str, keys: Sequence[str], groups: Groups) -> IntArray:
-    """The numbers of the groups of these names."""
     known = {name: number for number, name in enumerate(groups.names.tolist())}
     absent = next((key for key in keys if key not in known), None)
     if absent is not None:

@@ -44,6 +44,8 @@ class CoverageProblem(EngineProblem):
     """The reach divided by the median distance of the sample to the labeled points; cold starts use `cold_reach`."""
     doubt: FloatArray | None = None
     """(n,) in [0, 1]; used only for the uncertainty of the picks."""
+    sampled: int | None = None
+    """Number of rows with a weight, if these are a sample that represents the others."""
 
     def priorities(self, positions: IntArray | slice, added: FloatArray) -> FloatArray:
         """The gains of some candidates divided by their costs; monotonic in each gain, rounding included."""

@@ -78,7 +78,6 @@ class Softmax:
 
     @property
     def dtype(self) -> np.dtype[np.float64]:
-        """float64."""
         return np.dtype(np.float64)
 
     def __getitem__(self, rows: slice | IntArray) -> FloatArray:

@@ -58,9 +58,9 @@ def read_doubt(
     """
     sources = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     given = [name for name, value in sources.items() if value is not None]
-    refuse_two_sources(given)
     if not given:
         return None, None
+    refuse_two_sources(given)
     (source,) = given
     value = in_pool_order(source, sources[source], names, n_pool)
     if source == "probabilities":

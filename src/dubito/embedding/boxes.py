@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from dubito.doubt import margin_doubt
-from dubito.embedding.crops import Crop, with_margin
-from dubito.embedding.decoder import upright_size
+from dubito.embedding.decoder import Crop, upright_size, with_margin
 from dubito.embedding.embedder import Takes
 from dubito.embedding.folder import PictureFolder
 from dubito.embedding.source import Content, LeftOut, ShardItems
@@ -57,8 +56,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box as a file has it."""
-
     name: str
     """What messages call it, such as ``annotation 7``."""
     picture: str
@@ -394,7 +391,7 @@ def _class_doubt(scores: object) -> float | None:
 def _read_yolo(folder: str) -> Iterator[Box]:
     """Lines of class, center and size as shares of the picture and maybe a score; or of class and a polygon."""
     with reading(folder):
-        paths = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+        paths = (os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names)
         files = sorted(os.path.relpath(path, folder) for path in paths if path.endswith(".txt"))
         files = [name for name in files if name != "classes.txt"]
         classes = dict[str, str]()

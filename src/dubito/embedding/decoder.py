@@ -8,14 +8,16 @@ ends. A picture that takes too long kills the process; one that needs more memor
 
 import io
 import json
+import math
 import os
 import sys
 import warnings
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from dubito.embedding.crops import Crop, cut, last_picture
 from dubito.embedding.embedder import Framing
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.limits import PICTURE_FORMATS
@@ -32,6 +34,53 @@ MARGIN = 2
 
 class BrokenPicture(Exception):
     """Raised for a picture that cannot be decoded; the message completes a sentence about it."""
+
+
+# Boxes of pictures are cut out where pictures are decoded.
+
+
+class Crop(str):
+    """The path of a picture, and the box of it that is meant: left, top, right and bottom in pixels."""
+
+    box: tuple[float, ...]
+
+    def __new__(cls, path: str, box: Sequence[float]) -> "Crop":
+        made = super().__new__(cls, path)
+        made.box = tuple(box)
+        return made
+
+
+def with_margin(box: Sequence[float], margin: float, width: int, height: int) -> tuple[float, float, float, float]:
+    """The box with a margin on each side, a share of its own size, inside a picture of this size.
+
+    Examples
+    --------
+    >>> with_margin((10, 10, 30, 20), 0.1, 100, 20)
+    (8.0, 9.0, 32.0, 20)
+    """
+    left, top, right, bottom = box
+    across, down = margin * (right - left), margin * (bottom - top)
+    return max(0.0, left - across), max(0.0, top - down), min(width, right + across), min(height, bottom + down)
+
+
+def cut(picture: Any, box: Sequence[float], size: tuple[int, int]) -> Any:
+    """All pixels of a Pillow picture that the box touches, resized to (width, height)."""
+    from PIL import Image
+
+    left, top = min(math.floor(box[0]), picture.width - 1), min(math.floor(box[1]), picture.height - 1)
+    right, bottom = max(math.ceil(box[2]), left + 1), max(math.ceil(box[3]), top + 1)
+    part = picture.crop((left, top, min(right, picture.width), min(bottom, picture.height)))
+    return part.resize(size, Image.Resampling.BILINEAR, reducing_gap=3.0)
+
+
+@lru_cache(maxsize=1)
+def last_picture(path: str, channels: int) -> Any:
+    """The upright picture of a file; kept, because the boxes of a picture follow each other."""
+    from PIL import Image, ImageOps
+
+    with _open(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+        _check_pixels(opened)
+        return _plain(ImageOps.exif_transpose(opened), channels)
 
 
 def decode(content: str | bytes, framing: Framing) -> AnyArray:
@@ -56,7 +105,8 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
     except BrokenPicture:
         raise
     except UnidentifiedImageError:
-        raise BrokenPicture(_unknown_format(content)) from None
+        n_bytes = len(content) if isinstance(content, bytes) else os.path.getsize(content)
+        raise BrokenPicture("is empty (0 bytes)" if not n_bytes else "is not a picture of a known format") from None
     except FileNotFoundError:
         raise BrokenPicture("does not exist") from None
     except NotRegularFile as error:
@@ -81,15 +131,6 @@ def measure(content: str | bytes) -> tuple[int, int, bool] | None:
                 return opened.height, opened.width, opened.mode in ("1", "L")
     except Exception:  # As above; decoding it reports what is wrong.
         return None
-
-
-def open_upright(path: str, channels: int) -> Any:
-    """The picture, rotated as its EXIF data says, in gray or RGB."""
-    from PIL import Image, ImageOps
-
-    with _open(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
-        _check_pixels(opened)
-        return _plain(ImageOps.exif_transpose(opened), channels)
 
 
 def upright_size(path: str) -> tuple[int, int] | None:
@@ -127,8 +168,8 @@ def _resized(opened: Any, framing: Framing) -> Any:
     if plain.size == wanted:
         return plain
     box = _centered_box(plain.size, wanted) if framing.fit == "crop" else None
-    way = Image.Resampling.BICUBIC if framing.fit == "crop" else Image.Resampling.BILINEAR
-    return plain.resize(wanted, way, box=box, reducing_gap=3.0)
+    resampling = Image.Resampling.BICUBIC if framing.fit == "crop" else Image.Resampling.BILINEAR
+    return plain.resize(wanted, resampling, box=box, reducing_gap=3.0)
 
 
 def _plain(picture: Any, channels: int) -> Any:
@@ -156,11 +197,6 @@ def _centered_box(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float
     return left, top, left + wide, top + high
 
 
-def _unknown_format(content: str | bytes) -> str:
-    n_bytes = len(content) if isinstance(content, bytes) else os.path.getsize(content)
-    return "is empty (0 bytes)" if not n_bytes else "is not a picture of a known format"
-
-
 def _damage(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return f"cannot be opened: {(error.strerror or str(error)).lower()}"
@@ -169,20 +205,20 @@ def _damage(error: Exception) -> str:
 
 
 def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-    asked = json.loads(question)
-    framing = Framing(*asked["framing"])
+    request = json.loads(question)
+    framing = Framing(*request["framing"])
     problems: dict[int, str] = {}
     decoded: list[bytes] = []
-    for place, item in enumerate(asked["items"]):
+    for position, item in enumerate(request["items"]):
         if isinstance(item, list):
             content: str | bytes = Crop(item[0], item[1:])
         else:
             content = item if isinstance(item, str) else stdin.read(item)
         try:
-            with alarm(asked["seconds"], is_cpu_time=True):
+            with alarm(request["seconds"], is_cpu_time=True):
                 decoded.append(decode(content, framing).tobytes())
         except BrokenPicture as error:
-            problems[place] = str(error)
+            problems[position] = str(error)
     stdout.write(json.dumps({"problems": problems}).encode() + b"\n")
     stdout.writelines(decoded)
     stdout.flush()

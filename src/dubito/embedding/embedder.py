@@ -109,10 +109,10 @@ class Options:
     def __init__(self, embedder: str, given: Mapping[str, object]) -> None:
         self.embedder = embedder
         self.given = given
-        self.asked: dict[str, None] = {}
+        self.used: dict[str, None] = {}
 
     def _value(self, name: str, default: object) -> object:
-        self.asked[name] = None
+        self.used[name] = None
         value = self.given.get(name, default)
         return value.strip() if isinstance(value, str) else value
 
@@ -162,10 +162,10 @@ class Options:
 
     def finish(self) -> None:
         """Raise if an option was given that the maker did not read."""
-        odd = next((name for name in self.given if name not in self.asked), None)
+        odd = next((name for name in self.given if name not in self.used), None)
         if odd is None:
             return
-        near = get_close_matches(odd, self.asked, n=1)
+        near = get_close_matches(odd, self.used, n=1)
         meant = f"did you mean {near[0]!r}? It" if near else "it"
-        takes = f"takes {', '.join(self.asked)}" if self.asked else "takes none"
+        takes = f"takes {', '.join(self.used)}" if self.used else "takes none"
         raise InvalidArgument(f"{self.embedder} has no option {odd!r}", hint=f"{meant} {takes}.")

@@ -43,9 +43,9 @@ def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Emb
     if kind in BUILT_IN and (kind in NAMED) != bool(rest):
         hint = f"write {kind}:NAME." if kind in NAMED else f"pass {kind} alone."
         raise InvalidArgument("cannot be used as it is", argument="embedder", value=spec, hint=hint)
-    asked = Options(kind, options)
-    made = maker(rest, asked)
-    asked.finish()
+    parsed = Options(kind, options)
+    made = maker(rest, parsed)
+    parsed.finish()
     if made.takes != takes:
         problem = f"takes {made.takes}, and the source holds {takes}"
         hint = f"{PASS} {named('embedder')} {AUTO[takes]}, or another for {takes}."
@@ -55,8 +55,8 @@ def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Emb
 
 def advice(takes: Takes) -> str:
     """A note that names better embedders than the default one, and how to install those that are missing."""
-    there = [f"{asked}" for package, asked, _ in BETTER[takes] if find_spec(package) is not None]
-    could = [f"{asked} (pip install {name})" for package, asked, name in BETTER[takes] if find_spec(package) is None]
+    there = [spec for package, spec, _ in BETTER[takes] if find_spec(package) is not None]
+    could = [f"{spec} (pip install {name})" for package, spec, name in BETTER[takes] if find_spec(package) is None]
     files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
     short = "their pixels, which tell simple pictures apart and no more" if takes == "pictures" else "their words"
     return (

@@ -24,8 +24,6 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class PictureFolder:
-    """Pictures in their natural order."""
-
     path: str
     names: tuple[str, ...]
     """Paths in the folder, with ``/`` between their parts."""
@@ -103,16 +101,15 @@ def find_pictures(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     """The pictures of a folder by their suffixes, those of inner folders too; hidden ones are left alone."""
     found: list[str] = []
     with reading(path):
-        for place, folders, names in os.walk(path):
+        for subfolder, folders, names in os.walk(path):
             folders[:] = [name for name in folders if not name.startswith((".", "__"))]
-            inner = os.path.relpath(place, path)
+            inner = os.path.relpath(subfolder, path)
             pictures = (name for name in names if not name.startswith(".") and name.lower().endswith(suffixes))
             found += [name if inner == "." else f"{inner.replace(os.sep, '/')}/{name}" for name in pictures]
     return sorted(found, key=lambda name: (natural_order(name), name))
 
 
 def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
-    """A folder in which these pictures were found."""
     kept: list[str] = []
     left_out = [LeftOut(_shown(name), unread_format(name)) for name in find_pictures(path, UNREAD)]
     seen: dict[str, str] = {}

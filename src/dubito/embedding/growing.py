@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.embedding.crops import Crop
+from dubito.embedding.decoder import Crop
 from dubito.embedding.embedder import Takes
 from dubito.embedding.running import EmbeddedShard, with_embedding
 from dubito.embedding.source import Changes, Content, ShardItems
@@ -83,8 +83,6 @@ def with_hashes(items: ShardItems, takes: Takes) -> tuple[ShardItems, list[str |
 
 
 class Row(NamedTuple):
-    """Where an embedding is."""
-
     file: str
     group: int
     row: int
@@ -131,7 +129,6 @@ class KnownEmbeddings:
             return None
 
     def values(self, rows: Iterable[Row]) -> AnyArray:
-        """(k, width) the embeddings."""
         return np.array([self._group(row.file, row.group)[row.row] for row in rows])
 
 
@@ -171,14 +168,14 @@ def embed_new(
             items, hashes = with_hashes(each, takes)
             names = [str(name) for name in items.table.column("id").to_pylist()]
             rows = {
-                place: row
-                for place, (found, name, content) in enumerate(zip(hashes, names, items.contents, strict=True))
+                position: row
+                for position, (found, name, content) in enumerate(zip(hashes, names, items.contents, strict=True))
                 if (row := known.find(found, name, content)) is not None
             }
             pending.append((items, rows))
-            left = [place for place in range(len(names)) if place not in rows]
+            left = [position for position in range(len(names)) if position not in rows]
             yield ShardItems(
-                [items.contents[place] for place in left],
+                [items.contents[position] for position in left],
                 items.table.take(np.array(left, dtype=np.int64)) if rows else items.table,
             )
 
@@ -191,9 +188,9 @@ def _merge(done: EmbeddedShard, items: ShardItems, known: KnownEmbeddings, rows:
     """The shard with the rows that were embedded now and those that were known, in the order of the source."""
     pyarrow = require("pyarrow", extra="files")
     kept = with_embedding(items.table.take(list(rows)), known.values(rows.values()))
-    place_of = {name: place for place, name in enumerate(items.table.column("id").to_pylist())}
+    position_of = {name: position for position, name in enumerate(items.table.column("id").to_pylist())}
     table = pyarrow.concat_tables([done.table, kept]) if len(done.table) else kept
-    order = np.argsort([place_of[name] for name in table.column("id").to_pylist()])
+    order = np.argsort([position_of[name] for name in table.column("id").to_pylist()])
     return replace(done, table=table.take(order).combine_chunks(), n_items=len(items.contents))
 
 

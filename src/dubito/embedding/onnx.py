@@ -62,7 +62,6 @@ def _output(session: Any, wanted: str) -> str:
 
 
 def digest_of(path: str) -> str:
-    """A digest of a file."""
     digest = hashlib.blake2b(digest_size=6)
     with reading(path), open(path, "rb") as file:
         while part := file.read(1 << 20):
@@ -106,7 +105,6 @@ def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
 
 
 def model_inputs(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The inputs that the model needs, in its types."""
     given: dict[str, AnyArray] = {}
     for each in session.get_inputs():
         if each.name not in tokens:
@@ -152,18 +150,18 @@ def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
 
 def _texts(path: str, session: Any, output: str, options: Options) -> OnnxTexts:
     given = options.text("tokenizer")
-    place = given or os.path.join(os.path.dirname(path), TOKENIZER)
-    if not os.path.isfile(place):
-        raise MissingFile(f"{path} takes texts, and {place} is not there", hint="pass the option tokenizer=FILE.")
+    file = given or os.path.join(os.path.dirname(path), TOKENIZER)
+    if not os.path.isfile(file):
+        raise MissingFile(f"{path} takes texts, and {file} is not there", hint="pass the option tokenizer=FILE.")
     most = options.whole("tokens", 256, 2)
-    with reading(place):
-        tokenizer = require("tokenizers", extra="onnx").Tokenizer.from_file(place)
+    with reading(file):
+        tokenizer = require("tokenizers", extra="onnx").Tokenizer.from_file(file)
         tokenizer.enable_truncation(max_length=most)
         own = tokenizer.padding or {}
         tokenizer.enable_padding(**{name: own[name] for name in ("pad_id", "pad_type_id", "pad_token") if name in own})
     pooling = options.choice("pooling", "mean", ("mean", "first"))
     normalize = options.truth("normalize", True)
-    version = f"{digest_of(path)}, tokenizer {digest_of(place)}, {most} tokens, {pooling}{', unit' * normalize}"
+    version = f"{digest_of(path)}, tokenizer {digest_of(file)}, {most} tokens, {pooling}{', unit' * normalize}"
     facts = options.whole("batch", 32), session, output, tokenizer, pooling, normalize, LETTERS_A_TOKEN * most
     made = OnnxTexts(f"onnx:{path}", version, 0, *facts)
     return replace(made, width=made(["a text"]).shape[1])

@@ -53,7 +53,10 @@ def open_items(
     with reading(path):
         found = os.stat(path)
     if not os.path.isdir(path):
-        _refuse_special(path, found)
+        try:
+            check_regular(found)  # Reading a pipe, socket or device might never end.
+        except NotRegularFile as error:
+            raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and pass its path.") from None
     if os.path.isdir(path) and not is_saved(path):
         given = next(
             (name for name, value in (("text", text), ("image", image), ("id_column", id_column)) if value), ""
@@ -109,11 +112,3 @@ def _open_folder(path: str, given: str, labels: bool) -> PictureFolder:
     if given:
         raise InvalidArgument(f"{named(given)} is for tables, and {path} is a folder of pictures", hint="leave it out.")
     return open_folder(path, names, labels=labels)
-
-
-def _refuse_special(path: str, found: os.stat_result) -> None:
-    """Refuse a pipe, socket or device: reading one might never end."""
-    try:
-        check_regular(found)
-    except NotRegularFile as error:
-        raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and pass its path.") from None

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dubito.embedding.crops import Crop
+from dubito.embedding.decoder import Crop
 from dubito.embedding.embedder import Embedder, Framing
 from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidData
@@ -77,13 +77,13 @@ class Decoder:
         line = stdout.readline()
         if not line.endswith(b"\n"):
             raise EOFError
-        problems = {int(place): str(text) for place, text in json.loads(line)["problems"].items()}
+        problems = {int(position): str(text) for position, text in json.loads(line)["problems"].items()}
         shape = len(contents) - len(problems), frame.height, frame.width, frame.channels
         pixels = stdout.read(int(np.prod(shape)))
         if len(pixels) < np.prod(shape):
             raise EOFError
         pictures = iter(np.frombuffer(pixels, dtype=np.uint8).reshape(shape))
-        return [problems[place] if place in problems else next(pictures) for place in range(len(contents))]
+        return [problems[position] if position in problems else next(pictures) for position in range(len(contents))]
 
     def close(self) -> None:
         for stream in (self.process.stdin, self.process.stdout):
@@ -226,23 +226,23 @@ def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tupl
 def _embed(
     shard_items: ShardItems, items: list[Any], embedder: Embedder, batch: int, dtype: np.dtype[Any]
 ) -> EmbeddedShard:
-    problems = {place: str(item) for place, item in enumerate(items) if isinstance(item, _Problem)}
-    good = [place for place in range(len(items)) if place not in problems]
+    problems = {position: str(item) for position, item in enumerate(items) if isinstance(item, _Problem)}
+    good = [position for position in range(len(items)) if position not in problems]
     if embedder.framing is None:
-        good.sort(key=lambda place: len(items[place]))
+        good.sort(key=lambda position: len(items[position]))
     rows = np.empty((len(items), embedder.width), dtype=dtype)
     for start in range(0, len(good), batch):
-        places = good[start : start + batch]
-        given = [items[place] for place in places]
-        found = _checked(embedder(given if embedder.framing is None else np.stack(given)), len(places), embedder)
+        positions = good[start : start + batch]
+        given = [items[position] for position in positions]
+        found = _checked(embedder(given if embedder.framing is None else np.stack(given)), len(positions), embedder)
         with np.errstate(over="ignore"):
-            rows[places] = found.astype(dtype)
-        odd = np.flatnonzero(~np.isfinite(rows[places]).all(axis=1))
+            rows[positions] = found.astype(dtype)
+        odd = np.flatnonzero(~np.isfinite(rows[positions]).all(axis=1))
         too_large = "has an embedding too large for float16" if dtype.itemsize == 2 else "has an embedding with NaN"
-        problems |= {places[row]: too_large for row in odd.tolist()}
-    kept = [place for place in range(len(items)) if place not in problems]
+        problems |= {positions[row]: too_large for row in odd.tolist()}
+    kept = [position for position in range(len(items)) if position not in problems]
     names = shard_items.table.column("id").to_pylist()
-    left_out = tuple(LeftOut(str(names[place]), problems[place]) for place in sorted(problems))
+    left_out = tuple(LeftOut(str(names[position]), problems[position]) for position in sorted(problems))
     return EmbeddedShard(
         with_embedding(shard_items.table.take(np.array(kept, dtype=np.int64)), rows[kept]), left_out, len(items)
     )

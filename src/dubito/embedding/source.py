@@ -79,9 +79,9 @@ class Embedded:
         return self.n_rows
 
     def __repr__(self) -> str:
-        place = "in memory" if self.path is None else f"in {self.path}"
+        where = "in memory" if self.path is None else f"in {self.path}"
         left = f", {len(self.left_out)} left out" if self.left_out else ""
-        return f"Embedded({self.n_rows} {self.takes} by {self.embedder}, {self.width} wide{left}, {place})"
+        return f"Embedded({self.n_rows} {self.takes} by {self.embedder}, {self.width} wide{left}, {where})"
 
     @cached_property
     def ids(self) -> AnyArray:

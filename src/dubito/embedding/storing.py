@@ -100,11 +100,11 @@ class Store:
 
     def _set_aside(self) -> None:
         """Keep the shards as known embeddings, and what the embedder learned; the journal begins again."""
-        place = self.folder / KNOWN
-        place.mkdir(exist_ok=True)
-        number = len(list(place.iterdir()))
+        known = self.folder / KNOWN
+        known.mkdir(exist_ok=True)
+        number = len(list(known.iterdir()))
         for each in sorted(self.folder.glob(f"part-*{SUFFIX}")):
-            os.replace(each, place / f"{number}-{each.name}")
+            os.replace(each, known / f"{number}-{each.name}")
         os.unlink(self.journal.path)
 
     def known(self) -> list[str]:
@@ -112,7 +112,6 @@ class Store:
         return sorted(str(each) for each in (self.folder / KNOWN).glob(f"*{SUFFIX}"))
 
     def shards(self) -> list[str]:
-        """The finished shards, in order."""
         return [str(self._shard(number)) for number in sorted(self.done)]
 
     def _records(self) -> list[Record]:
@@ -222,15 +221,15 @@ class Store:
                 writer.close()
             file.flush()
             os.fsync(file.fileno())
-        learned, place = self.folder / LEARNED, learned_path(self.out)
+        learned, stored = self.folder / LEARNED, learned_path(self.out)
         if learned.exists():  # Before the pool, which must never be there without it.
-            write_atomically(place, learned.read_bytes())
+            write_atomically(stored, learned.read_bytes())
         with explain_write_errors(self.out):
             os.replace(temporary, self.out)
             sync_folder(Path(self.out).absolute().parent)
         if not learned.exists():
             with suppress(FileNotFoundError):
-                os.unlink(place)
+                os.unlink(stored)
 
     def _tables(self, parquet: Any) -> Iterator[Any]:
         for number in sorted(self.done):

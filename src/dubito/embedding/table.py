@@ -397,7 +397,6 @@ class PoolTable:
         return names
 
     def check_ids(self) -> None:
-        """Raise if ids are missing or repeated."""
         if self.chosen.id is None:
             return
         values = [each for block in self.rows.blocks() for each in block.column(self.chosen.id).to_pylist()]
@@ -415,7 +414,10 @@ class PoolTable:
         # Blocks, with the size in bytes of the content of each row.
         sized = ((block, [len(each or "") for each in self._contents(block)]) for block in self.rows.blocks())
         for part in cut(sized, n_rows, SHARD_BYTES):
-            yield ShardItems(self._contents(part), self._stored_columns(part, first))
+            pyarrow = require("pyarrow", extra="files")
+            columns = {"id": self._ids(pyarrow, part, first), self.shown: self._shown(pyarrow, part)}
+            columns |= {new: self._named(pyarrow, part, old) for old, new in self._names.items()}
+            yield ShardItems(self._contents(part), pyarrow.table(columns))
             first += len(part)
 
     def contents(self) -> Iterator[Content]:
@@ -433,13 +435,6 @@ class PoolTable:
     @property
     def _root(self) -> str:
         return self.path if os.path.isdir(self.path) else os.path.dirname(self.path)
-
-    def _stored_columns(self, part: Any, first: int) -> Any:
-        """The rows of a shard as the pool stores them, without the embedding."""
-        pyarrow = require("pyarrow", extra="files")
-        columns = {"id": self._ids(pyarrow, part, first), self.shown: self._shown(pyarrow, part)}
-        columns |= {new: self._named(pyarrow, part, old) for old, new in self._names.items()}
-        return pyarrow.table(columns)
 
     def _ids(self, pyarrow: Any, part: Any, first: int) -> Any:
         if self.chosen.id is None:

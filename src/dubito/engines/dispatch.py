@@ -126,5 +126,4 @@ def choose_engine(name: str, problem: P) -> Engine[P]:
 
 
 def _kind_of(problem: object) -> str:
-    """The name of the kind of problem in messages."""
     return str(getattr(problem, "kind", type(problem).__name__))

@@ -158,21 +158,21 @@ def plain(text: str, most: int = MOST_CHARACTERS) -> str:
 
 def _items(sheet: Sheet, shown: int) -> Iterator[str]:
     left = MOST_BYTES
-    for place in range(shown):
+    for position in range(shown):
         picture = ""
         if sheet.pictures is not None:
-            boxes = () if sheet.boxes is None else sheet.boxes[place]
-            source = thumbnail(path, boxes) if (path := sheet.pictures[place]) is not None and left > 0 else None
+            boxes = () if sheet.boxes is None else sheet.boxes[position]
+            source = thumbnail(path, boxes) if (path := sheet.pictures[position]) is not None and left > 0 else None
             left -= len(source or "")
-            picture = _picture(source, path, sheet.names[place], left)
+            picture = _picture(source, path, sheet.names[position], left)
         texts = "".join(
-            f"<dt>{plain(name)}</dt><dd><bdi>{plain(values[place])}</bdi></dd>"
+            f"<dt>{plain(name)}</dt><dd><bdi>{plain(values[position])}</bdi></dd>"
             for name, values in sheet.texts.items()
-            if values[place].strip()
+            if values[position].strip()
         )
-        worth = sheet.priorities[place]
-        rank = f"{place + 1} · {worth:.4g}" if isfinite(worth) else f"{place + 1}"
-        head = f"<b><bdi>{plain(sheet.names[place], 200)}</bdi></b><span>{rank}</span>"
+        worth = sheet.priorities[position]
+        rank = f"{position + 1} · {worth:.4g}" if isfinite(worth) else f"{position + 1}"
+        head = f"<b><bdi>{plain(sheet.names[position], 200)}</bdi></b><span>{rank}</span>"
         yield f"<li><header>{head}</header>{picture}{f'<dl>{texts}</dl>' if texts else ''}</li>"
 
 

@@ -266,11 +266,11 @@ def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
     if labels.shape != (len(matrix),):
         hint = f"pass one for each of {len(matrix)}."
         raise InvalidData(f"test labels of {data.name} have shape {labels.shape}", hint=hint)
-    place = {name: code for code, name in enumerate(data.classes)}
-    unknown = sorted({str(value) for value in labels.tolist()} - set(place))
+    code_of = {name: code for code, name in enumerate(data.classes)}
+    unknown = sorted({str(value) for value in labels.tolist()} - set(code_of))
     if unknown:
         raise InvalidData(f"the test set of {data.name} has the class {unknown[0]!r}, which the training part lacks.")
-    codes = np.array([place[str(value)] for value in labels.tolist()], dtype=np.int64)
+    codes = np.array([code_of[str(value)] for value in labels.tolist()], dtype=np.int64)
     return replace(data, test_features=matrix, test_labels=codes)
 
 

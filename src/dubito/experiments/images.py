@@ -236,8 +236,8 @@ def _gather(folders: dict[str, Path], classes: tuple[str, ...]) -> tuple[list[Pi
 
 def _pictures_below(folder: Path) -> list[Picture]:
     paths = [
-        os.path.join(place, name)
-        for place, _, names in os.walk(folder)
+        os.path.join(inner, name)
+        for inner, _, names in os.walk(folder)
         for name in names
         if not name.startswith(".") and name.lower().endswith(SUFFIXES)
     ]

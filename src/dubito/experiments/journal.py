@@ -71,7 +71,6 @@ class Journal:
         self.synced = -SYNC_SECONDS
 
     def append(self, record: Mapping[str, object]) -> None:
-        """Append a record atomically."""
         line = sealed(record)
         with explain_disk_full(self.path), locked(self.path) as file:
             end, size = _end_of_records(file), os.fstat(file).st_size
@@ -283,7 +282,6 @@ def _is_amount(value: object, most: float) -> bool:
 
 
 def check_planned(found: Round, experiment: Experiment) -> None:
-    """Raise if the round is not part of the experiment."""
     schedule, names = experiment.schedule, [arm.name for arm in experiment.strategies]
     if found.strategy not in names or found.seed not in experiment.seeds or found.turn > schedule.rounds:
         raise InvalidRound("it is not a round of this experiment")
@@ -291,13 +289,6 @@ def check_planned(found: Round, experiment: Experiment) -> None:
         raise InvalidRound("its 'labels' are not those of its turn")
     if len(found.picked) != (schedule.budget if found.turn < schedule.rounds else 0):
         raise InvalidRound("its 'picked' has another length than the budget of its turn")
-
-
-def check_not_repeated(found: Round, others: Iterable[Round]) -> None:
-    """Raise if the round picks rows that other turns of its run picked."""
-    earlier = {row for each in others for row in each.picked}
-    if not earlier.isdisjoint(found.picked):
-        raise InvalidRound(f"it picks row {min(earlier.intersection(found.picked))} again")
 
 
 # Claims and checkpoints of runs. A process claims a run by locking a file; the lock is released if the process dies.
@@ -416,7 +407,9 @@ class Ledger:
             check_planned(found, self.experiment)
         turns = self.turns.setdefault((found.strategy, found.seed), {})
         if found.turn not in turns:
-            check_not_repeated(found, turns.values())
+            earlier = {row for each in turns.values() for row in each.picked}
+            if not earlier.isdisjoint(found.picked):
+                raise InvalidRound(f"it picks row {min(earlier.intersection(found.picked))} again")
             turns[found.turn] = found
 
     def _check(self, header: Record) -> None:

@@ -183,8 +183,8 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> MadeP
     n, codes = len(array), codes.astype(np.int64)
     none = np.zeros(n, dtype=np.bool_)
     made = MadePool(array, codes, np.arange(n), np.full(n, -1), none, none)
-    for place, step in enumerate(steps):
-        made = MAKERS[step.flaw](made, step.amount, np.random.default_rng((seed, place)))
+    for position, step in enumerate(steps):
+        made = MAKERS[step.flaw](made, step.amount, np.random.default_rng((seed, position)))
     return made
 
 
@@ -252,8 +252,8 @@ def _imbalanced(made: MadePool, amount: float, rng: np.random.Generator) -> Made
     """A long tail: class sizes fall geometrically, in a random order of classes, by the factor in total."""
     classes, counts = np.unique(made.labels, return_counts=True)
     _check_two_classes(len(classes), "imbalanced")
-    place = rng.permutation(len(classes))
-    sizes = np.rint(counts.max() * amount ** (-place / (len(classes) - 1))).astype(np.int64)
+    position = rng.permutation(len(classes))
+    sizes = np.rint(counts.max() * amount ** (-position / (len(classes) - 1))).astype(np.int64)
     kept = [
         rng.permutation(np.flatnonzero(made.labels == each))[: max(1, size)]
         for each, size in zip(classes, sizes, strict=True)

@@ -282,7 +282,13 @@ def _sections(summary: Summary, about: About, links: Mapping[str, str]) -> Itera
     yield f"<header>\n<h1>{escape(about.title)}</h1>\n<p class='finding'>{escape(finding(summary))}</p>"
     yield from (f"<p class='partial' role='status'>{escape(note)}</p>" for note in _warnings(summary, about))
     yield "</header>\n<main>"
-    yield _figure("curves", curves_picture(summary), curves_alt(summary))
+    ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in summary.curves)
+    first, last = summary.curves[0].labels[0], summary.curves[0].labels[-1]
+    yield _figure(
+        "curves",
+        curves_picture(summary),
+        f"Learning curves from {first:,} to {last:,} labels; accuracy in the end: {ends}",
+    )
     yield f"<h2>Results</h2>\n{statistics_table(summary)}"
     yield from (f"<p class='quiet'>{escape(note)}</p>" for note in notes(summary))
     if summary.against_random:
@@ -367,12 +373,6 @@ def short_finding(summary: Summary) -> str:
         f"{leader.name} needs {round(saving.needed):,} labels for what random learns "
         f"from {round(saving.baseline_needed):,}"
     )
-
-
-def curves_alt(summary: Summary) -> str:
-    ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in summary.curves)
-    first, last = summary.curves[0].labels[0], summary.curves[0].labels[-1]
-    return f"Learning curves from {first:,} to {last:,} labels; accuracy in the end: {ends}"
 
 
 def _figure(name: str, figure: Figure, alt: str, is_narrow: bool = False) -> str:

@@ -169,7 +169,9 @@ class NearestLabeled:
 
     def _lower(self, rows: IntArray, first: int, last: int) -> None:
         """Lower the bounds of rows; a matrix product finds the labeled rows that can be nearest."""
-        others = self._near_references(last)[first:last]
+        if len(self.near) < last:
+            self.near = np.concatenate([self.near, self._relative_to_first(self.references[len(self.near) :])])
+        others = self.near[first:last]
         with np.errstate(over="ignore", invalid="ignore"):
             near = self._relative_to_first(rows)
             sizes, other_sizes = np.einsum("ij,ij->i", near, near), np.einsum("ij,ij->i", others, others)
@@ -185,18 +187,11 @@ class NearestLabeled:
                 self.squared, one, exact_sq_distances(read_rows(self.features, one), read_rows(self.features, two))
             )
 
-    def _near_references(self, count: int) -> AnyArray:
-        """The first ``count`` labeled rows, relative to the first one."""
-        if len(self.near) < count:
-            self.near = np.concatenate([self.near, self._relative_to_first(self.references[len(self.near) :])])
-        return self.near
-
     def _relative_to_first(self, rows: IntArray) -> AnyArray:
         """Rows minus the first labeled row, in at least float32."""
         return np.asarray(self.features[rows].astype(self.near.dtype) - self.features[self.references[0]])
 
     def _squared_to_nearest(self, rows: IntArray) -> FloatArray:
-        """(n,) squared distance to the nearest of these rows."""
         if self.centered is None:
             # Centering reduces rounding errors if coordinates are large.
             near = self.features - self.features.mean(axis=0, dtype=np.float64)

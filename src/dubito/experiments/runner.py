@@ -26,7 +26,7 @@ from dubito.experiments.journal import CHECKPOINTS, Checkpoints, Ledger, Record,
 from dubito.experiments.journal import NAME as JOURNAL
 from dubito.experiments.plan import Experiment, read_experiment
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import SeedData, prepare, prepare_seed, run_rounds, training_rows
+from dubito.experiments.rounds import prepare, prepare_seed, run_rounds, training_rows
 from dubito.experiments.toml import naming
 from dubito.io import write_atomically
 from dubito.io.durable import explain_disk_full, remove_stale_temporaries, sync_folder
@@ -68,7 +68,12 @@ def run_one_by_one(
                 continue
             if seed_data is None or seed_data.seed != run.seed:
                 seed_data = prepare_seed(experiment, source(run.seed), run.seed)
-            finish_run(run, experiment, folder, ledger, seed_data, step)
+            checkpoints = Checkpoints(run, folder)
+            with naming(f"strategy {run.arm.name!r}, seed {run.seed}"):
+                for done in run_rounds(run, experiment, seed_data, ledger.completed(run), checkpoints):
+                    ledger.write_round(done)
+                    step()
+            clear(run, folder)
             completed = True
     return completed
 
@@ -103,16 +108,6 @@ def has_all_rounds(ledger: Ledger, experiment: Experiment, run: Run) -> bool:
     """Whether another process finished the run before we claimed it."""
     ledger.refresh()
     return len(ledger.completed(run)) > experiment.schedule.rounds
-
-
-def finish_run(run: Run, experiment: Experiment, folder: Path, ledger: Ledger, seed_data: SeedData, step: Step) -> None:
-    """Do the remaining rounds of a claimed run, and journal each of them."""
-    checkpoints = Checkpoints(run, folder)
-    with naming(f"strategy {run.arm.name!r}, seed {run.seed}"):
-        for done in run_rounds(run, experiment, seed_data, ledger.completed(run), checkpoints):
-            ledger.write_round(done)
-            step()
-    clear(run, folder)
 
 
 # Worker processes.

@@ -459,7 +459,7 @@ def labels_to_reach(accuracy: FloatArray, labels: IntArray, target: npt.ArrayLik
     reached = accuracy >= goal[..., None] - 1e-12
     at = reached.argmax(axis=-1)
     before = np.maximum(at - 1, 0)
-    low, high = (np.take_along_axis(accuracy, place[..., None], axis=-1)[..., 0] for place in (before, at))
+    low, high = (np.take_along_axis(accuracy, position[..., None], axis=-1)[..., 0] for position in (before, at))
     rise = np.where(high > low, high - low, 1.0)
     found = labels[before] + np.clip((goal - low) / rise, 0.0, 1.0) * (labels[at] - labels[before])
     return np.asarray(np.where(reached.any(axis=-1), found, inf))

@@ -162,7 +162,7 @@ class Summary:
             "finding": finding(self),
             "seeds": list(self.seeds),
             "labels": self.curves[0].labels.tolist(),
-            "strategies": [self._strategy(place) for place in range(len(self.curves))],
+            "strategies": [self._strategy(position) for position in range(len(self.curves))],
             "against_random": [each.as_dict() for each in self.against_random],
             "against_coreset": [each.as_dict() for each in self.against_coreset],
             "labels_saved": [each.as_dict() for each in self.savings],
@@ -174,18 +174,18 @@ class Summary:
             "strategies_not_begun": list(self.not_begun),
         }
 
-    def _strategy(self, place: int) -> dict[str, object]:
-        curve = self.curves[place]
+    def _strategy(self, position: int) -> dict[str, object]:
+        curve = self.curves[position]
         return {
             "strategy": curve.name,
             "accuracy": curve.accuracy.tolist(),
             "mean": curve.mean.tolist(),
             "standard_deviation": curve.spread.tolist(),
             "area": area(curve).tolist(),
-            "labels_for_targets": [finite(labels) for labels in self.needed[place]],
-            "recall": [finite(share) for share in self.recall[place]],
-            "select_seconds": self.select_seconds[place],
-            "train_seconds": self.train_seconds[place],
+            "labels_for_targets": [finite(labels) for labels in self.needed[position]],
+            "recall": [finite(share) for share in self.recall[position]],
+            "select_seconds": self.select_seconds[position],
+            "train_seconds": self.train_seconds[position],
         }
 
 

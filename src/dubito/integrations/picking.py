@@ -41,32 +41,32 @@ def pick(pool: object, budget: int, strategy: Strategy, hint: str, **given: Any)
         raise InvalidArgument.from_record({**error.as_record(), "hint": hint}) from error
 
 
-def seed_of(asked: object, state: np.random.RandomState) -> int:
+def seed_of(given: object, state: np.random.RandomState) -> int:
     """The seed if it is an integer, else one drawn from the random state that scikit-learn made of it."""
-    return int(asked) if isinstance(asked, int | np.integer) else int(state.randint(2**31))
+    return int(given) if isinstance(given, int | np.integer) else int(state.randint(2**31))
 
 
 def votes(members: Sequence[Any], points: object) -> FloatArray:
     """(n, k, c) probabilities of k classifiers, or of the members of a single one that has ``estimators_``."""
     if len(members) == 1 and hasattr(members[0], "estimators_"):
         return _inner_votes(members[0], points)
-    said = [np.asarray(member.predict_proba(points), dtype=np.float64) for member in members]
-    if len({vote.shape for vote in said}) > 1:
-        described = " and ".join(sorted({str(vote.shape[1]) for vote in said}))
+    predictions = [np.asarray(member.predict_proba(points), dtype=np.float64) for member in members]
+    if len({vote.shape for vote in predictions}) > 1:
+        described = " and ".join(sorted({str(vote.shape[1]) for vote in predictions}))
         problem = f"has members that know {described} classes"
         raise InvalidData(problem, argument="ensemble", hint="tell each member all classes.")
     # Without labels an ensemble has no members yet; all of them would predict the same.
-    is_waiting = len(said) == 1 and (hasattr(members[0], "n_estimators") or hasattr(members[0], "estimators"))
-    return np.stack(said * 2 if is_waiting else said, axis=1)
+    is_waiting = len(predictions) == 1 and (hasattr(members[0], "n_estimators") or hasattr(members[0], "estimators"))
+    return np.stack(predictions * 2 if is_waiting else predictions, axis=1)
 
 
 def _inner_votes(ensemble: Any, points: object) -> FloatArray:
     """(n, k, c) probabilities of the members of an ensemble of scikit-learn, which number the classes from 0."""
-    met = np.array([list(ensemble.classes_).index(each) for each in ensemble.estimator_.classes_])
-    said = [(member.predict_proba(points), member.classes_.astype(np.int64)) for member in ensemble.estimators_]
-    together = np.zeros((len(said[0][0]), len(said), len(ensemble.classes_)))
-    for place, (vote, classes) in enumerate(said):
-        together[:, place, met[classes]] = vote
+    codes = np.array([list(ensemble.classes_).index(each) for each in ensemble.estimator_.classes_])
+    predictions = [(member.predict_proba(points), member.classes_.astype(np.int64)) for member in ensemble.estimators_]
+    together = np.zeros((len(predictions[0][0]), len(predictions), len(ensemble.classes_)))
+    for position, (vote, classes) in enumerate(predictions):
+        together[:, position, codes[classes]] = vote
     return together
 
 

@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from dubito.io.lookup import Columns, choose, left_out, unused_number_columns
+from dubito.io.lookup import USUAL_NAMES, Columns, choose, unused_number_columns, usual_name
 from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, len_of
+from dubito.request.columns import non_features
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.scaling import describe_dominant, measure_scale
 
@@ -77,7 +78,8 @@ def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
     yield f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
     if columns.features:
         return
-    strays = left_out(pool.source)
+    has_role = {usual_name(pool.source, role) for role in USUAL_NAMES}
+    strays = [name for name in non_features(pool.source.names) if name not in has_role]
     if strays:
         yield f"left out because of their names: {', '.join(strays)}; --feature-columns includes them"
     yield from _describe_suspects(pool, columns)
@@ -202,17 +204,17 @@ def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[st
     """
     within = np.flatnonzero(((sample >= 0) & (sample <= 1)).all(axis=0) & (sample != np.round(sample)).any(axis=0))
     groups: dict[str, list[int]] = {}
-    for place in within.tolist():
-        match = STEM.fullmatch(names[place])
-        groups.setdefault(match.group(1) if match else "", []).append(place)
+    for position in within.tolist():
+        match = STEM.fullmatch(names[position])
+        groups.setdefault(match.group(1) if match else "", []).append(position)
     found = [group for group in groups.values() if _sum_to_one(sample, group)]
     if not found and _sum_to_one(sample, within.tolist()):
         found = [within.tolist()]
-    return [[names[place] for place in group] for group in found]
+    return [[names[position] for position in group] for group in found]
 
 
-def _sum_to_one(sample: FloatArray, places: list[int]) -> bool:
-    return len(places) > 1 and bool((np.abs(sample[:, places].sum(axis=1) - 1) <= SUM_TOLERANCE).all())
+def _sum_to_one(sample: FloatArray, positions: list[int]) -> bool:
+    return len(positions) > 1 and bool((np.abs(sample[:, positions].sum(axis=1) - 1) <= SUM_TOLERANCE).all())
 
 
 def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:
@@ -238,7 +240,6 @@ def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:
 
 
 def _labels(pool: PoolFile, columns: Columns, n_rows: int) -> tuple[IntArray, IntArray] | None:
-    """The first rows that have a label, and a number for each of their labels."""
     found = pool.labels(columns)
     if found is None:
         return None

@@ -111,7 +111,6 @@ def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
 
 
 def check_regular(found: os.stat_result) -> None:
-    """Raise `NotRegularFile` unless it is a regular file."""
     if not stat.S_ISREG(found.st_mode):
         kind = FILE_KINDS.get(stat.S_IFMT(found.st_mode), "something else")
         raise NotRegularFile(f"is {kind}, not a regular file")
@@ -258,7 +257,6 @@ def sync_folder(folder: str | Path) -> None:
 
 @contextmanager
 def explain_disk_full(path: Path) -> Iterator[None]:
-    """Convert errors of a full disk to `DiskFull`."""
     try:
         yield
     except (OSError, DubitoError) as error:

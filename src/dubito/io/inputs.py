@@ -14,7 +14,6 @@ from dubito.io.column_notes import describe_features, describe_vectors
 from dubito.io.labeled import LabeledInputs, note_similar_classes, own_labels, own_rows, read_labeled, read_labels
 from dubito.io.lookup import DOUBT_ROLES, Columns, find_names, index_columns
 from dubito.io.missing_values import Missing, fill_or_drop_missing
-from dubito.io.name_tables import own_candidates, read_candidate_rows
 from dubito.io.opening import OPENERS, open_source, split_spec
 from dubito.io.roles import PoolFile, RowsFile, class_names, find_doubt, read_pool, read_rows
 from dubito.io.source import Source, nearest, note, suffix_of, whole
@@ -30,8 +29,6 @@ LIST_SUFFIXES = (".txt",)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """The contents of the input files."""
-
     pool: PoolFile
     columns: Columns
     labeled: LabeledInputs
@@ -45,10 +42,6 @@ class Inputs:
     """Labels by row, if they were read."""
     candidates: IntArray | None = None
     """Rows that may be picked; None for all unlabeled ones."""
-
-    @property
-    def has_doubt(self) -> bool:
-        return any(role in self.rows for role in DOUBT_ROLES)
 
     def describe_row(self, row: int) -> str:
         """A row as error messages name it: its id, and its row number in the pool file."""
@@ -147,14 +140,6 @@ def with_labels(found: Inputs, specs: Sequence[str]) -> Inputs:
     labels = read_labels(found.pool, specs, found.columns)
     note_similar_classes(labels.values())
     return replace(found, labels=labels)
-
-
-def with_candidates(found: Inputs, spec: str | None) -> Inputs:
-    """Add the rows that may be picked, from the file named or from the pool file."""
-    with name_files_in_errors({"candidates": spec or found.files["pool"]}):
-        if spec is None:
-            return replace(found, candidates=own_candidates(found.pool, found.columns))
-        return replace(found, candidates=read_candidate_rows(spec, found.pool, found.columns))
 
 
 # Costs, classes and groups, from a file of their own or from a column of the pool.

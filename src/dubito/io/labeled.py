@@ -57,12 +57,12 @@ def check_same_rows(table: NameTable, rows: IntArray, kept: BoolArray, pool: Poo
     for name in text_columns(source, columns):
         if name not in theirs.names or theirs.entry(name).ndim != 1:
             continue
-        ours, said = source.entry(name).values(), theirs.entry(name).values()
+        ours, others = source.entry(name).values(), theirs.entry(name).values()
         # A column of classes or notes cannot identify rows: most rows must have a unique value.
         identifies_rows = name in DISPLAY_COLUMNS or len({*label_keys(ours)} - {""}) > len(ours) / 2
-        if len(said) != len(kept) or not identifies_rows:
+        if len(others) != len(kept) or not identifies_rows:
             continue
-        pairs = zip(rows.tolist(), _texts(said[kept]), _texts(ours[rows]), strict=True)
+        pairs = zip(rows.tolist(), _texts(others[kept]), _texts(ours[rows]), strict=True)
         # Texts may differ by a prefix, such as a URL before a path.
         different = [each for each in pairs if all(each[1:]) and not unquote(each[1]).endswith(unquote(each[2]))]
         if different:

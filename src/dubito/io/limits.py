@@ -101,7 +101,6 @@ def default_limit() -> int:
 
 
 def machine_memory() -> int:
-    """Bytes of memory of the machine or container."""
     if sys.platform == "win32":
         import ctypes
 

@@ -328,12 +328,6 @@ def excluded_by_name(source: Source, role: Role, columns: Columns) -> list[str]:
     return [name for name in source.names if name not in taken and name.lower() not in IDS]
 
 
-def left_out(source: Source) -> list[str]:
-    """The columns of a table that are not features, by name, and have no other role."""
-    taken = {usual_name(source, role) for role in USUAL_NAMES}
-    return [name for name in non_features(source.names) if name not in taken]
-
-
 def unused_number_columns(source: Source, chosen: Sequence[str], columns: Columns) -> list[str]:
     """The number columns that could be features but were not chosen."""
     free = _free_entries(source, "features", columns)

@@ -39,13 +39,10 @@ def gaps_as_nan() -> Iterator[None]:
 
 
 def reads_gaps_as_nan() -> bool:
-    """Whether a `gaps_as_nan` block is active."""
     return _as_nan.get()
 
 
 class CompleteFeatures(NamedTuple):
-    """Features without missing values."""
-
     features: Matrix
     rows: IntArray | None = None
     """The rows of the file that were kept, ascending; None if all were."""

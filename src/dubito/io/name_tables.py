@@ -336,7 +336,18 @@ def note_order(spec: str, array: Matrix, pool: PoolFile) -> None:
         note(f"{pool.source.path} has ids and {spec} none: rows are matched by their order.")
 
 
-def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns) -> IntArray:
+def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntArray | None:
+    """Rows that may be picked, from a file or else the pool's own: a 0/1 column of a table, or an array."""
+    if spec is None:
+        source, n = pool.source, len_of(pool.features)
+        name = usual_name(source, "candidates")
+        if name is None or name in (*pool.feature_names, *columns.claimed):
+            return None
+        own = table_of_source(source, columns) if source.is_table else None
+        given = find_array(source, "candidates") if own is None else own.booleans(name)
+        allowed = check_rows("candidates", given, n, pool.names)
+        note(f"{source.path}: {len(allowed)} of {n} rows may be picked, by {name}; --ignore-columns {name} for all.")
+        return allowed
     table = read_table(spec, columns, pool)
     mask = None if table is None else usual(table.header, CANDIDATES)
     rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.booleans(mask))
@@ -353,19 +364,6 @@ def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns) -> IntArray
     array = read_array(spec, "candidates", columns=columns)
     note_order(spec, array, pool)
     return check_rows("candidates", array, len_of(pool.features), pool.names)
-
-
-def own_candidates(pool: PoolFile, columns: Columns) -> IntArray | None:
-    """The candidate rows given in the pool file itself: a 0/1 column of a table, or an array."""
-    source, n = pool.source, len_of(pool.features)
-    name = usual_name(source, "candidates")
-    if name is None or name in (*pool.feature_names, *columns.claimed):
-        return None
-    table = table_of_source(source, columns) if source.is_table else None
-    mask = find_array(source, "candidates") if table is None else table.booleans(name)
-    rows = check_rows("candidates", mask, n, pool.names)
-    note(f"{source.path}: {len(rows)} of {n} rows may be picked, by {name}; --ignore-columns {name} for all.")
-    return rows
 
 
 def unknown_ids(path: str, column: str) -> InvalidArgument:

@@ -227,7 +227,14 @@ def read_picks(path: str) -> IntArray:
     """
     if suffix_of(path) == ".jsonl" and os.path.exists(path) and os.path.getsize(path) == 0:
         return np.empty(0, dtype=np.int64)  # A round without picks writes no lines.
-    return _as_indices(path, _index_column(open_source(path)))
+    values = _index_column(open_source(path))
+    with np.errstate(invalid="ignore"):
+        indices = values.astype(np.int64)
+    if not np.array_equal(indices, values) or (indices < 0).any():
+        raise InvalidData(f"{path} holds no picks: row numbers are integers from 0.")
+    if len(np.unique(indices)) < len(indices):
+        raise InvalidData(f"{path} names a row more than once", hint="each can be picked once.")
+    return indices
 
 
 def append_picks(selection: "Selection", path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
@@ -369,13 +376,3 @@ def _index_column(source: Source) -> AnyArray:
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")
     return values
-
-
-def _as_indices(path: str, values: AnyArray) -> IntArray:
-    with np.errstate(invalid="ignore"):
-        indices = values.astype(np.int64)
-    if not np.array_equal(indices, values) or (indices < 0).any():
-        raise InvalidData(f"{path} holds no picks: row numbers are integers from 0.")
-    if len(np.unique(indices)) < len(indices):
-        raise InvalidData(f"{path} names a row more than once", hint="each can be picked once.")
-    return indices

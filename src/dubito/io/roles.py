@@ -47,7 +47,6 @@ class PoolFile(NamedRows):
 
     @property
     def features(self) -> Matrix:
-        """(n, d) the features."""
         return self.values
 
     @property
@@ -57,7 +56,6 @@ class PoolFile(NamedRows):
 
     @property
     def ids(self) -> AnyArray | None:
-        """(n,) the ids, or None."""
         return None if self.names.ids is None else self.names.ids.values
 
     def labels(self, columns: Columns) -> tuple[str, AnyArray] | None:

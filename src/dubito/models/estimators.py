@@ -204,15 +204,15 @@ def learn_linear(data: LabeledData) -> Learned:
     Takes O(n·d·c) time for the pool, and for the labels O(m·d·min(m, d)) and O(m·min(m, d)·c) per step.
     """
     scale, search = _best_scale(data)
-    place, span = search.best(), search.span
+    position, span = search.best(), search.span
     everything = np.ones((1, len(data.codes)), dtype=np.bool_)
-    weights = solve(span, data.codes, search.penalty(place), everything)
+    weights = solve(span, data.codes, search.penalty(position), everything)
     slopes = (span.directions @ weights.slopes[0]).astype(np.float32)
     logits = np.empty((len_of(data.pool), data.n_classes), dtype=np.float32)
     for rows in blocks(len(logits), rows_per_read(data.pool)):
         logits[rows] = scale.applied(data.pool[rows], np.dtype(np.float32)) @ slopes
     logits += weights.intercepts[0].astype(np.float32)
-    return Learned(search.held_out(place), logits, {"penalty": search.penalty(place)})
+    return Learned(search.held_out(position), logits, {"penalty": search.penalty(position)})
 
 
 def _best_scale(data: LabeledData) -> tuple[Scale, "PenaltySearch"]:
@@ -243,41 +243,47 @@ class PenaltySearch:
         self.known: dict[int, FloatArray] = {}
         self.last: Weights | None = None
 
-    def penalty(self, place: int) -> float:
-        return float(self.unit * PENALTY * STEP**place)
+    def penalty(self, position: int) -> float:
+        return float(self.unit * PENALTY * STEP**position)
 
-    def held_out(self, place: int) -> FloatArray:
+    def held_out(self, position: int) -> FloatArray:
         """(m, c) held-out logits with this penalty."""
-        if place not in self.known:
+        if position not in self.known:
             logits = np.full((len(self.codes), int(self.codes.max()) + 1), np.nan)
             if self.is_tested.any():
                 self.last = solve(
-                    self.span, self.codes, self.penalty(place), training_masks(self.folds), self.last, ROUGH, np.float32
+                    self.span,
+                    self.codes,
+                    self.penalty(position),
+                    training_masks(self.folds),
+                    self.last,
+                    ROUGH,
+                    np.float32,
                 )
             for fold in range(int(self.folds.max()) + 1):
                 assert self.last is not None
                 rows = self.folds == fold
                 logits[rows] = self.last.logits(fold, self.span.coordinates[rows])
-            self.known[place] = logits
-        return self.known[place]
+            self.known[position] = logits
+        return self.known[position]
 
-    def cost(self, place: int) -> float:
+    def cost(self, position: int) -> float:
         """The total held-out log-loss, plus a prior that keeps the penalty near the default for few labels."""
         if not self.is_tested.any():
             return 0.0
-        logits = self.held_out(place)[self.is_tested]
-        prior = 0.5 * (place * np.log10(STEP) / DECADES) ** 2
+        logits = self.held_out(position)[self.is_tested]
+        prior = 0.5 * (position * np.log10(STEP) / DECADES) ** 2
         return log_loss(logits, self.codes[self.is_tested]) * len(logits) + float(prior)
 
     def best(self) -> int:
         """The index of the best penalty; 0 if nothing can be held out."""
-        place = 0
+        position = 0
         if not self.is_tested.any():
-            return place
+            return position
         for step in (1, -1):
-            while abs(place) < MOST_PENALTY_STEPS and self.cost(place + step) < self.cost(place):
-                place += step
-        return place
+            while abs(position) < MOST_PENALTY_STEPS and self.cost(position + step) < self.cost(position):
+                position += step
+        return position
 
 
 # Models of scikit-learn: a forest, an import path, or an estimator.

@@ -198,13 +198,13 @@ def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit
         note = cold_start(classes, len(by_name))
         return Fit(None, classes, counts, given.rows, NO_MODEL, None, None, None, {}, (note,))
     # Class codes are in the order of first occurrence, so that renaming a class does not change the result.
-    places = np.argsort(first_occurrence(given.values)).astype(np.int64)
-    codes = places[by_name]
+    positions = np.argsort(first_occurrence(given.values)).astype(np.int64)
+    codes = positions[by_name]
     folds = stratified_folds(codes)
     # There are many small matrix products, for which several BLAS threads are slower than one.
     with import_module("threadpoolctl").threadpool_limits(1):
         learned = learn(LabeledData(pool, given.features, codes, folds, seed))
-    return _judged(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, places))
+    return _with_accuracy(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, positions))
 
 
 def first_occurrence(values: AnyArray) -> IntArray:
@@ -223,10 +223,10 @@ class Classes(NamedTuple):
 
     names: AnyArray
     counts: IntArray
-    places: IntArray
+    positions: IntArray
 
 
-def _judged(
+def _with_accuracy(
     learned: Learned,
     rows: IntArray | None,
     codes: IntArray,
@@ -242,25 +242,25 @@ def _judged(
         tested = Share(int((logits.argmax(axis=1) == codes[is_tested]).sum()), len(logits))
         loss = log_loss(logits / temperature, codes[is_tested])
     return Fit(
-        probabilities=_probabilities(learned.logits, temperature, classes.places),
+        probabilities=_probabilities(learned.logits, temperature, classes.positions),
         classes=classes.names,
         counts=classes.counts,
         rows=rows,
         model=name,
         tested=tested,
-        held_out=softmax(learned.held_out / temperature)[:, classes.places],
+        held_out=softmax(learned.held_out / temperature)[:, classes.positions],
         log_loss=loss,
         settings={**learned.settings, "temperature": temperature},
-        notes=_cautions(classes.names, classes.counts),
+        notes=_notes_on_rare_classes(classes.names, classes.counts),
     )
 
 
-def _probabilities(logits: AnyArray, temperature: float, places: IntArray) -> FloatArray:
+def _probabilities(logits: AnyArray, temperature: float, positions: IntArray) -> FloatArray:
     """(n, c) with the columns in this order, in float32 if there are more than `MOST_NUMBERS`."""
     dtype = np.float64 if logits.size <= MOST_NUMBERS else np.float32
     found = np.empty(logits.shape, dtype=dtype)
     for rows in blocks(len(logits), BLOCK):
-        found[rows] = softmax(logits[rows].astype(np.float64) / temperature)[:, places]
+        found[rows] = softmax(logits[rows].astype(np.float64) / temperature)[:, positions]
     return found
 
 
@@ -271,9 +271,9 @@ def cold_start(classes: AnyArray, n_labels: int) -> str:
     return f"only one class has labels ({only}, {n_labels}): nothing to tell apart yet, so this is a cold start."
 
 
-def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
+def _notes_on_rare_classes(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
     names = classes.tolist()
-    alone = [names[place] for place in np.flatnonzero(counts == 1)]
+    alone = [names[position] for position in np.flatnonzero(counts == 1)]
     if not alone:
         return ()
     shown = ", ".join(map(repr, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")

@@ -15,8 +15,6 @@ from dubito.request.rows import Labeled, labeled_in_order
 
 
 class GivenLabels(NamedTuple):
-    """The labeled points and their labels."""
-
     labeled: Labeled
     """All labeled points, including those whose label is not known."""
     features: Matrix
@@ -72,7 +70,11 @@ def read_given(
             return _of_features(values, checked, no_label)
         found = _by_order(values, labeled, checked, len_of(pool), names)
     elif not is_all:
-        _refuse_others(found.rows, checked)
+        others = np.setdiff1d(found.rows, checked.rows)
+        if len(others):
+            problem = f"are of {len(others)} rows that are not labeled (row {others[0]})"
+            hint = f"leave {named('labeled')} out, or label no others."
+            raise InvalidArgument(problem, argument="labels", hint=hint)
     kept = are_labels("labels", found.values, check_no_label(no_label))
     rows, values = found.rows[kept], found.values[kept]
     order = np.argsort(rows, kind="stable")
@@ -83,10 +85,10 @@ def read_given(
 
 
 def _of_features(values: AnyArray, checked: Labeled, no_label: object) -> GivenLabels:
-    places = np.flatnonzero(are_labels("labels", values, check_no_label(no_label)))
-    texts = values[places]
+    positions = np.flatnonzero(are_labels("labels", values, check_no_label(no_label)))
+    texts = values[positions]
     values = as_labels(texts)
-    return GivenLabels(checked, Rows(checked.references, places), None, values, _spelled(values, texts))
+    return GivenLabels(checked, Rows(checked.references, positions), None, values, _spelled(values, texts))
 
 
 def _spelled(values: AnyArray, texts: AnyArray) -> dict[object, str] | None:
@@ -162,11 +164,3 @@ def _rows_of(ids: Ids, n_pool: int, names: RowNames) -> IntArray:
     if len(np.unique(rows)) < len(rows):
         raise InvalidData("name a row twice", argument="labels", hint="give each row one label.")
     return rows
-
-
-def _refuse_others(rows: IntArray, checked: Labeled) -> None:
-    others = np.setdiff1d(rows, checked.rows)
-    if len(others):
-        problem = f"are of {len(others)} rows that are not labeled (row {others[0]})"
-        hint = f"leave {named('labeled')} out, or label no others."
-        raise InvalidArgument(problem, argument="labels", hint=hint)

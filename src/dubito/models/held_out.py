@@ -46,7 +46,6 @@ class Share(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The proportion."""
         return self.right / self.of
 
     @property

@@ -47,8 +47,6 @@ FEWEST = 30
 
 
 class Advice(NamedTuple):
-    """Whether to continue labeling."""
-
     stop: bool
     """Whether further labels may teach little."""
     text: str

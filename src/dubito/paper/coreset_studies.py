@@ -135,7 +135,7 @@ class QuadrantsStudy:
             acquired={name: rows[0][name][0] for name in rows[0]},
             shares=shares,
             uniform=share_near_axes(pool, self.near),
-            views={name: warped_from(place, self.steepness) for name, place in VIEWS.items()},
+            views={name: warped_from(position, self.steepness) for name, position in VIEWS.items()},
             near=self.near,
         )
 
@@ -203,11 +203,11 @@ def share_near_axes(points: FloatArray, near: float) -> float:
     return float((np.abs(points).min(axis=1) < near).mean())
 
 
-def warped_from(place: tuple[float, float], steepness: float, side: int = 201) -> FloatArray:
+def warped_from(position: tuple[float, float], steepness: float, side: int = 201) -> FloatArray:
     """(side, side) the scaled distance of each point of the grid from ``place``: its distance times its own doubt."""
     grid = square_grid(side)
     doubt = 1.0 - quadrant_probabilities(grid, steepness).max(axis=1)
-    return np.asarray(np.linalg.norm(grid - np.array(place), axis=1) * doubt).reshape(side, side)
+    return np.asarray(np.linalg.norm(grid - np.array(position), axis=1) * doubt).reshape(side, side)
 
 
 def farthest_in(view: FloatArray) -> FloatArray:

@@ -256,7 +256,6 @@ def machine() -> str:
 
 
 def write_measured(record: Measured, folder: Path) -> Path:
-    """Write a record into a folder atomically."""
     path = folder / f"{record.id}.json"
     write_atomically(str(path), (json.dumps(record.as_dict(), indent=2, ensure_ascii=False) + "\n").encode())
     return path

@@ -95,7 +95,7 @@ def _digits(path: Path, labels: AnyArray, n_images: int) -> IntArray:
     odd = np.flatnonzero(~np.isin(labels, range(1, 11)))
     if len(odd):
         hint = "labels go from 1 to 10, which is the digit 0."
-        raise InvalidData(f"y of {path} holds {labels[odd[0]]} at place {odd[0]}", hint=hint)
+        raise InvalidData(f"y of {path} holds {labels[odd[0]]} at position {odd[0]}", hint=hint)
     return labels.astype(np.int64) % 10
 
 
@@ -105,16 +105,6 @@ def _digits(path: Path, labels: AnyArray, n_images: int) -> IntArray:
 def unpacked(folders: Collection[Path], required: Collection[str]) -> Path | None:
     """The first folder that holds every required file, or None."""
     return next((folder for folder in folders if all((folder / name).is_file() for name in required)), None)
-
-
-def read_unpacked(folder: Path, names: Collection[str]) -> dict[str, bytes]:
-    """The contents of the existing files, by name."""
-    found = {}
-    for name in names:
-        if (folder / name).is_file():
-            with reading(str(folder / name)):
-                found[name] = (folder / name).read_bytes()
-    return found
 
 
 def read_archive(path: Path, required: Collection[str], optional: Collection[str]) -> dict[str, bytes]:
@@ -238,9 +228,14 @@ def _find_files(
     layout: Layout, folder: Path, allow_download: bool, progress: DownloadProgress | None
 ) -> tuple[dict[str, bytes], Path]:
     """The contents of the collection's files, and where they were found."""
-    place = unpacked((folder / layout.folder, folder), layout.required)
-    if place is not None:
-        return read_unpacked(place, (*layout.required, layout.names_file)), place
+    found_in = unpacked((folder / layout.folder, folder), layout.required)
+    if found_in is not None:
+        found = {}
+        for name in (*layout.required, layout.names_file):
+            if (found_in / name).is_file():
+                with reading(str(found_in / name)):
+                    found[name] = (found_in / name).read_bytes()
+        return found, found_in
     archive = folder / layout.archive.name
     if allow_download:
         archive = download_file(layout.archive, folder, progress=progress)
@@ -250,13 +245,13 @@ def _find_files(
 
 
 def _refuse_missing(layout: Layout, folder: Path) -> NoReturn:
-    for place in (folder, *(folder / name for name in layout.pickled)):
-        if place.exists():
-            refuse_pickles(place)
+    for path in (folder, *(folder / name for name in layout.pickled)):
+        if path.exists():
+            refuse_pickles(path)
     if (folder / layout.folder).is_dir():
-        place = folder / layout.folder
-        missing = next(name for name in layout.required if not (place / name).is_file())
-        raise MissingFile(f"{place} holds no {missing}", hint=f"unpack all of {layout.archive.name} there.")
+        inner = folder / layout.folder
+        missing = next(name for name in layout.required if not (inner / name).is_file())
+        raise MissingFile(f"{inner} holds no {missing}", hint=f"unpack all of {layout.archive.name} there.")
     raise MissingFile(
         f"{layout.name} is missing: {folder} holds neither {layout.archive.name} nor {layout.folder}/ "
         f"({layout.archive.source})",

@@ -66,17 +66,17 @@ class MixtureFit:
 
     def verdict(self) -> Verdict:
         """The fit is close to the true density, and overfitted, as intended."""
-        astray = float(0.5 * np.abs(self.fitted - self.true).sum() * (LINE[1] - LINE[0]))
+        mismatch = float(0.5 * np.abs(self.fitted - self.true).sum() * (LINE[1] - LINE[0]))
         numbers = {
-            "total variation distance": astray,
+            "total variation distance": mismatch,
             "nats a point, fitted": self.inside,
             "nats a point, held out": self.outside,
         }
         sentence = (
-            f"{self.components} components put {astray:.0%} of the mass in other places than the truth, and give their "
-            f"own points {self.inside - self.outside:+.2f} nats more than others: close, and overfitted"
+            f"{self.components} components put {mismatch:.0%} of the mass in other places than the truth, and give "
+            f"their own points {self.inside - self.outside:+.2f} nats more than others: close, and overfitted"
         )
-        return Verdict(astray < 0.15 and self.inside > self.outside, numbers, sentence)
+        return Verdict(mismatch < 0.15 and self.inside > self.outside, numbers, sentence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,14 +91,14 @@ class Ablation:
             (not beam.is_sure, f"a beam alone is {_above(beam)}"),
             (best == BOTH, f"both together end highest ({Rounded(shown[BOTH]):.1%})" if best == BOTH else highest),
         ]
-        said = [words for _, words in sorted(parts, key=lambda part: part[0])]
-        said += [
+        sentences = [words for _, words in sorted(parts, key=lambda part: part[0])]
+        sentences += [
             f"scaled alone is {_above(scaled)}; the beam adds {added} to scaling",
             "points are of the mean over the curve",
         ]
         seeds = len(self.curves[0].accuracy)
-        said += [f"{seeds} seeds say nothing of variance"] if seeds < FEWEST_FOR_VARIANCE else []
-        return Verdict(all(holds for holds, _ in parts), numbers, "; ".join(said))
+        sentences += [f"{seeds} seeds say nothing of variance"] if seeds < FEWEST_FOR_VARIANCE else []
+        return Verdict(all(holds for holds, _ in parts), numbers, "; ".join(sentences))
 
 
 def _above(gain: Gain) -> str:

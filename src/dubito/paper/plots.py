@@ -45,10 +45,10 @@ def mixture_figure(finding: MixtureFit) -> Figure:
     figure = Figure(figsize=(10.0, 3.5), facecolor="white")
     panels = figure.subplots(1, 3, sharex=True)
     figure.subplots_adjust(left=0.05, right=0.988, top=0.72, bottom=0.14, wspace=0.16)
-    astray = finding.verdict().numbers["total variation distance"]
+    mismatch = finding.verdict().numbers["total variation distance"]
     headline_of(
         figure,
-        f"{finding.components} Gaussians follow the density of two peaks to {astray:.0%} of its mass, and overfit it",
+        f"{finding.components} Gaussians follow the density of two peaks to {mismatch:.0%} of its mass, and overfit it",
         f"{len(finding.points):,} numbers, to be told apart by their sign",
     )
     _draw_points(panels[0], finding)
@@ -100,7 +100,10 @@ def heatmap_figure(finding: Heatmap) -> Figure:
         zip(("lowest", "middle", "highest"), finding.shown, values, strict=True)
     ):
         placed = rows[np.argsort(finding.points[rows], kind="stable")]
-        _draw_batch(panels[0][column], finding, placed)
+        axes = panels[0][column]
+        axes.fill_between(LINE, line_density(LINE), color=FAINT, linewidth=0)
+        axes.vlines(finding.points[placed], 0.0, 0.33, color=BATCH, linewidth=1.3, linestyle=(0, (3, 1.5)))
+        axes.set(ylim=(0, 0.34), xlim=(LINE[0], LINE[-1]), yticks=[])
         _name(panels[0][column], f"{name} score", note=f"{score:.2f} nats")
         _draw_components(panels[1][column], finding, placed)
     panels[1][0].set_ylabel("point of the batch", color=INK, fontsize=9)
@@ -108,16 +111,10 @@ def heatmap_figure(finding: Heatmap) -> Figure:
     return figure
 
 
-def _draw_batch(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
-    axes.fill_between(LINE, line_density(LINE), color=FAINT, linewidth=0)
-    axes.vlines(finding.points[rows], 0.0, 0.33, color=BATCH, linewidth=1.3, linestyle=(0, (3, 1.5)))
-    axes.set(ylim=(0, 0.34), xlim=(LINE[0], LINE[-1]), yticks=[])
-
-
 def _draw_components(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
     axes.imshow(finding.likely[rows], cmap="YlOrBr", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest")
     plain_axes(axes)
-    axes.set_yticks(range(len(rows)), [str(place) for place in range(1, len(rows) + 1)])
+    axes.set_yticks(range(len(rows)), [str(position) for position in range(1, len(rows) + 1)])
     axes.spines[:].set_visible(False)
 
 
@@ -198,8 +195,8 @@ def beta_figure(finding: Beta) -> Figure:
         f"colored: what β may be (λ_c = {finding.lambda_c:g}, λ_ε = {finding.lambda_epsilon:g}); orange: quadratic "
         "convergence; blue: at least as good as the core-set; pale: past δ*, nothing can be said",
     )
-    for place, axes in enumerate(panels[: len(finding.z)]):
-        _draw_slice(axes, finding, place)
+    for position, axes in enumerate(panels[: len(finding.z)]):
+        _draw_slice(axes, finding, position)
     for axes in panels[len(finding.z) :]:
         axes.set_visible(False)
     figure.supxlabel("δ, distance to the nearest label", color=INK, fontsize=10, y=0.012)
@@ -207,9 +204,9 @@ def beta_figure(finding: Beta) -> Figure:
     return figure
 
 
-def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
+def _draw_slice(axes: Axes, finding: Beta, position: int) -> None:
     plain_axes(axes)
-    deltas, bound, star = finding.deltas, finding.slices[place], float(finding.stars[place])
+    deltas, bound, star = finding.deltas, finding.slices[position], float(finding.stars[position])
     turn = min(1.0 / finding.lambda_c, star)
     for low, high, color, alpha in (
         (0.0, turn, QUADRATIC, 0.5),
@@ -226,7 +223,7 @@ def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
     axes.text(star + shift, 0.05, f"δ* = {star:.2f}", color=INK, fontsize=8.5, va="bottom", ha=side)
     axes.set(xlim=(0, deltas[-1]), ylim=(0, 1), yticks=(0, 0.5, 1))
     axes.xaxis.set_major_locator(MultipleLocator(1.0))
-    axes.set_title(f"doubt z = {finding.z[place]:g}", loc="left", color=INK, fontsize=10, fontweight="bold", pad=4)
+    axes.set_title(f"doubt z = {finding.z[position]:g}", loc="left", color=INK, fontsize=10, fontweight="bold", pad=4)
     axes.set_title(f"peak {bound.max():.2f}", loc="right", color=QUIET, fontsize=9, pad=4)
 
 
@@ -237,9 +234,9 @@ def timing_figure(finding: Timing) -> Figure:
         panels.append((f"picks, {finding.sizes[0]:,} labeled", finding.budgets, finding.picking))
     figure = Figure(figsize=(8.0, 4.4) if len(panels) == 1 else (11.0, 4.6), layout="constrained", facecolor="white")
     drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (asked, sizes, seconds) in zip(drawn, panels, strict=True):
+    for axes, (label, sizes, seconds) in zip(drawn, panels, strict=True):
         _draw_seconds(axes, sizes, seconds)
-        axes.set_xlabel(asked, color=INK)
+        axes.set_xlabel(label, color=INK)
     _seconds_axis(drawn[0], finding)
     drawn[0].set_ylabel("seconds for a selection", color=INK)
     slowest = max(float(taken.min(axis=1).max()) for taken in finding.seconds.values())
@@ -362,7 +359,6 @@ HEAD = 0.75
 
 
 def ablation_figure(finding: Ablation) -> Figure:
-    """The learning curves of the ablation."""
     holds = finding.verdict().holds
     headline = (
         "a beam helps where distances are scaled, and both together end highest"

@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 from dubito.experiments.plots.learning import learning_figure, spread_apart
 from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, plain_axes, strategy_color
 from dubito.experiments.statistics import area, paired_test
-from dubito.matrix import FloatArray, IntArray
+from dubito.matrix import FloatArray
 from dubito.paper.coreset_studies import VIEWS, Beams, Quadrants, Radii, farthest_in
 from dubito.paper.study import EXPLOITIVE
 from dubito.paper.toy_studies import ALGORITHM_2, HARD, VARIANTS, Acquisitions, Concentration, Negative, Toy
@@ -54,11 +54,6 @@ def draw_points(axes: Axes, points: FloatArray, color: str, *, size: float = 5.0
     axes.scatter(points[:, 0], points[:, 1], s=size, color=color, linewidths=0, rasterized=True)
 
 
-def draw_classes(axes: Axes, points: FloatArray, labels: IntArray, *, size: float = 5.0, alpha: float = 0.55) -> None:
-    colors = np.array(CLASSES)[labels % len(CLASSES)]
-    axes.scatter(points[:, 0], points[:, 1], s=size, c=colors.tolist(), alpha=alpha, linewidths=0, rasterized=True)
-
-
 def draw_doubt(axes: Axes, points: FloatArray, doubt: FloatArray, *, size: float = 6.0) -> None:
     """Draw a pool of the quadrants, shaded by doubt."""
     axes.scatter(
@@ -97,10 +92,18 @@ def concentration_figure(finding: Concentration) -> Figure:
         2, 4, height_ratios=(1.0, 0.82), left=0.062, right=0.988, top=0.862, bottom=0.085, hspace=0.14, wspace=0.05
     )
     pool = figure.add_subplot(grid[0, 0])
-    draw_classes(pool, finding.points, finding.labels)
+    colors = np.array(CLASSES)[finding.labels % len(CLASSES)]
+    pool.scatter(
+        finding.points[:, 0], finding.points[:, 1], s=5.0, c=colors.tolist(), alpha=0.55, linewidths=0, rasterized=True
+    )
     bare(pool, "the pool", f"{len(finding.points):,} points")
-    for place, name in enumerate(CONCENTRATION_NAMES, start=1):
-        _draw_asked(figure.add_subplot(grid[0, place]), finding, name)
+    for position, name in enumerate(CONCENTRATION_NAMES, start=1):
+        axes = figure.add_subplot(grid[0, position])
+        rows = finding.picked[name].ravel()
+        draw_points(axes, finding.points, FAINT, size=3.5)
+        draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
+        hard = float((finding.noise[rows] > HARD).mean())
+        bare(axes, CONCENTRATION_NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
     _draw_curves(figure.add_subplot(grid[1, :]), finding)
     seeds, rounds = len(finding.curves[0].accuracy), len(finding.curves[0].labels) - 1
     batch = int(np.diff(finding.curves[0].labels)[0])
@@ -117,14 +120,6 @@ def _headline(finding: Concentration) -> str:
             "least confidence asks in the noise between clusters and falls below random; the core-set covers, and leads"
         )
     return "here least confidence does not fall below random, or the core-set does not rise above it"
-
-
-def _draw_asked(axes: Axes, finding: Concentration, name: str) -> None:
-    rows = finding.picked[name].ravel()
-    draw_points(axes, finding.points, FAINT, size=3.5)
-    draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
-    hard = float((finding.noise[rows] > HARD).mean())
-    bare(axes, CONCENTRATION_NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
 
 
 def _draw_curves(axes: Axes, finding: Concentration) -> None:
@@ -178,7 +173,12 @@ def radii_figure(finding: Radii) -> Figure:
     figure.subplots_adjust(top=0.745)
     low, high = _limits(finding)
     for axes, name in zip(panels, COVER_NAMES, strict=True):
-        _draw_cover(axes, finding, name)
+        color, cover = strategy_color(name), finding.covers[name]
+        for x, y in finding.pool[cover.picks]:
+            axes.add_patch(Circle((x, y), cover.radius, facecolor=color, alpha=0.13, linewidth=0))
+            axes.add_patch(Circle((x, y), cover.radius, fill=False, edgecolor=color, linewidth=1.0, alpha=0.7))
+        draw_points(axes, finding.pool, "#9A9A9A", size=10)
+        draw_crosses(axes, finding.pool[cover.picks], size=46)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         times = "" if name == "optimal-coreset" else f", {radii[name] / first:.2f}×"
         bare(axes, COVER_NAMES[name], f"δ = {radii[name]:.2f}{times}", strategy_color(name))
@@ -193,15 +193,6 @@ def _limits(finding: Radii) -> tuple[list[float], list[float]]:
     every = np.concatenate(corners)
     middle, half = (every.max(axis=0) + every.min(axis=0)) / 2, 0.52 * float(np.ptp(every, axis=0).max())
     return (middle - half).tolist(), (middle + half).tolist()
-
-
-def _draw_cover(axes: Axes, finding: Radii, name: str) -> None:
-    color, cover = strategy_color(name), finding.covers[name]
-    for x, y in finding.pool[cover.picks]:
-        axes.add_patch(Circle((x, y), cover.radius, facecolor=color, alpha=0.13, linewidth=0))
-        axes.add_patch(Circle((x, y), cover.radius, fill=False, edgecolor=color, linewidth=1.0, alpha=0.7))
-    draw_points(axes, finding.pool, "#9A9A9A", size=10)
-    draw_crosses(axes, finding.pool[cover.picks], size=46)
 
 
 # The quadrants: acquisitions by step with scaled distances (figure 3), and the ranks of a beam (figure 4).
@@ -224,18 +215,15 @@ def quadrants_figure(finding: Quadrants) -> Figure:
         f"warped space; {finding.uniform:.0%} of the pool lie so near",
     )
     for row, (name, shown), view in zip(rows, ROWS.items(), FROM, strict=True):
-        _draw_start(row[0], finding, shown, strategy_color(name))
+        axes = row[0]
+        draw_doubt(axes, finding.pool, finding.doubt)
+        draw_crosses(axes, finding.pool[finding.initial])
+        axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
+        bare(axes, shown, "at first", strategy_color(name))
         for step in range(steps):
             _draw_step(row[step + 1], finding, name, step)
         _draw_view(row[-1], finding, view)
     return figure
-
-
-def _draw_start(axes: Axes, finding: Quadrants, name: str, color: str) -> None:
-    draw_doubt(axes, finding.pool, finding.doubt)
-    draw_crosses(axes, finding.pool[finding.initial])
-    axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
-    bare(axes, name, "at first", color)
 
 
 def _draw_step(axes: Axes, finding: Quadrants, name: str, step: int) -> None:
@@ -250,11 +238,11 @@ def _draw_step(axes: Axes, finding: Quadrants, name: str, step: int) -> None:
 
 
 def _draw_view(axes: Axes, finding: Quadrants, name: str) -> None:
-    view, place = finding.views[name], VIEWS[name]
+    view, position = finding.views[name], VIEWS[name]
     axes.imshow(view, cmap=SHADES, origin="lower", extent=(-1, 1, -1, 1), interpolation="bilinear")
     farthest = farthest_in(view)
     axes.plot(*farthest, marker="*", color=OKABE_ITO["yellow"], markeredgecolor=INK, markersize=12, clip_on=False)
-    axes.plot(*place, marker="s", color=OKABE_ITO["vermilion"], markeredgecolor="white", markersize=8, clip_on=False)
+    axes.plot(*position, marker="s", color=OKABE_ITO["vermilion"], markeredgecolor="white", markersize=8, clip_on=False)
     axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
     bare(axes, FROM[name], "★ farthest")
 
@@ -363,9 +351,9 @@ def _draw_gains(axes: Axes, finding: Negative) -> None:
     names = [curve.name for curve in finding.curves[0] if curve.name != "random"]
     for which, (curves, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
         base = next(area(curve) for curve in curves if curve.name == "random")
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             interval, _ = paired_test(next(area(curve) for curve in curves if curve.name == name) - base)
-            height, color = place + (0.16 if which else -0.16), strategy_color(name)
+            height, color = position + (0.16 if which else -0.16), strategy_color(name)
             axes.plot(
                 [100 * interval.low, 100 * interval.high], [height, height], color=color, linewidth=1.6, alpha=0.6
             )
@@ -383,12 +371,12 @@ def _draw_costs(axes: Axes, finding: Negative) -> None:
     plain_axes(axes)
     mean = {name: float(np.mean([each[name] for each in finding.seconds])) for name in finding.seconds[0]}
     names = sorted(mean, key=lambda name: mean[name])
-    for place, name in enumerate(names):
-        axes.plot([min(mean.values()) / 3, mean[name]], [place, place], color=FAINT, linewidth=1.4, zorder=1)
-        axes.plot(mean[name], place, "o", color=strategy_color(name), markersize=8)
+    for position, name in enumerate(names):
+        axes.plot([min(mean.values()) / 3, mean[name]], [position, position], color=FAINT, linewidth=1.4, zorder=1)
+        axes.plot(mean[name], position, "o", color=strategy_color(name), markersize=8)
         axes.annotate(
             f"{1000 * mean[name]:,.3g} ms",
-            (mean[name], place),
+            (mean[name], position),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",

@@ -84,17 +84,23 @@ def reproduce(
     with data_folder(data_dir, download):
         records = [
             measure_one(
-                each, prepared(each, quick, runs_dir, download, quiet), Path(output), quick, drawn_from, quiet, as_json
+                each,
+                build_study(each, quick, runs_dir, download, quiet),
+                Path(output),
+                quick,
+                drawn_from,
+                quiet,
+                as_json,
             )
             for each in choose_exhibits(figure)
         ]
     if as_json:
         print(json.dumps({"schema": 1, "measured": records}, indent=2, ensure_ascii=False))
     elif len(records) > 1:
-        put([f"{tally(records)}; pictures in {output}"])
+        put([f"{count_claims(records)}; pictures in {output}"])
 
 
-def tally(records: Sequence[Mapping[str, object]]) -> str:
+def count_claims(records: Sequence[Mapping[str, object]]) -> str:
     """How many claims hold, and how many of these only in part."""
     holding = [each for each in records if each["holds"]]
     partly = sum(each["scope"] is not None for each in holding)
@@ -102,7 +108,7 @@ def tally(records: Sequence[Mapping[str, object]]) -> str:
 
 
 @contextmanager
-def working(note: str, quiet: bool) -> Iterator[None]:
+def spinner(note: str, quiet: bool) -> Iterator[None]:
     """Print a note on stderr; on a terminal, show it with a spinner while the block runs."""
     if quiet or not sys.stderr.isatty():
         say(note, quiet=quiet)
@@ -114,7 +120,7 @@ def working(note: str, quiet: bool) -> Iterator[None]:
         yield
 
 
-def prepared(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, quiet: bool) -> Study:
+def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, quiet: bool) -> Study:
     """The study of an exhibit. Networks are trained in ``runs_dir``; missing files are downloaded if allowed."""
     study = exhibit.build(quick=quick)
     if not isinstance(study, NetworkStudy):
@@ -136,7 +142,7 @@ def measure_one(
 
     cost = exhibit.quick_cost if quick else exhibit.cost
     note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
-    with training(note, study, quiet) if exhibit.core_hours else working(note, quiet) as ready:
+    with training(note, study, quiet) if exhibit.core_hours else spinner(note, quiet) as ready:
         finding, measured = measure(exhibit, quick=quick, seed=seed, study=ready or study)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
@@ -152,7 +158,7 @@ def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterat
     yield f"  claim     {exhibit.claim}"
     yield f"  measured  {measured.sentence}."
     yield f"  in        {measured.seconds:.1f} s"
-    yield from (f"  {'files' if not place else '':<10}{path}" for place, path in enumerate(files))
+    yield from (f"  {'files' if not number else '':<10}{path}" for number, path in enumerate(files))
     yield ""
 
 
@@ -215,7 +221,6 @@ def show_list(folder: Path) -> None:
 
 
 def outcome_of(known: tuple[Measured, str] | None) -> "Text":
-    """The text of the last column."""
     from rich.text import Text
 
     if known is None:

@@ -177,12 +177,12 @@ class Discussion:
 def slopes_of(plan: Experiment, data: Dataset, rounds: Sequence[Round], seed: int) -> FloatArray:
     """(turns, 2) λ_c by the data and by the head, at each turn of the plain core-set; its models are trained again."""
     seed_data = prepare_seed(plan, data, seed)
-    asked = [np.array(rows, dtype=np.int64) for rows in picks_of(rounds, PLAIN, seed)]
-    return np.array([_slopes(plan, seed_data, asked, turn) for turn in range(plan.schedule.rounds + 1)])
+    picks = [np.array(rows, dtype=np.int64) for rows in picks_of(rounds, PLAIN, seed)]
+    return np.array([_slopes(plan, seed_data, picks, turn) for turn in range(plan.schedule.rounds + 1)])
 
 
-def _slopes(plan: Experiment, seed_data: SeedData, asked: Sequence[IntArray], turn: int) -> tuple[float, float]:
-    train_set = training_set(seed_data, labeled_at(seed_data, asked, turn), turn, {})
+def _slopes(plan: Experiment, seed_data: SeedData, picks: Sequence[IntArray], turn: int) -> tuple[float, float]:
+    train_set = training_set(seed_data, labeled_at(seed_data, picks, turn), turn, {})
     model = plan.model.fit(train_set)
     doubt = doubt_from_probabilities(model.predict_proba(seed_data.data.features))
     radii = core_set_radii(seed_data.data.features, train_set.features)
@@ -232,13 +232,13 @@ class TimingStudy:
     def measure(self, seed: int) -> "Timing":
         """Time all sizes and strategies in turn, after a warm-up, so that other load affects all alike."""
         pool, likely = feature_pool(seed, self.n, self.d)
-        asked = [(size, self.budget) for size in self.sizes] + [(self.sizes[0], budget) for budget in self.budgets]
-        engine = self._engine(pool, likely, asked)
+        runs = [(size, self.budget) for size in self.sizes] + [(self.sizes[0], budget) for budget in self.budgets]
+        engine = self._engine(pool, likely, runs)
         for name in NAMES:
             _time(pool, likely, name, self.sizes[0], min(50, self.budget), engine)
-        seconds = {name: np.empty((len(asked), self.repeats)) for name in NAMES}
+        seconds = {name: np.empty((len(runs), self.repeats)) for name in NAMES}
         for turn in range(self.repeats):
-            for at, (size, budget) in enumerate(asked):
+            for at, (size, budget) in enumerate(runs):
                 for name, taken in seconds.items():
                     taken[at, turn] = _time(pool, likely, name, size, budget, engine)
         cut = len(self.sizes)
@@ -253,17 +253,15 @@ class TimingStudy:
             engine=engine,
         )
 
-    def _engine(self, pool: AnyArray, likely: FloatArray, asked: list[tuple[int, int]]) -> str:
-        """The name of the engine for all runs."""
+    def _engine(self, pool: AnyArray, likely: FloatArray, runs: list[tuple[int, int]]) -> str:
         if self.engine != "auto":
             return self.engine
-        size, budget = max(asked, key=lambda each: (self.n - each[0]) * sum(each))
+        size, budget = max(runs, key=lambda each: (self.n - each[0]) * sum(each))
         picked = select(pool, budget, labeled=np.arange(size), probabilities=likely, strategy=NAMES[0])
         return str(picked.engine)
 
 
 def _time(pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int, engine: str) -> float:
-    """Seconds of one selection."""
     started = time.perf_counter()
     select(pool, budget, labeled=np.arange(size), probabilities=likely, strategy=name, engine=engine)
     return time.perf_counter() - started
@@ -271,8 +269,6 @@ def _time(pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timing:
-    """Seconds of every run."""
-
     sizes: IntArray
     seconds: dict[str, FloatArray]
     """(sizes, repeats) for each strategy."""
@@ -287,7 +283,6 @@ class Timing:
 
     @property
     def device(self) -> str:
-        """The device of that engine."""
         return "GPU" if self.engine == "cuda" else "CPU"
 
     def verdict(self) -> Verdict:

@@ -96,6 +96,5 @@ def learn(
 
 
 def picks_of(rounds: Sequence[Round], strategy: str, seed: int) -> list[tuple[int, ...]]:
-    """The picks of a strategy with one seed, by turn."""
     own = [each for each in rounds if each.strategy == strategy and each.seed == seed and each.picked]
     return [each.picked for each in sorted(own, key=lambda each: each.turn)]

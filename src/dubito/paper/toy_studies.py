@@ -46,7 +46,7 @@ class ConcentrationStudy:
 
     def measure(self, seed: int) -> "Concentration":
         """Run all strategies on one pool; initial labels and weights depend on the seed."""
-        data, rounds = self._pool(self.side, seed), self._play(self.side, seed)
+        data, rounds = self._pool(self.side, seed), self._simulate(self.side, seed)
         points = np.asarray(data.features, dtype=np.float64)
         return Concentration(
             points=points,
@@ -54,13 +54,13 @@ class ConcentrationStudy:
             noise=cluster_noise(points, self.side, self.n_classes, self.deviation),
             picked={name: np.array(picks_of(rounds, name, seed)) for name in COMPARED},
             curves=curves(rounds),
-            others={side: curves(self._play(side, seed)) for side in self.other_sides},
+            others={side: curves(self._simulate(side, seed)) for side in self.other_sides},
         )
 
     def _pool(self, side: int, seed: int) -> Dataset:
         return clusters(seed, n=self.n, side=side, n_classes=self.n_classes, deviation=self.deviation)
 
-    def _play(self, side: int, seed: int) -> list[Round]:
+    def _simulate(self, side: int, seed: int) -> list[Round]:
         schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds)
         arms, seeds = [Arm(name) for name in COMPARED], range(seed, seed + self.seeds)
         return learn(self._pool(side, seed), arms, schedule, seeds, self.iterations)
@@ -184,8 +184,8 @@ class Toy:
         numbers = {f"mean accuracy, {name}": value for name, value in means.items()}
         best = max(means[name] for name in BASELINES)
         above = [name for name in VARIANTS if means[name] > best]
-        said = ", ".join(f"{name} {means[name]:.1%}" for name in sorted(means, key=lambda name: -means[name]))
-        sentence = f"mean accuracy over the rounds: {said}; {len(above)} of 2 variants are above every baseline"
+        listed = ", ".join(f"{name} {means[name]:.1%}" for name in sorted(means, key=lambda name: -means[name]))
+        sentence = f"mean accuracy over the rounds: {listed}; {len(above)} of 2 variants are above every baseline"
         return Verdict(len(above) == 2, numbers, sentence)
 
 
@@ -218,7 +218,9 @@ class Acquisitions:
     def verdict(self) -> Verdict:
         """Entropy and least confidence pick more noisy points than the probabilistic core-sets, and cover less."""
         hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
-        gaps = {name: typical_distance(self.points, rows) for name, rows in self.picked.items()}
+        gaps = {
+            name: float(core_set_radii(self.points, self.points[rows]).mean()) for name, rows in self.picked.items()
+        }
         numbers = {f"picks in noisy places, {name}": value for name, value in hard.items()}
         numbers |= {f"mean distance to a pick, {name}": value for name, value in gaps.items()}
         doubtful = min(hard["entropy"], hard["least-confidence"])
@@ -258,20 +260,20 @@ class Negative:
     def verdict(self) -> Verdict:
         """The gain over random is insignificant or below two points, and the cost is higher than Algorithm 2's."""
         numbers: dict[str, float] = {}
-        said, barely = [], []
+        leads, barely = [], []
         for deviation, found in zip(self.deviations, self.curves, strict=True):
             gain = next(each for each in compare(found, "random") if each.name == "probabilistic-coreset")
             numbers[f"gain over random at {deviation:g}"] = gain.difference.estimate
             numbers[f"p at {deviation:g}"] = gain.p
             low, high = gain.difference.low, gain.difference.high
-            said.append(
+            leads.append(
                 f"{100 * gain.difference.estimate:+.1f} points at {deviation:g} ({100 * low:+.1f} to {100 * high:+.1f})"
             )
             barely.append(not gain.is_better or gain.difference.estimate < 0.02)
         dearer = [each["probabilistic-coreset"] / max(each[ALGORITHM_2], 1e-9) for each in self.seconds]
         numbers["times the cost of Algorithm 2"] = float(np.mean(dearer))
         sentence = (
-            f"the probabilistic core-set is ahead of random by {' and '.join(said)}, and a selection takes "
+            f"the probabilistic core-set is ahead of random by {' and '.join(leads)}, and a selection takes "
             f"{np.mean(dearer):,.0f} times as long as Algorithm 2's"
         )
         return Verdict(all(barely) and min(dearer) > 1.0, numbers, sentence)
@@ -281,17 +283,6 @@ def _plan(study: Rounds, scale: float = 1.0) -> Rounds:
     """The settings of a study without its type, so that studies with the same settings share their rounds."""
     settings = {each.name: getattr(study, each.name) for each in fields(Rounds)}
     return Rounds(**{**settings, "deviation": scale * study.deviation})
-
-
-def typical_distance(points: FloatArray, picked: IntArray) -> float:
-    """Mean distance of points to their nearest pick.
-
-    Examples
-    --------
-    >>> typical_distance(np.array([[0.0], [1.0], [4.0]]), np.array([1]))
-    1.3333333333333333
-    """
-    return float(core_set_radii(points, points[picked]).mean())
 
 
 def mean_seconds(rounds: tuple[Round, ...]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from dubito.doubt import mean_probabilities, softmax
 from dubito.matrix import BoolArray, FloatArray, IntArray, len_of
 from dubito.request.arrays import check_integer, check_real
 from dubito.strategies.base import Choice, require_probabilities, without_distances
-from dubito.strategies.kmeans import cluster_centers, nearest_untaken
+from dubito.strategies.kmeans import cluster_centers, nearest_unpicked
 
 CANDIDATES_PER_PICK = 25
 SMALLEST = 1e-300
@@ -39,7 +39,6 @@ class LinearHead:
         return np.asarray(self.classes[(points @ self.weights + self.biases).argmax(axis=1)])
 
     def probabilities(self, points: FloatArray) -> FloatArray:
-        """(n, c)"""
         found = np.zeros((len(points), self.n_classes))
         found[:, self.classes] = softmax(points @ self.weights + self.biases)
         return found
@@ -138,7 +137,6 @@ class AlfaMix:
 
 
 def candidates_of(request: Request, strategy: str) -> tuple[FloatArray, FloatArray]:
-    """Features and probabilities of the candidates."""
     probabilities = require_probabilities(request, strategy)
     points = read_rows(request.pool, request.candidates, request.metric)
     return points, mean_probabilities(probabilities[request.candidates])
@@ -153,5 +151,5 @@ def one_of_each_cluster(request: Request, points: FloatArray, is_kept: BoolArray
     else:
         lengths = np.linalg.norm(points[kept], axis=1, keepdims=True)
         unit = points[kept] / np.where(lengths > 0.0, lengths, 1.0)
-        picks = kept[nearest_untaken(unit, cluster_centers(unit, request.budget, request.seed))]
+        picks = kept[nearest_unpicked(unit, cluster_centers(unit, request.budget, request.seed))]
     return without_distances(request, request.candidates[picks], np.full(request.budget, np.nan))

@@ -223,7 +223,6 @@ def gaussian(bandwidth: float) -> Kernel:
 
 
 def ball(radius: float) -> Kernel:
-    """1 within the radius, 0 from there on."""
     return lambda squared: np.asarray(squared < radius * radius, dtype=np.float64)
 
 

@@ -55,7 +55,6 @@ class Oracle:
         raise InvalidArgument(problem, argument="strategy", value=self.name, hint="name it in an experiment.")
 
     def choose(self, request: Request) -> Choice:
-        """Raise the error of `plan`."""
         self.plan(request)
         raise AssertionError
 

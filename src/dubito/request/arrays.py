@@ -66,7 +66,6 @@ def as_array(name: str, value: Any) -> AnyArray:
 
 
 def as_names(name: str, value: Any) -> AnyArray:
-    """An array of numbers, text or both."""
     try:
         return value if isinstance(value, np.ndarray) else np.asarray(value)
     except ValueError as error:
@@ -165,7 +164,6 @@ def check_real(name: str, value: object, *, least: float, most: float = np.inf) 
 
 
 def check_positive(name: str, value: object) -> float:
-    """A finite number above 0."""
     number = check_real(name, value, least=0.0)
     if number == 0:
         raise InvalidArgument("is not allowed", argument=name, value=value, hint=f"{PASS} a number above 0.")

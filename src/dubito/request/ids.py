@@ -79,15 +79,12 @@ class Ids:
         return ", ".join(names) + (", ..." if len(rows) > MOST_SHOWN else "")
 
     def wrong(self, problem: str, hint: str) -> InvalidIds:
-        """An error about these ids."""
         if self.argument is not None:
             return InvalidIds(problem, argument=self.argument, hint=hint)
         return InvalidIds(f"{self.owner} {problem}", hint=hint)
 
 
 class InvalidId(Exception):
-    """A value cannot be an id."""
-
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)
         self.problem, self.hint = problem, hint
@@ -180,7 +177,6 @@ def _key(value: object) -> str:
 
 
 def text_key(text: str) -> str:
-    """The comparison key of a text."""
     text = text.strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -195,8 +191,6 @@ def text_key(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowNames:
-    """The ids of the rows of an argument or a file."""
-
     column: Ids | None = None
     index: Ids | None = None
     """The index of a frame, even if it holds only row numbers."""
@@ -369,7 +363,6 @@ def split_ids(name: str, value: Any) -> tuple[Any, RowNames]:
 
 
 def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
-    """The features of a pool, and the ids of its rows."""
     value, names = split_ids("pool", pool)
     strays = non_features(columns_of(value))
     if strays:  # They would silently be used as features.
@@ -408,7 +401,6 @@ def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
 
 
 def _check_ids(ids: object, n_pool: int) -> Ids:
-    """(n,) unique ids."""
     values = np.asarray(ids)
     if values.shape != (n_pool,):
         raise InvalidArgument(f"has shape {values.shape}", argument="ids", hint=f"pass one a row, shape ({n_pool},).")

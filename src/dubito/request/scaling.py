@@ -199,7 +199,6 @@ def standardize_points(pool: Matrix, labeled: Labeled) -> Standardized:
 
 
 def check_standardize(standardize: object) -> bool | None:
-    """True, False or None (not given)."""
     if standardize is not None and not isinstance(standardize, bool | np.bool_):
         raise InvalidArgument("is not allowed", argument="standardize", value=standardize, hint="pass True or False.")
     return None if standardize is None else bool(standardize)

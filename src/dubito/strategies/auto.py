@@ -24,6 +24,7 @@ from dubito.strategies.coverage import Coverage, DoubtCoverage
 
 Origin = Literal["frozen", "trained"]
 
+WITHOUT_DOUBT = Coverage()
 FROZEN = DoubtCoverage(strength=3.0, sharpen=0.9)
 EARLY = DoubtCoverage(strength=1.0)
 """For a model trained on very few labels, which may be confident about classes it has never seen."""
@@ -40,7 +41,7 @@ FEWEST = 20
 """Models trained on fewer labels than this are overconfident."""
 MIN_LABELS_TO_DETECT = 100
 """With fewer labels than this, trained features cannot be detected: any model memorizes a few."""
-MAX_SEARCHED, MAX_ASKED = 4096, 1024
+MAX_SEARCHED, MAX_QUERIES = 4096, 1024
 """Maximum number of labeled rows to search for nearest neighbors, and of rows whose neighbor is searched."""
 BLOCK = 512
 LARGE, SAMPLE = 200_000, 20_000
@@ -115,10 +116,10 @@ class Auto:
                 return Coreset(), f"auto chose coreset: the engine {request.engine} does not support coverage."
             ignored = ", and features is ignored" if self.features else ""
             note = f"auto chose coverage: without a model's doubt all rows have the same weight{ignored}."
-            return sampled_if_large(Coverage(), request), note
+            return sampled_if_large(WITHOUT_DOUBT, request), note
         if covers and not unlabeled_doubt(request).any():
             note = "auto chose coverage: the model has no doubt about any row, so all have the same weight."
-            return sampled_if_large(Coverage(), request), note
+            return sampled_if_large(WITHOUT_DOUBT, request), note
         origin, why = (self.features, "as you set") if self.features else detect_origin(request)
         if origin == "trained":
             return TRAINED, TRAINED_NOTE.format(why)
@@ -132,7 +133,7 @@ class Auto:
         if given := self._given():
             return self._paper(), f"auto chose doubt-coreset, since you set {' and '.join(given)}."
         if not has_doubt:
-            return Coverage(), "auto chose coverage: without a model's doubt all rows have the same weight."
+            return WITHOUT_DOUBT, "auto chose coverage: without a model's doubt all rows have the same weight."
         if self.features == "trained":
             return TRAINED, TRAINED_NOTE.format("as you set")
         taken = EARLY if n_labeled < FEWEST else replace(FROZEN, sharpen=1.0)
@@ -188,27 +189,27 @@ def same_class_fraction(request: Request, rows: IntArray) -> float | None:
 
     None if fewer than two classes have two rows.
     """
-    classes, asked = predicted_classes(request, rows), evenly_spaced(np.arange(len(rows)), MAX_ASKED)
-    alike = nearest_has_same_class(request, rows, asked, classes)
+    classes, queries = predicted_classes(request, rows), evenly_spaced(np.arange(len(rows)), MAX_QUERIES)
+    alike = nearest_has_same_class(request, rows, queries, classes)
     counts = np.bincount(classes)
-    fractions = [alike[classes[asked] == own].mean() for own in np.unique(classes[asked]) if counts[own] > 1]
+    fractions = [alike[classes[queries] == own].mean() for own in np.unique(classes[queries]) if counts[own] > 1]
     return float(np.mean(fractions)) if len(fractions) > 1 else None
 
 
-def nearest_has_same_class(request: Request, rows: IntArray, asked: IntArray, classes: IntArray) -> BoolArray:
-    """Whether the nearest other row of each of ``asked`` (positions in ``rows``) has the same predicted class."""
-    points, nearest = read_rows(request.pool, rows[asked], request.metric), np.full(len(asked), np.inf)
-    own, found = (points * points).sum(axis=1), np.zeros(len(asked), dtype=np.int64)
+def nearest_has_same_class(request: Request, rows: IntArray, queries: IntArray, classes: IntArray) -> BoolArray:
+    """Whether the nearest other row of each of ``queries`` (positions in ``rows``) has the same predicted class."""
+    points, nearest = read_rows(request.pool, rows[queries], request.metric), np.full(len(queries), np.inf)
+    own, found = (points * points).sum(axis=1), np.zeros(len(queries), dtype=np.int64)
     for span in blocks(len(rows), BLOCK):
         others = read_rows(request.pool, rows[span], request.metric)
         squared = _squared(points, own, others)
         at = np.arange(span.start, span.start + len(others))
-        squared[asked[:, None] == at] = np.inf
+        squared[queries[:, None] == at] = np.inf
         best = squared.argmin(axis=1)
-        smaller = squared[np.arange(len(asked)), best]
+        smaller = squared[np.arange(len(queries)), best]
         found = np.where(smaller < nearest, span.start + best, found)
         nearest = np.minimum(nearest, smaller)
-    return np.asarray(classes[found] == classes[asked])
+    return np.asarray(classes[found] == classes[queries])
 
 
 def predicted_classes(request: Request, rows: IntArray) -> IntArray:

@@ -268,7 +268,6 @@ class HostGradients:
         return blocks(len(self.rows), max(1, HOST_BLOCK_BYTES // (8 * max(self.pool.shape[1], n_others))))
 
     def _block(self, span: slice) -> FloatArray:
-        """Features in float64."""
         # A slice of a memory map is converted without a copy, unlike a list of rows.
         return read_rows(self.pool, span if self.is_whole else self.rows[span], self.metric)
 

@@ -87,7 +87,6 @@ def _solve_groups(request: Request, problem: Solvable) -> Choice:
 
 
 def first_groups(found: Configuration, problem: Solvable, n_kept: int) -> Configuration:
-    """The first groups of a configuration."""
     assert found.groups is not None
     assert found.earned is not None
     assert problem.groups is not None
@@ -108,7 +107,6 @@ def first_groups(found: Configuration, problem: Solvable, n_kept: int) -> Config
 
 
 def pickable(candidates: IntArray, quotas: Quotas) -> IntArray:
-    """The candidates whose class has a positive quota."""
     return candidates[quotas.limits[quotas.classes[candidates]] > 0]
 
 
@@ -229,7 +227,6 @@ class ConstrainedRun:
 
 
 def references_with(problem: Solvable, picks: IntArray) -> Matrix:
-    """The labeled points and the picks."""
     references = problem.references
     if isinstance(references, Rows) and references.matrix is problem.pool:
         return Rows(problem.pool, np.concatenate([references.rows, picks]))

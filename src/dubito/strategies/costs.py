@@ -24,8 +24,6 @@ NAME = "none"
 
 
 class Sizes(NamedTuple):
-    """The sizes of a request."""
-
     n: int
     """Candidates."""
     d: int
@@ -54,8 +52,6 @@ def call_seconds(sizes: Sizes) -> float:
 
 
 class Work(NamedTuple):
-    """Of a strategy."""
-
     n_numbers: float
     """float64 numbers in memory at once, beyond the inputs."""
     products: float

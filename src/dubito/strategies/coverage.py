@@ -47,14 +47,11 @@ class Coverage:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.core.coverage_reference` for the meaning, the engines for the cost."""
-        problem, sampled = self._ask(request)
-        return replace(solve_with_constraints(request, problem), sampled=sampled)
+        problem = self.plan(request)
+        return replace(solve_with_constraints(request, problem), sampled=problem.sampled)
 
     def plan(self, request: Request) -> CoverageProblem:
         """Every row counts alike."""
-        return self._ask(request)[0]
-
-    def _ask(self, request: Request) -> tuple[CoverageProblem, int | None]:
         return _problem(request, np.ones(len_of(request.pool)), self.radius, self.factor, self.sample)
 
 
@@ -112,14 +109,11 @@ class DoubtCoverage:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.core.coverage_reference` for the meaning, the engines for the cost."""
-        problem, sampled = self._ask(request)
-        return replace(solve_with_constraints(request, problem), sampled=sampled)
+        problem = self.plan(request)
+        return replace(solve_with_constraints(request, problem), sampled=problem.sampled)
 
     def plan(self, request: Request) -> CoverageProblem:
         """Rows count by their doubt."""
-        return self._ask(request)[0]
-
-    def _ask(self, request: Request) -> tuple[CoverageProblem, int | None]:
         return _problem(request, self.weights(request), self.radius, self.factor, self.sample)
 
     def weights(self, request: Request) -> FloatArray:
@@ -176,13 +170,12 @@ def _check(radius: float | None, factor: float, sample: int | None) -> None:
 
 def _problem(
     request: Request, weights: FloatArray, radius: float | None, factor: float, sample: int | None
-) -> tuple[CoverageProblem, int | None]:
-    """The problem for an engine, and the number of rows that are covered if that is a sample."""
+) -> CoverageProblem:
     weights = weights.copy()
     weights[request.labeled] = 0.0
     is_sampled = sample is not None and sample < np.count_nonzero(weights)
     unlabeled = np.setdiff1d(np.arange(len_of(request.pool)), request.labeled, assume_unique=True)
-    problem = CoverageProblem(
+    return CoverageProblem(
         pool=request.pool,
         references=request.references,
         candidates=request.candidates,
@@ -198,5 +191,5 @@ def _problem(
         progress=request.progress,
         known=request.known,
         costs=request.costs,
+        sampled=sample if is_sampled else None,
     )
-    return problem, sample if is_sampled else None

@@ -42,7 +42,7 @@ class ClosestKMeans:
         """Priorities are NaN: the picks have no order of merit."""
         points = read_rows(request.pool, request.candidates, request.metric)
         with single_blas_thread():
-            taken = nearest_untaken(points, cluster_centers(points, request.budget, request.seed))
+            taken = nearest_unpicked(points, cluster_centers(points, request.budget, request.seed))
         return without_distances(request, request.candidates[taken], np.full(request.budget, np.nan))
 
 
@@ -192,7 +192,7 @@ class _Clustering:
         self.centers[self.has_moved] = self.sums[self.has_moved] / self.counts[self.has_moved, None]
 
 
-def nearest_untaken(points: FloatArray, centers: FloatArray) -> IntArray:
+def nearest_unpicked(points: FloatArray, centers: FloatArray) -> IntArray:
     """For each center in turn the nearest point not taken yet; ties to the lowest index.
 
     Points are centered and divided by their largest coordinate, so that squares neither lose digits nor underflow.
@@ -292,13 +292,13 @@ def in_turn(cluster: IntArray, typical: FloatArray, seen: IntArray, n_picks: int
     sizes, names = left.copy(), np.arange(len(seen))
     # The most typical of each cluster first, of equals the lowest.
     order = np.lexsort((np.arange(len(cluster)), -typical, cluster))
-    places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    positions = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     picks = list[int]()
     while len(picks) < n_picks:
         there = names[left > 0]
         name = there[np.lexsort((there, -sizes[there], seen[there]))[0]]
-        picks.append(int(order[places[name]]))
-        places[name] += 1
+        picks.append(int(order[positions[name]]))
+        positions[name] += 1
         left[name] -= 1
         seen[name] += 1
     return np.array(picks)

@@ -60,7 +60,6 @@ class Mixture:
 
     @property
     def components(self) -> int:
-        """K."""
         return int(self.model.n_components)
 
     def log_density(self, points: AnyArray) -> FloatArray:

@@ -106,7 +106,7 @@ def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> 
         picked, again = call.run(strategy), call.run(strategy)
         assert before == [array.tobytes() for array in call.arrays], f"{label} changed its input."
         for found in picked.configurations:
-            fault = _fault(found, call.budget, call.candidates)
+            fault = _first_violation(found, call.budget, call.candidates)
             assert not fault, f"{label}: {fault}"
         assert np.array_equal(picked.indices, again.indices), f"{label} picks other rows in a second call."
         assert (picked.engine is not None) == strategy.uses_engine, f"{label} returned engine={picked.engine!r}."
@@ -127,7 +127,7 @@ def difference_between(expected: Sequence[Configuration], found: Sequence[Config
     return ""
 
 
-def _fault(found: Configuration, budget: int, candidates: IntArray) -> str:
+def _first_violation(found: Configuration, budget: int, candidates: IntArray) -> str:
     """A description of the first violation of the contract; empty if there is none."""
     if len(found.indices) != budget or len(found.priorities) != budget:
         return f"{len(found.indices)} picks with {len(found.priorities)} priorities for budget={budget}"

@@ -140,13 +140,13 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
     wrong = guessed.argmax(axis=1) != seed_data.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]
     rows = [np.array(each.picked, dtype=np.int64) for each in first]
-    asked = [PickedPictures(each.strategy, picked, wrong[picked]) for each, picked in zip(first, rows, strict=True)]
-    misread = {each.name: int(each.misread.sum()) for each in asked}
+    pictures = [PickedPictures(each.strategy, picked, wrong[picked]) for each, picked in zip(first, rows, strict=True)]
+    misread = {each.name: int(each.misread.sum()) for each in pictures}
     ours, random = misread["auto"], misread["random"]
     picture = picks_figure(
         seed_data.data.features.reshape(-1, 8, 8),
         seed_data.data.labels,
-        asked,
+        pictures,
         headline=f"of its first {BUDGET} digits auto picks {ours} that were misread, random {random}",
         detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
     )
@@ -189,12 +189,12 @@ def run_round_trip(folder: Path) -> None:
     for each in (pool, first, second):
         each.unlink(missing_ok=True)
     put([f"{len(answers):,} pictures of digits in {folder / 'pictures'}; no embeddings, no model, no labels."])
-    type_in("embed", folder / "pictures", "-o", pool)
-    type_in("select", pool, "--budget", TRIP_BUDGET, "-o", first)
+    run_command("embed", folder / "pictures", "-o", pool)
+    run_command("select", pool, "--budget", TRIP_BUDGET, "-o", first)
     fill_in(first, answers)
-    type_in("select", pool, "--budget", TRIP_BUDGET, "--labeled", first, "-o", second)
+    run_command("select", pool, "--budget", TRIP_BUDGET, "--labeled", first, "-o", second)
     fill_in(second, answers)
-    type_in("status", pool, "--labeled", first, "--labeled", second)
+    run_command("status", pool, "--labeled", first, "--labeled", second)
 
 
 def write_pictures(folder: Path) -> dict[str, int]:
@@ -213,7 +213,7 @@ def write_pictures(folder: Path) -> dict[str, int]:
     return answers
 
 
-def type_in(*words: object) -> None:
+def run_command(*words: object) -> None:
     """Print a command and run it with this installation."""
     given = [str(word) for word in words]
     put(["", f"$ {program_name()} {shlex.join(given)}"])

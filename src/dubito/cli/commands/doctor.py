@@ -51,6 +51,8 @@ def examine() -> dict[str, Any]:
     from dubito.threads import count_cores
 
     packages = {name: installed_version(name) for name in PACKAGES}
+    import_module("scipy.linalg")
+    loaded: list[dict[str, object]] = import_module("threadpoolctl").threadpool_info()
     return {
         "versions": {"dubito": __version__, "python": platform.python_version(), **packages},
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -58,7 +60,7 @@ def examine() -> dict[str, Any]:
         "memory_bytes": machine_memory(),
         "folder": os.getcwd(),
         "disk_free_bytes": shutil.disk_usage(".").free,
-        "blas": blas(loaded_libraries()),
+        "blas": blas(loaded),
         "sqlite": sqlite3.sqlite_version,
         "is_compiled": compiled.steps is not None,
         "why_not_compiled": compiled.why_missing,
@@ -72,13 +74,6 @@ def installed_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def loaded_libraries() -> list[dict[str, object]]:
-    """The libraries that threadpoolctl finds once NumPy and SciPy have loaded theirs."""
-    import_module("scipy.linalg")
-    loaded: list[dict[str, object]] = import_module("threadpoolctl").threadpool_info()
-    return loaded
 
 
 def blas(loaded: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:

@@ -239,8 +239,8 @@ def described(embedded: Embedded) -> str:
     rate = f" in {embedded.seconds:.1f} s ({now / embedded.seconds:,.3g}/s)" if embedded.seconds and now > 0 else ""
     before = f", {embedded.n_before:,} of them before" if embedded.n_before and now > 0 else ""
     left = f"; {len(embedded.left_out):,} left out" if embedded.left_out else ""
-    place = f"{embedded.path} was whole already" if is_whole else f"written to {embedded.path}"
-    return f"{made}{rate}{before}{left}; {place}."
+    where = f"{embedded.path} was whole already" if is_whole else f"written to {embedded.path}"
+    return f"{made}{rate}{before}{left}; {where}."
 
 
 def summary(embedded: Embedded) -> dict[str, object]:

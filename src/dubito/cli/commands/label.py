@@ -160,7 +160,6 @@ def check_token(token: str | None, host: str) -> None:
 def read_settings(
     batch: str | None, overlap: str | None, audit: str | None, copies: str | None = None
 ) -> dict[str, Any]:
-    """The project settings that were given."""
     given = {"batch": batch, "overlap": overlap}
     settings: dict[str, Any] = {
         name: check_integer(name, read_number(text), least=1) for name, text in given.items() if text is not None
@@ -227,7 +226,6 @@ def open_source(
     *,
     quiet: bool,
 ) -> "tuple[Project, Contents]":
-    """Open or create the project, with the given settings."""
     tell = partial(say, quiet=quiet)
     if source is None and not demo:
         raise InvalidArgument("SOURCE is missing", hint="name a folder or a table, or try dubito label --demo.")

@@ -173,8 +173,8 @@ def print_report(
 def target_lines(summary: Summary, targets: Sequence[float]) -> Iterator[str]:
     """The number of labels that each strategy needs for every given accuracy."""
     for target in targets:
-        place = summary.targets.index(target)
-        needed = {name: labels[place] for name, labels in zip(summary.names, summary.needed, strict=True)}
+        position = summary.targets.index(target)
+        needed = {name: labels[position] for name, labels in zip(summary.names, summary.needed, strict=True)}
         shown = [
             f"{name} {NOT_REACHED if np.isinf(labels) else format(round(labels), ',')}"
             for name, labels in needed.items()

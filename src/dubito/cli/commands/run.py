@@ -157,8 +157,8 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
     seconds = n_cells * rows / model.rows_a_second
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
     say(
-        f"{why}: training {experiment.name} takes about {core_time(seconds)} of a core, and predictions over pool and "
-        "test set come on top. A training that is stopped is lost, those before it are kept",
+        f"{why}: training {experiment.name} takes about {describe_duration(seconds)} of a core, and predictions over "
+        "pool and test set come on top. A training that is stopped is lost, those before it are kept",
         quiet=quiet,
     )
 
@@ -174,12 +174,12 @@ def warn_of_old_lines(folder: Path, quiet: bool) -> None:
         )
 
 
-def core_time(seconds: float) -> str:
+def describe_duration(seconds: float) -> str:
     """A duration as text: in minutes below two hours, else in hours.
 
     Examples
     --------
-    >>> core_time(20), core_time(5_400), core_time(7_200), core_time(792_000)
+    >>> describe_duration(20), describe_duration(5_400), describe_duration(7_200), describe_duration(792_000)
     ('1 minute', '90 minutes', '2 hours', '220 hours')
     """
     if seconds >= 7_200:
@@ -240,11 +240,11 @@ def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
     labels = found[0].labels
     table = Table(box=box.SIMPLE_HEAD, title="test accuracy, %", title_style="bold", title_justify="left")
     table.add_column("strategy")
-    places = sorted({0, len(labels) // 2, len(labels) - 1})
-    for place in places:
-        table.add_column(f"{labels[place]} labels", justify="right", no_wrap=True)
+    positions = sorted({0, len(labels) // 2, len(labels) - 1})
+    for position in positions:
+        table.add_column(f"{labels[position]} labels", justify="right", no_wrap=True)
     for curve in found:
-        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
+        cells = [f"{100 * curve.mean[position]:.1f} ± {100 * curve.spread[position]:.1f}" for position in positions]
         shown = cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]
         table.add_row(*plain_cells(curve.name, *shown))
     show(table)

@@ -45,11 +45,11 @@ from dubito.io.inputs import (
     handle_missing,
     read_inputs,
     read_prices,
-    with_candidates,
     with_labels,
 )
 from dubito.io.labeled import LabeledInputs
-from dubito.io.name_tables import BOX_COLUMNS, as_text, read_carried, read_earlier
+from dubito.io.lookup import DOUBT_ROLES
+from dubito.io.name_tables import BOX_COLUMNS, as_text, read_candidates, read_carried, read_earlier
 from dubito.io.source import note, suffix_of
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import read_number
@@ -155,9 +155,11 @@ def select(
             if append and target.path is not None and os.path.exists(target.path):
                 earlier = read_earlier(target.path, read_picks(target.path), found.pool, found.columns)
                 found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
-            if temperature == "fit" or (model != "none" and not found.has_doubt):
+            if temperature == "fit" or (model != "none" and found.rows.keys().isdisjoint(DOUBT_ROLES)):
                 found = with_labels(found, by_row)
-            found, n_rows = with_candidates(found, candidates), len_of(found.pool.features)
+            with name_files_in_errors({"candidates": candidates or pool}):
+                allowed = read_candidates(candidates, found.pool, found.columns)
+            found, n_rows = replace(found, candidates=allowed), len_of(found.pool.features)
             texts = read_carried(pool, keep, found.pool, found.columns)
             found = handle_missing(found, how)
             is_standardized = is_wanted(when, found.pool.feature_names)
@@ -175,7 +177,7 @@ def select(
                 show_dry_run(picker, request, as_json, quiet)
                 return
             try:
-                whole = answer(request, picker, points.ids, started, Given(found.pool, arguments["labeled"]))
+                whole = answer(request, picker, points.names, started, Given(found.pool, arguments["labeled"]))
             except Interrupted as stopped:
                 whole = stopped.selection
         picked = in_file_rows(whole, found.kept, n_rows)
@@ -243,9 +245,9 @@ def check_target(
         return Target(None, chosen, append, force, bool(safe_csv))
     chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
     if suffix in FORMATS and suffix != chosen:
-        asked = "--json" if as_json else f"--format {chosen}"
-        hint = f"leave {asked} out, or give the file another suffix."
-        raise InvalidArgument(f"{asked} and -o {path} disagree", hint=hint)
+        option = "--json" if as_json else f"--format {chosen}"
+        hint = f"leave {option} out, or give the file another suffix."
+        raise InvalidArgument(f"{option} and -o {path} disagree", hint=hint)
     if append and force:
         raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
     if append and chosen == "json":

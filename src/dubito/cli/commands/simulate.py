@@ -140,7 +140,12 @@ def simulate(
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = read_sizes(initial, budget, rounds), report.read_targets(target)
     arms, learner = read_arms(strategy), read_model(model)
-    check_committee(arms, learner, model)
+    asking = [arm.name for arm in arms if arm.needs_samples]
+    if asking and not learner.samples:
+        join = "," if ":" in model else ":"
+        problem = f"needs a committee, and {named('model', model)} has none"
+        hint = f"pass {named('model', f'{model}{join}samples=10')}."
+        raise InvalidArgument(problem, argument="strategy", value=asking[0], hint=hint)
     draft = Experiment(
         name=name,
         strategies=arms,
@@ -240,16 +245,6 @@ def read_model(text: str) -> Model:
         return model_from_table(table)
     except (InvalidArgument, InvalidData) as error:
         raise error.reworded(in_library, f"{named('model', text)}: ", InvalidArgument) from error
-
-
-def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
-    """Raise if a strategy needs a committee and the model has none, with an error message for the command line."""
-    asking = [arm.name for arm in arms if arm.needs_samples]
-    if asking and not model.samples:
-        join = "," if ":" in text else ":"
-        problem = f"needs a committee, and {named('model', text)} has none"
-        hint = f"pass {named('model', f'{text}{join}samples=10')}."
-        raise InvalidArgument(problem, argument="strategy", value=asking[0], hint=hint)
 
 
 def name_of(spec: str) -> str:

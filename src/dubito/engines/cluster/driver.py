@@ -61,8 +61,6 @@ def first_with_rows(infos: list[ShardInfo]) -> int:
 
 @dataclass(slots=True)
 class Traffic:
-    """What the driver and the shards exchanged."""
-
     rounds: int = 0
     """How many times the driver waited for all shards."""
     sent: int = 0

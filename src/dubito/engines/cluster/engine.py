@@ -45,8 +45,6 @@ class ClusterEngine:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCoverage:
-    """Coverage on a Ray cluster."""
-
     name: ClassVar[str] = "cluster"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
 

@@ -150,7 +150,6 @@ class Answer:
 
 
 def array_bytes(message: Any) -> int:
-    """The size of all arrays in a dataclass."""
     parts = (getattr(message, each.name) for each in fields(message))
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 

@@ -206,8 +206,6 @@ class HostCandidates:
 
 @dataclass(frozen=True, slots=True)
 class ShardData:
-    """The rows of a shard, read."""
-
     problem: Problem | CoverageProblem
     """These rows alone: features, candidates, doubt, weights and scores, without references."""
     labeled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))

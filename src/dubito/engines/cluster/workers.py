@@ -137,8 +137,6 @@ class Actor(Shard):
 
 
 class RayWorkers:
-    """See `Workers`."""
-
     def __init__(self, sources: Iterable[ShardSource], ray: Any, plan: WorkerPlan | None = None) -> None:
         self.ray, self.plan = ray, plan or WorkerPlan(_n_processors(ray))
         self.restore: Restore = lambda shard: [("open", ())]

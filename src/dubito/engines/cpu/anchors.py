@@ -83,7 +83,6 @@ class FirstBounds:
         self.anchors, self.level = self._choose(n_anchors)
 
     def compute(self) -> FloatArray:
-        """(n,) bounds."""
         n_candidates, reach = len(self.problem.candidates), self._reach(self.anchors)
         if self.in_c is not None:
             bounds, nearest, is_high = self.in_c.first_bounds(self.full, reach.others, reach.sizes, self.level)
@@ -115,8 +114,8 @@ class FirstBounds:
         squared = (sizes - nearness) / self.full.scale**2
         squared *= self._weights(few)
         n_closer = CLOSER * self.n_picks // (1 if problem.weights is None else 2)
-        place = max(0, len(few) - 1 - n_closer // step)
-        return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, place)[place])
+        position = max(0, len(few) - 1 - n_closer // step)
+        return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, position)[position])
 
     def _nearest(self, sketches: Float32Array, stride: int) -> tuple[AnyArray, Float32Array]:
         """(r,) the nearest of every ``stride``-th reference, and (r,) the nearness of the nearest of all.
@@ -128,8 +127,8 @@ class FirstBounds:
         if compiled.steps is not None and panels is not None:
             sizes = self.references.sizes[:n_references].astype(np.float32)
             probes = np.pad(sketches, ((0, 0), (0, 1)))
-            places, largest = closest(compiled.steps, probes, panels, sizes, stride=stride)
-            return places[:, 0] // stride, largest
+            positions, largest = closest(compiled.steps, probes, panels, sizes, stride=stride)
+            return positions[:, 0] // stride, largest
         spans = blocks(n_references, self.plan.reference_rows)
         nearest: Float32Array = np.max([self._nearness(sketches, span).max(axis=1) for span in spans], axis=0)
         return self._nearness(sketches, slice(0, n_references, stride)).argmax(axis=1), nearest
@@ -191,7 +190,7 @@ def _nearest_of(targets: Float32Array, anchors: Float32Array, n_best: int) -> An
         return closest(compiled.steps, targets, pack(points), -anchors[:, -1], n_best=n_best)[0]
     nearness, every = product(targets, points) + anchors[:, -1], np.arange(len(targets))
     nearest = np.empty((len(targets), n_best), dtype=np.uint16)
-    for place in range(n_best):
-        nearest[:, place] = nearness.argmax(axis=1)
-        nearness[every, nearest[:, place]] = -np.inf
+    for position in range(n_best):
+        nearest[:, position] = nearness.argmax(axis=1)
+        nearness[every, nearest[:, position]] = -np.inf
     return nearest

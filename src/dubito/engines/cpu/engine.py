@@ -32,7 +32,6 @@ FEW_ANCHORS = 64
 
 
 def way_of(problem: Problem) -> Way:
-    """The faster method."""
     return "small" if can(problem) and pays(problem) else "lazy"
 
 
@@ -79,11 +78,9 @@ class CpuEngine:
         return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"] if d > WIDEST_ROW else []
 
     def pays(self, problem: Problem) -> bool:
-        """Always."""
         return True
 
     def estimate(self, problem: Problem) -> Estimate:
-        """See `dubito.engines.cpu.cost`."""
         return cost_of(by_rows(problem), self.name)
 
     def catch_up(self, problem: Problem) -> None:

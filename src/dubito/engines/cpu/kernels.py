@@ -55,8 +55,6 @@ class Pairs:
 
 
 class CandidateGroup:
-    """Candidates that are refreshed together."""
-
     def __init__(
         self,
         references: References,
@@ -86,12 +84,14 @@ class CandidateGroup:
         self.nearest: list[Pairs] = []
         """The nearest reference by sketches in each span, compared first."""
 
-    def look_at(self, span: slice) -> None:
+    def bound_references(self, span: slice) -> None:
         """Bound every distance to a span of references; keep the pairs that may matter."""
         nearness = self.probes @ self.references.targets(span).T
         own = self.references.pick_weights(span)
         if own is not None:
-            nearness = self._scaled_by_pick(nearness, own)
+            # Minus a lower bound on each pair's priority in scaled units: the weight of the pick scales it.
+            lower = np.maximum(self.margins[:, None] - nearness, 0.0)
+            nearness = np.asarray(-lower * own, dtype=np.float32)
         self._lower(nearness, span, own)
         thresholds = np.where(self.is_out | (self.limits == 0.0), np.float32(np.inf), self._thresholds(own))
         flat = np.flatnonzero(nearness >= thresholds[:, None])
@@ -110,11 +110,6 @@ class CandidateGroup:
         self.nearest.append(nearest)
         nearness[near, best[near]] = -np.inf
         self.is_out |= self.limits < self.needed
-
-    def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
-        """Minus a lower bound on each pair's priority in scaled units, if the weight of the pick scales it."""
-        lower = np.maximum(self.margins[:, None] - nearness, 0.0)
-        return np.asarray(-lower * own, dtype=np.float32)
 
     def _thresholds(self, own: FloatArray | None) -> Float32Array:
         """The nearness (r,) at which a pair may reach its candidate's limit."""
@@ -205,8 +200,8 @@ class PoolRows:
     problem: Problem
     rows: IntArray
 
-    def __getitem__(self, places: IntArray) -> FloatArray:
-        return read_rows(self.problem.pool, self.rows[places], self.problem.metric)
+    def __getitem__(self, positions: IntArray) -> FloatArray:
+        return read_rows(self.problem.pool, self.rows[positions], self.problem.metric)
 
 
 class CpuKernels:
@@ -255,11 +250,9 @@ class CpuKernels:
 
     @property
     def front_rows(self) -> int:
-        """Candidates in a front."""
         return self.plan.front_rows
 
     def add_references(self, picks: IntArray) -> None:
-        """Make picked candidates references."""
         rows = self.problem.candidates[picks]
         self.references.add(rows)
         if self.learned is not None:
@@ -357,7 +350,7 @@ class CpuKernels:
         """A group of candidates with bounds on the distances to all references from ``first`` on."""
         group = CandidateGroup(self.references, self.problem.candidates[rows], bounds, self._weights(rows), needed)
         for start, stop in self._spans(first):
-            group.look_at(slice(start, stop))
+            group.bound_references(slice(start, stop))
         return group
 
     def _parts(self, order: IntArray, seen: AnyArray) -> Iterator[IntArray]:
@@ -392,8 +385,11 @@ class CpuKernels:
     def front(self, rows: IntArray) -> Front:
         """Distances from one symmetric product, in float64, whose tight bounds save more than float32 would."""
         problem, own, scale = self.problem, PoolRows(self.problem, self.problem.candidates[rows]), self.full.scale
-        # Centering makes the points of a front shorter, and the bounds on rounding tighter.
-        middle = _middle(own[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)])
+        # Centering makes the points of a front shorter, and the bounds on rounding tighter; at the median of each
+        # feature, which outliers do not move.
+        few = own[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)]
+        position = len(few) // 2
+        middle = np.asarray(np.partition(few, position, axis=0)[position]) if len(few) else np.zeros(few.shape[1])
         if self.in_c is not None:
             squared, sizes = self.in_c.pairwise(own.rows, middle, scale)
         else:
@@ -410,9 +406,3 @@ def _among(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     squared += sizes
     squared += sizes[:, None]
     return squared, sizes
-
-
-def _middle(few: FloatArray) -> FloatArray:
-    """(d,) the median of each feature, which outliers do not move."""
-    place = len(few) // 2
-    return np.asarray(np.partition(few, place, axis=0)[place]) if len(few) else np.zeros(few.shape[1])

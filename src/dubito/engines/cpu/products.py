@@ -26,7 +26,12 @@ class Packed:
         """(n, m) products of rows (n, k) and these; see `product`."""
         if compiled.steps is None:
             return np.asarray(left @ self._columns)
-        return _multiply(compiled.steps, left, self._columns, threads)[:, : self.n_rows]
+        n_panels, k, _ = self._columns.shape
+        out = np.empty((len(left), n_panels * PANEL), dtype=np.float32)
+        compiled.steps.multiply_rows(
+            (np.ascontiguousarray(left), self._columns, out), len(left), k, n_panels, threads or n_threads()
+        )
+        return out[:, : self.n_rows]
 
 
 def along(points: Float32Array, directions: Float32Array) -> Float32Array:
@@ -57,17 +62,8 @@ def closest(
 
     The nearness is the product minus the column's offset.
     """
-    places, largest = np.empty((len(rows), n_best), dtype=np.int32), np.empty(len(rows), dtype=np.float32)
-    arrays = (np.ascontiguousarray(rows), panels, np.ascontiguousarray(offsets), places, largest)
+    positions, largest = np.empty((len(rows), n_best), dtype=np.int32), np.empty(len(rows), dtype=np.float32)
+    arrays = (np.ascontiguousarray(rows), panels, np.ascontiguousarray(offsets), positions, largest)
     n, k = rows.shape
     steps.top_k(arrays, n, k, len(offsets), stride, n_best, n_threads())
-    return places, largest
-
-
-def _multiply(
-    steps: compiled.CompiledSteps, rows: Float32Array, panels: Float32Array, threads: int | None
-) -> Float32Array:
-    n_panels, k, _ = panels.shape
-    out = np.empty((len(rows), n_panels * PANEL), dtype=np.float32)
-    steps.multiply_rows((np.ascontiguousarray(rows), panels, out), len(rows), k, n_panels, threads or n_threads())
-    return out
+    return positions, largest

@@ -142,7 +142,6 @@ class References:
         return self.n_labeled + len(self.picks)
 
     def add(self, picks: IntArray) -> None:
-        """Add picked rows of the pool."""
         start = len(self)
         self.picks = np.concatenate([self.picks, picks])
         self._fill(start)
@@ -163,7 +162,6 @@ class References:
         return targets
 
     def targets(self, span: slice) -> Float32Array:
-        """(span, k + 1) targets."""
         if self._targets is not None:
             return self._targets[span]
         return self._target(self._read(np.arange(span.start, span.stop, span.step)), self.sizes[span])

@@ -40,8 +40,6 @@ NO_DIRECTIONS = np.empty(0, dtype=np.float32)
 
 
 class Stale(NamedTuple):
-    """Candidates to refresh."""
-
     rows: IntArray
     """(r,) rows of the pool."""
     bounds: FloatArray
@@ -50,13 +48,10 @@ class Stale(NamedTuple):
     """(r,) int32, ascending: number of references that each bound accounts for."""
 
     def part(self, span: slice) -> "Stale":
-        """Some of them."""
         return Stale(self.rows[span], self.bounds[span], self.weights[span], self.seen[span])
 
 
 class Refreshed(NamedTuple):
-    """Refreshed candidates."""
-
     limits: FloatArray
     """(r,) exact squared priorities; upper bounds where ``is_out``."""
     squared: FloatArray
@@ -65,7 +60,6 @@ class Refreshed(NamedTuple):
     """(r,) True for candidates left unfinished because their limit fell below what is needed."""
 
     def part(self, span: slice) -> "Refreshed":
-        """Views of some of them."""
         return Refreshed(self.limits[span], self.squared[span], self.is_out[span])
 
 
@@ -88,8 +82,6 @@ class Grouped(NamedTuple):
 
 @dataclass(slots=True)
 class SmallRun:
-    """The state of a small problem."""
-
     bounds: FloatArray
     """(n,) upper bounds on squared priorities; -1 once picked."""
     weights: FloatArray
@@ -97,7 +89,7 @@ class SmallRun:
     """(n,) squared distances to the references seen."""
     seen: AnyArray
     """(n,) int32, number of picks accounted for; -1 if not even the labeled points are."""
-    places: IntArray
+    positions: IntArray
     """(capacity,) the picks; -1 where there is none yet."""
     squared: FloatArray
     """(capacity,) their squared priorities when they were picked."""
@@ -114,7 +106,7 @@ class SmallRun:
     @property
     def n_picks(self) -> int:
         """Counted on each access, because Ctrl-C may have interrupted a call."""
-        return int(np.count_nonzero(self.places >= 0))
+        return int(np.count_nonzero(self.positions >= 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +122,6 @@ class RowSteps:
     """Threads."""
 
     def pack_references(self, sketch: Sketch, picks: IntArray, start: int, into: ReferenceArrays) -> None:
-        """Sketch and pack the references from ``start`` on."""
         n_pool, d = self.pool.shape
         self.steps.pack_references(
             (*self._references(picks), *_maps(sketch), *into),
@@ -199,15 +190,15 @@ class RowSteps:
 
     def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
         """Pick greedily up to ``limit`` picks; ``others`` are the shifted labeled points."""
-        (n_pool, d), room = self.pool.shape, len(run.places)
+        (n_pool, d), capacity = self.pool.shape, len(run.positions)
         arrays = (
             *(self.pool, self.labeled, self.problem.candidates, self.labeled_rows),
             *(_maps(full)[0], others, run.panels, run.sizes, _constants(full, d, 0.0)),
-            *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
+            *(run.weights, run.bounds, run.exact, run.seen, run.positions, run.squared, run.picked),
         )
         self.steps.pick_small(
             *(arrays, len(run.bounds), d, n_pool, len(self.labeled), len(self.labeled_rows)),
-            *(run.n_before, run.n_picks, limit, room, self.pool.itemsize, self.labeled.itemsize),
+            *(run.n_before, run.n_picks, limit, capacity, self.pool.itemsize, self.labeled.itemsize),
             *(self._is_cosine, is_single(full.scale), full.center is not None, run.is_bounded),
         )
 

@@ -193,8 +193,8 @@ def orthonormal(rows: FloatArray) -> FloatArray:
 
     Without LAPACK, whose hundreds of small steps would each wait for busy BLAS threads.
     """
-    for place, row in enumerate(rows):
-        before, length = rows[:place], np.sqrt(np.einsum("i,i", row, row))
+    for position, row in enumerate(rows):
+        before, length = rows[:position], np.sqrt(np.einsum("i,i", row, row))
         for _ in range(2):
             row -= np.einsum("i,ij->j", np.einsum("ij,j->i", before, row), before)
         left = np.sqrt(np.einsum("i,i", row, row))

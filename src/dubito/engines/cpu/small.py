@@ -42,10 +42,10 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
     others = np.ascontiguousarray(sketch.read(in_c.labeled, in_c.labeled_rows, in_c.problem.metric))
     is_tiny = len(problem.candidates) * others.size < TINY
     run = _begin(in_c, first, len(others), None if is_tiny else _first_bounds(in_c, sketch, others))
-    budget, room, complete, reporter = problem.budget, len(run.places), True, Reporter(problem)
+    budget, capacity, complete, reporter = problem.budget, len(run.positions), True, Reporter(problem)
     try:
-        while run.n_picks < room:
-            in_c.pick_small(sketch, others, run, min(room, max(1, run.n_picks) + AT_ONCE))
+        while run.n_picks < capacity:
+            in_c.pick_small(sketch, others, run, min(capacity, max(1, run.n_picks) + AT_ONCE))
             if run.n_picks < budget:
                 reporter.report(run.n_picks, lambda: float(run.bounds.max()))
     except KeyboardInterrupt:
@@ -54,11 +54,11 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
     def finish() -> Configuration:
         n_made, radius = run.n_picks, 0.0
         n_picks = min(n_made, budget)
-        if n_picks < room:
+        if n_picks < capacity:
             if n_made == n_picks:
                 in_c.pick_small(sketch, others, run, n_picks + 1)
             radius = float(np.sqrt(run.squared[n_picks]))
-        return finished(problem, problem.candidates[run.places[:n_picks]], run.squared[:n_picks], radius)
+        return finished(problem, problem.candidates[run.positions[:n_picks]], run.squared[:n_picks], radius)
 
     found, is_uninterrupted = retry_on_interrupt(finish)
     try:
@@ -72,18 +72,18 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
 def _begin(in_c: RowSteps, first: list[int], n_labeled: int, bounds: FloatArray | None) -> SmallRun:
     problem, n, d = in_c.problem, len(in_c.problem.candidates), in_c.pool.shape[1]
     weights = np.ones(n) if problem.weights is None else problem.weights[problem.candidates]
-    room, n_panels = min(problem.budget + 1, n), -(-n_labeled // PANEL)
-    places, squared = np.full(room, -1), np.full(room, np.inf)
-    places[: len(first)] = first
+    capacity, n_panels = min(problem.budget + 1, n), -(-n_labeled // PANEL)
+    positions, squared = np.full(capacity, -1), np.full(capacity, np.inf)
+    positions[: len(first)] = first
     panels, sizes = np.empty((n_panels, d, PANEL), dtype=np.float32), np.empty(n_panels * PANEL, dtype=np.float32)
     return SmallRun(
         bounds=np.empty(n) if bounds is None else bounds,
         weights=weights,
         exact=np.full(n, np.inf),
         seen=np.full(n, -1, dtype=np.int32),
-        places=places,
+        positions=positions,
         squared=squared,
-        picked=np.empty((room, d)),
+        picked=np.empty((capacity, d)),
         panels=panels,
         sizes=sizes,
         is_bounded=bounds is not None,

@@ -121,7 +121,6 @@ class Greedy:
         return bool(self.quota_left[own] == 0)
 
     def _drop_classes(self, full: list[int]) -> None:
-        """Exclude the candidates of full classes."""
         if self.problem.quotas is not None and full:
             classes = self.problem.quotas.classes[self.problem.candidates]
             self.frontier.drop(np.flatnonzero(np.isin(classes, full)))

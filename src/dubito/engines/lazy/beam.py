@@ -193,8 +193,6 @@ Rows = TypeVar("Rows", FloatArray, npt.NDArray[np.int32], Words)
 
 
 class Log(NamedTuple):
-    """The steps, each (steps, width)."""
-
     parents: npt.NDArray[np.int32]
     """Ranks; -1 for children without remaining descendants."""
     picks: npt.NDArray[np.int32]

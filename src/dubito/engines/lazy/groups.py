@@ -20,8 +20,6 @@ TOGETHER = 512
 
 
 class GroupRun:
-    """Picks groups one by one."""
-
     def __init__(self, problem: Problem, kernels: Kernels, cold: Callable[[], IntArray]) -> None:
         self.problem, self.members, self.cold = problem, Members(problem), cold
         self.bounds = Bounds(by_rows(problem), kernels)

@@ -112,7 +112,6 @@ class Sklearn(ModelDefaults):
         check_options("estimator", self.estimator, factory, self.options)
 
     def fit(self, train_set: TrainingSet) -> Fitted:
-        """Fit the estimator."""
         if len(train_set.present) == 1:
             return Constant(int(train_set.present[0]), train_set.n_classes)
         factory = import_object("estimator", self.estimator)

@@ -60,7 +60,6 @@ class Probe(ModelDefaults):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether ``device`` is a GPU."""
         return self.device != "cpu"
 
     def facts(self) -> dict[str, str]:

@@ -136,8 +136,11 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     axes.axvline(0.0, color=QUIET, linewidth=0.9)
     ends = [end for each in savings for end in (each.saved.estimate, each.saved.low, each.saved.high) if isfinite(end)]
     reach = max([abs(end) for end in ends], default=1.0) or 1.0
-    low, room = min([0.0, *ends]) - 0.12 * reach, 0.05 + TEXT_LETTER * max(len(format_saved(each)) for each in savings)
-    axes.set_xlim(low, low + (max([0.0, *ends]) - low) / (1.0 - min(room, 0.6)))
+    low, margin = (
+        min([0.0, *ends]) - 0.12 * reach,
+        0.05 + TEXT_LETTER * max(len(format_saved(each)) for each in savings),
+    )
+    axes.set_xlim(low, low + (max([0.0, *ends]) - low) / (1.0 - min(margin, 0.6)))
     for row, each in enumerate(savings):
         _draw_saving(axes, each, row, reach)
     axes.xaxis.set_major_formatter(COUNTS)

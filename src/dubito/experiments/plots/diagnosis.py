@@ -158,20 +158,20 @@ def _mark_radii(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
     """Mark δ, and δ* if it is known and within the limits."""
     left, right = axes.get_xlim()
     star = diagnosis.delta_star or 0.0
-    for place, other, name in [(diagnosis.delta, star, "δ"), (star, diagnosis.delta, "δ*")]:
-        if not left < place < right:
+    for distance, other, name in [(diagnosis.delta, star, "δ"), (star, diagnosis.delta, "δ*")]:
+        if not left < distance < right:
             continue
-        axes.plot([place, place], [least_doubt, 1.0], color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        axes.plot([distance, distance], [least_doubt, 1.0], color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
-            f"{name} = {place:.3g}",
-            (place, least_doubt),
+            f"{name} = {distance:.3g}",
+            (distance, least_doubt),
             # On the side away from the other mark.
-            xytext=(4 if place > other else -4, 10),
+            xytext=(4 if distance > other else -4, 10),
             textcoords="offset points",
             color=QUIET,
             fontsize=9,
             rotation=90,
-            ha="left" if place > other else "right",
+            ha="left" if distance > other else "right",
             va="bottom",
         )
 

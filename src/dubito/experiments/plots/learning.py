@@ -82,7 +82,7 @@ def longest_line(names: Sequence[str]) -> int:
     return max((len(line) for name in names for line in name.splitlines()), default=0)
 
 
-def spread_apart(places: FloatArray, gap: float) -> FloatArray:
+def spread_apart(positions: FloatArray, gap: float) -> FloatArray:
     """Positions moved to be at least ``gap`` apart, in the same order and around the same center.
 
     Examples
@@ -90,19 +90,19 @@ def spread_apart(places: FloatArray, gap: float) -> FloatArray:
     >>> spread_apart(np.array([0.5, 0.5, 0.0]), 0.1).round(2).tolist()
     [0.45, 0.55, 0.0]
     """
-    order = np.argsort(places, kind="stable")
+    order = np.argsort(positions, kind="stable")
     groups: list[list[float]] = []
-    for place in places[order]:
-        groups.append([float(place)])
+    for position in positions[order]:
+        groups.append([float(position)])
         while len(groups) > 1 and _top(groups[-2], gap) + gap > _bottom(groups[-1], gap):
             groups[-2:] = [groups[-2] + groups[-1]]
     moved = [_bottom(group, gap) + gap * i for group in groups for i in range(len(group))]
-    result = np.empty(len(places))
+    result = np.empty(len(positions))
     result[order] = moved
     return result
 
 
-def held_below(places: FloatArray, limit: float, gap: float) -> FloatArray:
+def held_below(positions: FloatArray, limit: float, gap: float) -> FloatArray:
     """Positions moved down to stay below ``limit`` and at least ``gap`` apart, in the same order.
 
     Examples
@@ -110,8 +110,8 @@ def held_below(places: FloatArray, limit: float, gap: float) -> FloatArray:
     >>> held_below(np.array([0.9, 1.05, 0.2]), 1.0, 0.15).round(2).tolist()
     [0.85, 1.0, 0.2]
     """
-    rank = np.argsort(np.argsort(-places, kind="stable"))
-    return np.asarray(np.minimum(places, limit - gap * rank))
+    rank = np.argsort(np.argsort(-positions, kind="stable"))
+    return np.asarray(np.minimum(positions, limit - gap * rank))
 
 
 def _bottom(group: list[float], gap: float) -> float:
@@ -196,7 +196,6 @@ def _draw_curve(axes: Axes, curve: Curve, look: Look, *, is_one_of_many: bool) -
 
 
 def _label_axis(axes: Axes, curve: Curve, most: int) -> None:
-    """Ticks at the numbers of labels, at most ``most`` of them."""
     axes.set_xticks(curve.labels[:: ceil(len(curve.labels) / most)])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("labels", color=INK)
@@ -206,14 +205,14 @@ def _name_curves(axes: Axes, curves: Sequence[Curve], drawn: dict[str, Look], ga
     """Names to the right of the last points, connected to them by a line."""
     low, high = axes.get_ylim()
     ends = np.array([curve.mean[-1] for curve in curves])
-    places = held_below(spread_apart((ends - low) / (high - low), gap), HIGHEST_NAME, gap) * (high - low) + low
+    positions = held_below(spread_apart((ends - low) / (high - low), gap), HIGHEST_NAME, gap) * (high - low) + low
     last, width = float(curves[0].labels[-1]), axes.get_xlim()[1] - axes.get_xlim()[0]
-    for curve, end, place in zip(curves, ends, places, strict=True):
+    for curve, end, position in zip(curves, ends, positions, strict=True):
         look = drawn[curve.name]
         axes.annotate(
             f"{curve.name}  {end:.1%}",
             xy=(last, end),
-            xytext=(last + 0.07 * width, place),
+            xytext=(last + 0.07 * width, position),
             color=look.color,
             fontsize=9 if len(curves) >= MANY else 10,
             fontweight="bold",
@@ -286,9 +285,9 @@ def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Fig
     for axes, curve in zip(panels, others, strict=False):
         intervals = [_interval(gain) for gain in 100.0 * (curve.accuracy - reference.accuracy).T]
         _draw_difference(axes, curve, intervals, drawn[curve.name])
-    for place, axes in enumerate(panels):
-        axes.set_visible(place < len(others))
-        axes.tick_params(labelbottom=place + columns >= len(others))
+    for position, axes in enumerate(panels):
+        axes.set_visible(position < len(others))
+        axes.tick_params(labelbottom=position + columns >= len(others))
     seeds = len(reference.accuracy)
     interval = f", mean and 95% interval of {seeds} seeds" if seeds > 1 else ""
     figure.suptitle(

@@ -17,8 +17,6 @@ ROW = 0.66
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PickedPictures:
-    """The picks of one strategy."""
-
     name: str
     rows: IntArray
     """(b,) rows of the images, in the order of the picks."""
@@ -51,8 +49,8 @@ def picks_figure(
     # At least as wide as the title.
     width, height = max(LEFT + TILE * n_columns + 0.1, 8.0), HEADER + ROW * len(picked)
     figure = Figure(figsize=(width, height), facecolor="white")
-    for place, each in enumerate(picked):
-        bottom = (height - HEADER - ROW * (place + 1)) / height
+    for position, each in enumerate(picked):
+        bottom = (height - HEADER - ROW * (position + 1)) / height
         axes = figure.add_axes((LEFT / width, bottom, TILE * n_columns / width, ROW / height))
         draw_row(axes, images, classes, each, n_columns)
     top = 1 - 0.12 / height
@@ -65,8 +63,8 @@ def draw_row(axes: Axes, images: AnyArray, classes: AnyArray, picked: PickedPict
     """Draw the images of one strategy, with its name and two counts to the left."""
     height, width = map(float, images.shape[1:])
     step = width * 1.2
-    for place, (row, wrong) in enumerate(zip(picked.rows, picked.misread, strict=True)):
-        left = place * step
+    for position, (row, wrong) in enumerate(zip(picked.rows, picked.misread, strict=True)):
+        left = position * step
         axes.imshow(images[row], cmap="gray_r", extent=(left, left + width, 0, height), interpolation="nearest")
         if wrong:
             bar = -0.16 * height

@@ -16,8 +16,6 @@ UNKNOWN = "object"
 
 
 class PickedBox(NamedTuple):
-    """A predicted box in pixels."""
-
     id: str
     left: float
     top: float

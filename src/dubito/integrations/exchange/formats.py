@@ -94,7 +94,6 @@ def read_label_studio(path: str) -> Iterator[Answer]:
 
 
 def answers_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
-    """Annotations of parsed tasks."""
     for task in tasks:
         name, key = name_in(path, task["data"], task.get("meta"))
         annotations = task.get("annotations") or task.get("completions") or []
@@ -151,8 +150,8 @@ def _controls(path: str, names: Sequence[str], value_of: Any) -> list[object]:
         if control in names:
             return [value_of(control)]
     if "annotation_id" in names:
-        place = list(names).index("annotation_id")
-        others = [name for name in names[:place] if name not in OWN]
+        position = list(names).index("annotation_id")
+        others = [name for name in names[:position] if name not in OWN]
         if len(others) == 1:
             return [value_of(others[0])]
     if set(names) & {"annotator", "annotation_id"}:
@@ -179,13 +178,13 @@ def write_prodigy(items: Sequence[Item], classes: Sequence[str], labels: Sequenc
     """A line for each item, or for each answer if there are ``labels``, for the interface ``choice``."""
     options = [{"id": name, "text": name} for name in classes]
     lines: list[dict[str, object]] = []
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         task: dict[str, object] = {item.kind: item.shown, "meta": {**item.payload, **dict(item.more)}}
         if options or labels:
             task["options"] = options
         if not labels:
             lines.append(task)
-        for who, label in labels[place].items() if labels else ():
+        for who, label in labels[position].items() if labels else ():
             accepted = [] if label is None else [label]
             answer = "ignore" if label is None else "accept"
             lines.append({**task, "accept": accepted, "_annotator_id": who, "answer": answer})
@@ -237,14 +236,14 @@ UNSORTED = "_unsorted"
 def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pictures: str) -> None:
     """Copy the pictures to ``_unsorted``, create a folder for each class, and write the map of file names to items."""
     check_class_folders(folder, classes)
-    places = [os.path.join(pictures, item.shown) for item in items]
-    check_pictures(places, hint="say where the pictures are with --pictures FOLDER.")
+    paths = [os.path.join(pictures, item.shown) for item in items]
+    check_pictures(paths, hint="say where the pictures are with --pictures FOLDER.")
     for name in (UNSORTED, *classes):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
     listed = {}
-    for rank, (item, place) in enumerate(zip(items, places, strict=True), start=1):
-        name = f"{rank:05d}-{os.path.basename(place)}"
-        shutil.copyfile(place, os.path.join(folder, UNSORTED, name))
+    for rank, (item, path) in enumerate(zip(items, paths, strict=True), start=1):
+        name = f"{rank:05d}-{os.path.basename(path)}"
+        shutil.copyfile(path, os.path.join(folder, UNSORTED, name))
         listed[name] = item.payload
     write_atomically(os.path.join(folder, LIST), dump_json({"schema": 1, "files": listed}))
 
@@ -258,8 +257,8 @@ def check_class_folders(folder: str, classes: Sequence[str]) -> None:
         raise InvalidData(f"the class {odd!r} cannot be the name of a folder", hint="give it another name.")
 
 
-def check_pictures(places: Iterable[str], hint: str = "put it back.") -> None:
-    missing = next((place for place in places if not os.path.isfile(place)), None)
+def check_pictures(paths: Iterable[str], hint: str = "put it back.") -> None:
+    missing = next((path for path in paths if not os.path.isfile(path)), None)
     if missing is not None:
         raise MissingFile(f"{missing} is not there", hint=hint)
 
@@ -271,8 +270,8 @@ def read_folder(path: str) -> Iterator[Answer]:
     """
     if not os.path.isdir(path):
         raise MissingFile(f"{path} is not a folder", hint="pass the folder of class folders.")
-    place = os.path.join(path, LIST)
-    listed = read_json(place)["files"] if os.path.isfile(place) else None
+    listing = os.path.join(path, LIST)
+    listed = read_json(listing)["files"] if os.path.isfile(listing) else None
     for label in sorted(os.listdir(path)):
         inside = os.path.join(path, label)
         if label.startswith((".", "_")) or not os.path.isdir(inside):

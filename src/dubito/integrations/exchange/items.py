@@ -66,7 +66,6 @@ def read_items(path: str, show: str | None = None, prefix: str = "", *, must_sho
 def items_of(
     path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, must_show: bool = False
 ) -> list[Item]:
-    """The items for columns of a table."""
     columns = {name: _as_written(values) for name, values in table.items()}
     ids, index = usual(list(columns), IDS), usual(list(columns), (ROW,))
     if ids is None and index is None:
@@ -146,12 +145,12 @@ def _parsed(where: str, text: str) -> Any:
         raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass what the tool wrote.") from None
 
 
-def name_in(path: str, *places: object) -> tuple[str, str]:
+def name_in(path: str, *sources: object) -> tuple[str, str]:
     """The exported name of an item from the first mapping that has one, and its key (`ID` or `INDEX`)."""
-    for place in places:
+    for source in sources:
         for key in (ID, INDEX):
-            if isinstance(place, Mapping) and place.get(key) not in (None, ""):
-                return label_key(place[key]), key
+            if isinstance(source, Mapping) and source.get(key) not in (None, ""):
+                return label_key(source[key]), key
     problem = f"{path} holds an item without {ID}"
     raise InvalidData(problem, hint="pass labels of items that dubito export wrote.")
 
@@ -214,18 +213,18 @@ def gather_answers(answers: Iterable[Answer]) -> Gathered:
 
     Examples
     --------
-    >>> said = [Answer("a", "dubito_id", "cat", "1"), Answer("a", "dubito_id", "cat", "2")]
-    >>> found = gather_answers([*said, Answer("a", "dubito_id", "dog", "3"), Answer("b", "dubito_id", None, "1")])
+    >>> answers = [Answer("a", "dubito_id", "cat", "1"), Answer("a", "dubito_id", "cat", "2")]
+    >>> found = gather_answers([*answers, Answer("a", "dubito_id", "dog", "3"), Answer("b", "dubito_id", None, "1")])
     >>> found.labels, found.votes, found.skipped
     (('cat',), (3,), ('b',))
     """
-    said: dict[str, dict[str, str | None]] = {}
+    by_item: dict[str, dict[str, str | None]] = {}
     key = "id"
     for number, each in enumerate(answers):
         key = ROW if each.key == INDEX else key
-        said.setdefault(each.name, {})[each.who or f"#{number}"] = each.label
+        by_item.setdefault(each.name, {})[each.who or f"#{number}"] = each.label
     rows, skipped, tied = [], [], []
-    for name, by_person in said.items():
+    for name, by_person in by_item.items():
         votes = Counter(label for label in by_person.values() if label is not None)
         if not votes:
             skipped.append(name)

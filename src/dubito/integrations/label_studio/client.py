@@ -271,8 +271,8 @@ class Server:
         if isinstance(cause, ssl.SSLCertVerificationError):
             hint = "fix its certificate, or set SSL_CERT_FILE to that of its authority."
             return DubitoError(f"{self.url} cannot prove who it is ({cause.verify_message})", hint=hint)
-        said = " ".join(str(cause).split()) or type(cause).__name__
-        return Unreachable(f"{self.url} does not answer ({said})", hint=f"see that it runs, then {REPEAT}")
+        reason = " ".join(str(cause).split()) or type(cause).__name__
+        return Unreachable(f"{self.url} does not answer ({reason})", hint=f"see that it runs, then {REPEAT}")
 
     def _refusal(self, path: str, answer: urllib.error.HTTPError) -> DubitoError:
         status = answer.code
@@ -284,8 +284,8 @@ class Server:
             return Unreachable(failed, hint=f"look into its log, then {REPEAT}")
         if status in (404, 405) and not detail:
             return self.unexpected_answer(path)
-        said = f"{self.url} refused ({status}: {detail or 'no words'})"
-        error = ServerRefused(said, hint=_HINTS.get(status, "correct what it says."))
+        problem = f"{self.url} refused ({status}: {detail or 'no words'})"
+        error = ServerRefused(problem, hint=_HINTS.get(status, "correct what it says."))
         error.status = status
         return error
 
@@ -333,5 +333,5 @@ def _detail(body: IO[bytes]) -> str:
         return "" if "<" in text else " ".join(text.split())[:LONGEST_DETAIL]
     if isinstance(found, dict):
         found = found.get("validation_errors") or found.get("detail") or found
-    said = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return " ".join(said.split()).rstrip(".")[:LONGEST_DETAIL]
+    message = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return " ".join(message.split()).rstrip(".")[:LONGEST_DETAIL]

@@ -28,8 +28,8 @@ class Suggestion(NamedTuple):
 class Picker(Protocol):
     """Returns the items of the next round."""
 
-    def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> Sequence[Suggestion]:
-        """The next items in order; ``asked`` are the names of the items in the project."""
+    def __call__(self, labels: Mapping[str, str], sent: Set[str], budget: int) -> Sequence[Suggestion]:
+        """The next items in order; ``sent`` are the names of the items in the project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +76,22 @@ class PoolPicker:
     memory_limit: int | str | None = None
     seed: int = 0
 
-    def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> list[Suggestion]:
+    def __call__(self, labels: Mapping[str, str], sent: Set[str], budget: int) -> list[Suggestion]:
         rows = self._rows()
-        unknown = next((name for name in asked if name not in rows), None)
+        unknown = next((name for name in sent if name not in rows), None)
         if unknown is not None:
             problem = f"the project has an item {unknown!r} that this pool has not"
             raise InvalidData(problem, hint="pass the pool that its items came from, or another project.")
-        said = {rows[name]: label for name, label in {**self.known, **labels}.items() if name in rows}
+        known = {rows[name]: label for name, label in {**self.known, **labels}.items() if name in rows}
         is_labeled = np.zeros(len_of(self.features), dtype=np.bool_)
-        is_labeled[[*said, *self.labeled, *(rows[name] for name in asked)]] = True
+        is_labeled[[*known, *self.labeled, *(rows[name] for name in sent)]] = True
         values = np.full(len(is_labeled), None, dtype=object)
-        values[list(said)] = list(said.values())
+        values[list(known)] = list(known.values())
         n_picks = min(budget, int((~is_labeled).sum()))
         if not n_picks:
             return []
-        picked = self._select(n_picks, is_labeled, values if said else None)
-        guesses = self._guesses(said)
+        picked = self._select(n_picks, is_labeled, values if known else None)
+        guesses = self._guesses(known)
         return [Suggestion(self.items[row], *guesses.get(row, (None, None))) for row in picked]
 
     def guessed(self, labels: Mapping[str, str], items: Sequence[Item]) -> list[Suggestion]:
@@ -121,12 +121,12 @@ class PoolPicker:
         rows: list[int] = found.indices.tolist()
         return rows
 
-    def _guesses(self, said: Mapping[int, str]) -> dict[int, tuple[str, float]]:
+    def _guesses(self, known: Mapping[int, str]) -> dict[int, tuple[str, float]]:
         """The most probable class of every row with its probability; empty without a model."""
-        if not self.guess or not said or self.model == NO_MODEL:
+        if not self.guess or not known or self.model == NO_MODEL:
             return {}
-        rows = sorted(said)
-        labels = [said[row] for row in rows]
+        rows = sorted(known)
+        labels = [known[row] for row in rows]
         found = fit(self.features, labels, labeled=np.array(rows), model=self.model, no_label=EMPTY, seed=self.seed)
         if found.probabilities is None:
             return {}

@@ -109,8 +109,8 @@ class ProjectState(NamedTuple):
     """Answers by task id."""
 
     @property
-    def said(self) -> list[Answer]:
-        return [said for task in self.tasks for said in self.answers.get(task.id, ())]
+    def all_answers(self) -> list[Answer]:
+        return [answer for task in self.tasks for answer in self.answers.get(task.id, ())]
 
     def is_open(self, task: LabelStudioTask) -> bool:
         """Whether fewer annotators have answered or skipped the task than should."""
@@ -169,7 +169,6 @@ class LabelStudioProject:
             seen, number = seen | tasks.keys(), number + 1
 
     def read_state(self) -> ProjectState:
-        """Read the tasks and their annotations."""
         tasks = self.tasks()
         answers: dict[int, Sequence[Answer]] = {}
         for start in range(0, len(tasks), EXPORTED):
@@ -185,10 +184,10 @@ class LabelStudioProject:
 def _task_of(found: Mapping[str, Any]) -> LabelStudioTask | None:
     """The task, or None if it has no ``dubito_id``."""
     meta = found.get("meta") or {}
-    for place in (found.get("data") or {}, meta):
+    for source in (found.get("data") or {}, meta):
         for key in (ID, INDEX):
-            if place.get(key) not in (None, ""):
-                name, batch = label_key(place[key]), int(meta[BATCH]) if meta.get(BATCH) else None
+            if source.get(key) not in (None, ""):
+                name, batch = label_key(source[key]), int(meta[BATCH]) if meta.get(BATCH) else None
                 overlap = max(1, int(found.get("overlap") or 1))
                 return LabelStudioTask(found["id"], name, key, int(meta.get(ROUND) or 0), batch, overlap)
     return None
@@ -275,4 +274,4 @@ def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) 
 
 def pull(project: LabelStudioProject) -> Gathered:
     """The majority label of each item with the share of annotators who agree; skipped and tied items separately."""
-    return gather_answers(project.read_state().said)
+    return gather_answers(project.read_state().all_answers)

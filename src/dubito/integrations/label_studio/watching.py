@@ -26,7 +26,7 @@ LONGEST = 300.0
 """Maximum time between two tries to reach a server that does not respond, in seconds."""
 
 
-def do_nothing(*said: object) -> None:
+def do_nothing(*messages: object) -> None:
     """A callback that ignores its arguments."""
 
 
@@ -82,7 +82,7 @@ def watch(
     before: Gathered | None = None
     while True:
         counts, found = wait_for_server(lambda: (_counts(project), _state_without_copies(project)), plan, tell)
-        labels = gather_answers(found.said)
+        labels = gather_answers(found.all_answers)
         if labels != before:
             keep(labels)
             before = labels
@@ -124,7 +124,7 @@ def _send_round(
 ) -> bool:
     """Pick and send a round, or the missing part of it; False if nothing is left to pick."""
     earlier = [task for task in found.tasks if task.round < due.round]
-    labels = gather_answers(said for task in earlier for said in found.answers.get(task.id, ()))
+    labels = gather_answers(answer for task in earlier for answer in found.answers.get(task.id, ()))
     picks = picker(dict(zip(labels.names, labels.labels, strict=True)), {task.name for task in earlier}, due.batch)
     wanted = _new_picks(picks, {task.name for task in found.tasks}, due.missing)
     if wanted is None:

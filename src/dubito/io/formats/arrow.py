@@ -68,7 +68,9 @@ def size_of(batch: Batch, n_buffers: Sequence[int], wanted: Sequence[bool]) -> i
     if sum(n_buffers) != len(batch.sizes):
         return sum(batch.sizes)
     ends = np.cumsum([0, *n_buffers]).tolist()
-    return sum(sum(batch.sizes[ends[place] : ends[place + 1]]) for place, is_wanted in enumerate(wanted) if is_wanted)
+    return sum(
+        sum(batch.sizes[ends[position] : ends[position + 1]]) for position, is_wanted in enumerate(wanted) if is_wanted
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Table:
     """A FlatBuffers table at a position in a header."""
 
     content: memoryview
-    place: int
+    position: int
 
     @classmethod
     def root(cls, content: memoryview) -> "Table":
@@ -84,35 +86,35 @@ class Table:
 
     def field(self, number: int) -> int | None:
         """The position of a field, or None if it is left out."""
-        names = self.place - _unpack("<i", self.content, self.place)
+        names = self.position - _unpack("<i", self.content, self.position)
         if 4 + 2 * number + 2 > _unpack("<H", self.content, names):
             return None
         offset = _unpack("<H", self.content, names + 4 + 2 * number)
-        return self.place + offset if offset else None
+        return self.position + offset if offset else None
 
     def table(self, number: int) -> "Table | None":
-        place = self.field(number)
-        return None if place is None else Table(self.content, place + _unpack("<I", self.content, place))
+        position = self.field(number)
+        return None if position is None else Table(self.content, position + _unpack("<I", self.content, position))
 
     def int64(self, number: int) -> int:
-        place = self.field(number)
-        return 0 if place is None else _unpack("<q", self.content, place)
+        position = self.field(number)
+        return 0 if position is None else _unpack("<q", self.content, position)
 
     def records(self, number: int, width: int) -> IntArray:
         """A field that is a vector of records of ``width`` int64 each."""
-        place = self.field(number)
-        if place is None:
+        position = self.field(number)
+        if position is None:
             return np.empty((0, width), dtype=np.int64)
-        start = place + _unpack("<I", self.content, place)
+        start = position + _unpack("<I", self.content, position)
         count = _unpack("<I", self.content, start)
         values: IntArray = np.frombuffer(self.content, "<i8", count * width, start + 4)
         return values.reshape(count, width)
 
 
-def _unpack(form: str, content: memoryview, place: int) -> int:
-    if place < 0:
+def _unpack(form: str, content: memoryview, position: int) -> int:
+    if position < 0:
         raise ValueError("a header points outside the file")
-    number: int = struct.unpack_from(form, content, place)[0]
+    number: int = struct.unpack_from(form, content, position)[0]
     return number
 
 
@@ -133,18 +135,18 @@ def _batch(content: memoryview, offset: int, length: int, *, is_dictionary: bool
         raise ValueError("one of its messages is empty")
     body = content[offset + length :]
     is_packed = table.table(COMPRESSION) is not None
-    sizes = [_size(body, place, n_bytes, is_packed) for place, n_bytes in table.records(BUFFERS, 2).tolist()]
+    sizes = [_size(body, position, n_bytes, is_packed) for position, n_bytes in table.records(BUFFERS, 2).tolist()]
     return Batch(table.int64(LENGTH), sizes)
 
 
-def _size(body: memoryview, place: int, n_bytes: int, is_packed: bool) -> int:
+def _size(body: memoryview, position: int, n_bytes: int, is_packed: bool) -> int:
     if n_bytes == 0:
         return 0
-    if place < 0 or n_bytes < 0 or place + n_bytes > len(body):
+    if position < 0 or n_bytes < 0 or position + n_bytes > len(body):
         raise ValueError("one of its buffers is outside the file")
     if not is_packed:
         return n_bytes
-    (unpacked,) = struct.unpack_from("<q", body, place)
+    (unpacked,) = struct.unpack_from("<q", body, position)
     if unpacked < UNCOMPRESSED:
         raise ValueError(f"one of its buffers claims an unpacked size of {unpacked} bytes")
     return n_bytes if unpacked == UNCOMPRESSED else unpacked
@@ -197,13 +199,15 @@ class ParquetFile:
 
     def _size(self, columns: Sequence[str]) -> int:
         """Memory of whole columns, from the metadata: a value that is repeated many times is stored once."""
-        paths = [self.metadata.schema.column(place).path for place in range(self.metadata.num_columns)]
+        paths = [self.metadata.schema.column(position).path for position in range(self.metadata.num_columns)]
         wanted = set(columns)
-        places = [place for place, path in enumerate(paths) if path in wanted or path.partition(".")[0] in wanted]
+        positions = [
+            position for position, path in enumerate(paths) if path in wanted or path.partition(".")[0] in wanted
+        ]
         total = 0
         for group in range(len(self.group_sizes)):
             self._try(group, columns)
-            for column in map(self.metadata.row_group(group).column, places):
+            for column in map(self.metadata.row_group(group).column, positions):
                 total += max(column.num_values * BYTES.get(column.physical_type, 8), column.total_uncompressed_size)
         return total
 
@@ -252,10 +256,12 @@ class ArrowFile:
         return list(self._table([0], [name]).column(0).slice(0, SAMPLED_ROWS).to_pylist())
 
     def _table(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
-        pyarrow, reader = require("pyarrow", extra="files"), self._reader(columns)
+        positions = [self.names.index(name) for name in columns] if len(columns) < len(self.names) else []
+        options = self.ipc.IpcReadOptions(included_fields=sorted(positions))
+        pyarrow, reader = require("pyarrow", extra="files"), self.ipc.open_file(self.map, options=options)
         batches = []
-        for place in groups:
-            batches.append(reader.get_batch(place))
+        for position in groups:
+            batches.append(reader.get_batch(position))
             batches[-1].validate(full=True)  # Offsets in a damaged file may be wrong.
         table = pyarrow.Table.from_batches(batches, reader.schema if not batches else batches[0].schema)
         return plain_table(table, self.schema_arrow)
@@ -266,11 +272,6 @@ class ArrowFile:
         wanted = [name in columns for name in self.names]
         return self.sizes[1] + sum(size_of(batch, n_buffers, wanted) for batch in batches)
 
-    def _reader(self, columns: Sequence[str]) -> Any:
-        places = [self.names.index(name) for name in columns] if len(columns) < len(self.names) else []
-        options = self.ipc.IpcReadOptions(included_fields=sorted(places))
-        return self.ipc.open_file(self.map, options=options)
-
 
 def _n_buffers(kind: Any) -> int:
     pyarrow = require("pyarrow", extra="files")
@@ -280,10 +281,10 @@ def _n_buffers(kind: Any) -> int:
 
 def plain_schema(schema: Any) -> Any:
     """The schema with decimals, categories and extension types replaced by plain types."""
-    for place, field in enumerate(schema):
+    for position, field in enumerate(schema):
         kind = _plain(field.type)
         if kind != field.type:
-            schema = schema.set(place, field.with_type(kind))
+            schema = schema.set(position, field.with_type(kind))
     return schema
 
 
@@ -301,13 +302,13 @@ def _plain(kind: Any) -> Any:
 def plain_table(table: Any, schema: Any) -> Any:
     """The table, cast to the types of the schema."""
     pyarrow = require("pyarrow", extra="files")
-    for place, field in enumerate(table.schema):
+    for position, field in enumerate(table.schema):
         wanted = schema.field(field.name)
         if field.type != wanted.type:
-            column = table.column(place)
+            column = table.column(position)
             if isinstance(field.type, pyarrow.BaseExtensionType):
                 column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], field.type.storage_type)
-            table = table.set_column(place, wanted, column.cast(wanted.type))
+            table = table.set_column(position, wanted, column.cast(wanted.type))
     return table
 
 

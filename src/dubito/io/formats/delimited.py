@@ -71,7 +71,11 @@ def guess_dialect(file: TextIO, default: str) -> Dialect:
     lines = lines[1:] if declared else lines
     spaces = any(SPACED_QUOTE.search(line) for line in lines)
     choices = [declared.group(1)] if declared else [default, *(each for each in DELIMITERS if each != default)]
-    parsed = {each: _parse(lines, each, spaces, is_truncated) for each in choices}
+    with long_fields():  # Misplaced quotes are not an error here.
+        readers = {each: csv.reader(lines, delimiter=each, skipinitialspace=spaces) for each in choices}
+        parsed = {each: [row for row in reader if row] for each, reader in readers.items()}
+    if is_truncated:  # The last row may be incomplete, since a quoted field can span lines.
+        parsed = {each: rows[:-1] if len(rows) >= FEWEST_ROWS else rows for each, rows in parsed.items()}
     chosen = choices[0] if declared else _best_delimiter(parsed, default)
     # A number like 1,234 does not count as one with a decimal comma, as it may have a thousands separator.
     with_comma = [cell for row in parsed[chosen] for cell in row if DECIMAL_COMMA.fullmatch(cell)]
@@ -87,16 +91,6 @@ def long_fields() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(before)
-
-
-def _parse(lines: list[str], delimiter: str, skips_spaces: bool, is_truncated: bool) -> list[list[str]]:
-    """The non-blank rows of the sample, without the last one if it may be incomplete (a quoted field can span lines).
-
-    Misplaced quotes are not an error here.
-    """
-    with long_fields():
-        rows = [row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=skips_spaces) if row]
-    return rows[:-1] if is_truncated and len(rows) >= FEWEST_ROWS else rows
 
 
 def _best_delimiter(parsed: dict[str, list[list[str]]], default: str) -> str:
@@ -276,7 +270,8 @@ class DelimitedTable:
             n_filled = next((i for i in range(len(block), 0, -1) if any(block[i - 1][1])), 0)
             block, empty = block[:n_filled], block[n_filled:]
             for number, row in block:
-                self._check_row(number, row)
+                if len(row) != self.width or self.unnamed:
+                    self._check_row(number, row)
             if block:
                 yield block
 

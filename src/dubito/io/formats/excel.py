@@ -43,10 +43,10 @@ def _first_filled(path: str, openpyxl: ModuleType) -> tuple[str, list[Row], list
     plain = openpyxl.load_workbook(path, read_only=True) if _has_formulas(path) else None
     try:
         sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"] or book.worksheets
-        for place, sheet in enumerate(sheets):
+        for position, sheet in enumerate(sheets):
             rows = _filled(_rows(path, sheet, None if plain is None else plain[sheet.title]))
-            if rows or place == len(sheets) - 1:
-                return sheet.title, rows, [other.title for other in sheets[place + 1 :]]
+            if rows or position == len(sheets) - 1:
+                return sheet.title, rows, [other.title for other in sheets[position + 1 :]]
         raise InvalidData(f"{path} holds no sheets.")
     finally:
         book.close()
@@ -77,8 +77,8 @@ def _rows(path: str, sheet: Any, formulas: Any) -> Iterator[Row]:
     for number, (row, texts) in enumerate(pairs, start=1):
         if number > MOST_ROWS:
             raise InvalidData(f"{path} has more than the {MOST_ROWS:,} rows that a sheet can have.")
-        for place, text in enumerate(texts):
-            if isinstance(text, str) and text.startswith("=") and (place >= len(row) or row[place] is None):
+        for position, text in enumerate(texts):
+            if isinstance(text, str) and text.startswith("=") and (position >= len(row) or row[position] is None):
                 hint = "open it in Excel, which computes the value, and save it again."
                 raise InvalidData(f"row {number} of {path} holds the formula {text:.40} without a value", hint=hint)
         yield number, [_as_cell(cell) for cell in row]
@@ -107,23 +107,24 @@ def _table(path: str, rows: list[Row]) -> Grid:
     """The table with the first row as header; columns without a name must be empty."""
     (_, header), data = rows[0], rows[1:]
     if all(kind_of(cell) == "number" for cell in header) and header != list(range(len(header))):
-        header, data = [f"column{place + 1}" for place in range(len(header))], rows
+        header, data = [f"column{position + 1}" for position in range(len(header))], rows
     columns: dict[str, list[object]] = {}
-    for place in range(max(len(row) for _, row in rows)):
-        name = str(header[place]).strip() if place < len(header) and kind_of(header[place]) != "nothing" else ""
-        cells = [row[place] if place < len(row) else None for _, row in data]
+    for position in range(max(len(row) for _, row in rows)):
+        name = (
+            str(header[position]).strip() if position < len(header) and kind_of(header[position]) != "nothing" else ""
+        )
+        cells = [row[position] if position < len(row) else None for _, row in data]
         if name in columns:
             raise InvalidData(f"{path} has two columns called {name!r}", hint="rename one.")
-        if not name and place > 0:
-            _check_is_empty(path, place, data, cells)
+        if not name and position > 0:
+            filled = next(
+                (number for (number, _), cell in zip(data, cells, strict=True) if kind_of(cell) != "nothing"), None
+            )
+            if filled is not None:
+                problem = (
+                    f"row {filled} of {path} has a value in column {position + 1}, for which the first row has no name"
+                )
+                raise InvalidData(problem, hint="name that column, or remove the rows above the header.")
         elif name or any(kind_of(cell) != "nothing" for cell in cells):
             columns[name] = cells
     return Grid(path, columns, [number for number, _ in data], "row")
-
-
-def _check_is_empty(path: str, place: int, data: list[Row], cells: list[object]) -> None:
-    """Raise if a column without a name has a value."""
-    filled = next((number for (number, _), cell in zip(data, cells, strict=True) if kind_of(cell) != "nothing"), None)
-    if filled is not None:
-        problem = f"row {filled} of {path} has a value in column {place + 1}, for which the first row has no name"
-        raise InvalidData(problem, hint="name that column, or remove the rows above the header.")

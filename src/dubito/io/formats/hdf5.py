@@ -105,10 +105,10 @@ def _check_heaps(path: str) -> None:
         heap = content.find(HEAP)
         while heap >= 0:
             (size,) = struct.unpack_from("<Q", content, heap + 8) if heap + 16 <= len(content) else (0,)
-            place, end = heap + 16, min(heap + size, len(content))
-            while place + 16 <= end:
-                index, _, length = struct.unpack_from("<HHxxxxQ", content, place)
+            position, end = heap + 16, min(heap + size, len(content))
+            while position + 16 <= end:
+                index, _, length = struct.unpack_from("<HHxxxxQ", content, position)
                 if index == 0 and length == 0:
                     raise ValueError("a heap of text is damaged")
-                place += length if index == 0 else 16 + -(-length // 8) * 8
+                position += length if index == 0 else 16 + -(-length // 8) * 8
             heap = content.find(HEAP, heap + 1)

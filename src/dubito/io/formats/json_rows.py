@@ -153,7 +153,7 @@ def _of_split(path: str, content: Mapping[str, Any], notes: Sequence[str]) -> So
     is_frame = all(isinstance(part, list) for part in (names, index, rows)) and len(index) == len(rows)
     if not is_frame or not all(isinstance(row, list) and len(row) == len(names) for row in rows):
         _refuse(path)
-    columns = {str(name): [_packed(row[place]) for row in rows] for place, name in enumerate(names)}
+    columns = {str(name): [_packed(row[position]) for row in rows] for position, name in enumerate(names)}
     if len(columns) < len(names):
         raise InvalidData(f"{path} has two columns with the same name", hint="rename one.")
     return _of_equal(path, _with_index(columns, [str(each) for each in index]), notes)

@@ -120,8 +120,8 @@ class Embeddings:
 
     def root(self, path: str) -> str:
         """The folder that the paths in a pool file are relative to, given the path of the file."""
-        place = os.path.join(os.path.dirname(os.path.abspath(path)), self.source)
-        return place if os.path.isdir(place) else os.path.dirname(place)
+        root = os.path.join(os.path.dirname(os.path.abspath(path)), self.source)
+        return root if os.path.isdir(root) else os.path.dirname(root)
 
 
 ROWS_PER_BATCH = 16_384

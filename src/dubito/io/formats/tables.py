@@ -27,10 +27,10 @@ class Grid:
 
     path: str
     columns: Mapping[str, Sequence[object]]
-    places: Sequence[int]
+    numbering: Sequence[int]
     """The number of each row for messages, such as its line number."""
     noun: str
-    """What `places` count: line, row or item."""
+    """What `numbering` counts: line, row or item."""
 
     def source(self, notes: Sequence[str] = ()) -> Source:
         entries = {name: self._entry(name, cells) for name, cells in self.columns.items()}
@@ -38,7 +38,7 @@ class Grid:
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
         if not names:
-            return np.empty((len(self.places), 0))
+            return np.empty((len(self.numbering), 0))
         return np.stack([self.column(name) for name in names], axis=1)
 
     def column(self, name: str) -> FloatArray:
@@ -51,7 +51,7 @@ class Grid:
         return as_names([self._name(name, *each) for each in self._cells(name)], self.path, name)
 
     def values(self, name: str) -> AnyArray:
-        cells = np.empty(len(self.places), dtype=np.object_)
+        cells = np.empty(len(self.numbering), dtype=np.object_)
         cells[:] = self.columns[name]
         return cells
 
@@ -62,13 +62,13 @@ class Grid:
         if odd is not None:
             raise InvalidData(
                 f"column {name!r} of {self.path} has a list of shape {arrays[odd].shape} in {self.noun} "
-                f"{self.places[odd]} and {arrays[0].shape} in {self.noun} {self.places[0]}",
+                f"{self.numbering[odd]} and {arrays[0].shape} in {self.noun} {self.numbering[0]}",
                 hint="all lists must have the same length.",
             )
         return np.stack(arrays) if arrays else np.empty((0, 0))
 
     def _cells(self, name: str) -> Iterator[tuple[int, object]]:
-        return zip(self.places, self.columns[name], strict=True)
+        return zip(self.numbering, self.columns[name], strict=True)
 
     def _entry(self, name: str, cells: Sequence[object]) -> Entry:
         kinds = {kind_of(cell) for cell in cells} - {"nothing"}
@@ -94,7 +94,7 @@ class Grid:
         odd = next((cell for cell in cells if kind_of(cell) == "other"), first)
         return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, values)
 
-    def _number(self, name: str, are_booleans: bool, place: int, cell: object) -> float:
+    def _number(self, name: str, are_booleans: bool, number: int, cell: object) -> float:
         if reads_gaps_as_nan() and _is_gap(cell):
             return math.nan
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
@@ -106,27 +106,29 @@ class Grid:
         is_empty = kind_of(cell) == "nothing"
         what = "is empty" if is_empty else f"holds {_shown(cell)}, {why},"
         hint = "fix or remove that row." if is_empty else f"{PLAIN_NUMBER}."
-        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint=hint)
+        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {number}", hint=hint)
 
-    def _name(self, name: str, place: int, cell: object) -> str:
+    def _name(self, name: str, number: int, cell: object) -> str:
         if kind_of(cell) in ("number", "text"):
             if isinstance(cell, float) and LARGEST_WHOLE <= abs(cell) < math.inf:
-                problem = f"column {name!r} of {self.path} holds the number {cell:.0f} in {self.noun} {place}"
+                problem = f"column {name!r} of {self.path} holds the number {cell:.0f} in {self.noun} {number}"
                 raise InvalidData(f"{problem}, which is too large to be exact", hint="save names as text.")
             return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
         what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is not a name,"
-        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint="fill it in.")
+        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {number}", hint="fill it in.")
 
-    def _list(self, name: str, place: int, cell: object) -> AnyArray:
+    def _list(self, name: str, number: int, cell: object) -> AnyArray:
         found = as_list(cell) if isinstance(cell, str) else cell
         if isinstance(found, np.ndarray):
             return found
         what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is not a list of numbers,"
         hint = "fix or remove that row."
-        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", hint=hint)
+        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {number}", hint=hint)
 
     def _refuse(self, name: str) -> AnyArray:
-        odd = next((each for each in self._cells(name) if kind_of(each[1]) == "other"), (self.places[0], "a mixture"))
+        odd = next(
+            (each for each in self._cells(name) if kind_of(each[1]) == "other"), (self.numbering[0], "a mixture")
+        )
         hint = "use numbers, lists of numbers or text."
         raise InvalidData(f"column {name!r} of {self.path} holds {_shown(odd[1])} in {self.noun} {odd[0]}", hint=hint)
 

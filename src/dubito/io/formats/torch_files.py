@@ -227,8 +227,6 @@ MEMORY_PER_BYTE = 50
 
 
 class ByteSpan(NamedTuple):
-    """The position of a storage in the file."""
-
     offset: int
     n_bytes: int
     checksum: int | None
@@ -306,7 +304,11 @@ def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
         for key in keys:
             (length,) = struct.unpack("<q", file.read(8))
             # A storage that no tensor uses is a KeyError here: its size in bytes is unknown.
-            n_bytes = length * _itemsize(kinds[key])
+            kind = kinds[key]
+            code = TYPES.get(kind.name, "")
+            if not code:
+                raise UnsupportedStep(".".join(kind))
+            n_bytes = length * (2 if code == "bfloat16" else np.dtype(code).itemsize)
             if not 0 <= n_bytes <= size - file.tell():
                 raise ValueError("it is cut short")
             spans[key] = ByteSpan(file.tell(), n_bytes, None, None)
@@ -314,13 +316,6 @@ def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
         if file.tell() != size:
             raise ValueError("it has extra bytes at its end")
     return content, spans, "<" if system.get("little_endian", True) else ">"
-
-
-def _itemsize(kind: Global) -> int:
-    code = TYPES.get(kind.name, "")
-    if not code:
-        raise UnsupportedStep(".".join(kind))
-    return 2 if code == "bfloat16" else np.dtype(code).itemsize
 
 
 def _walk(content: object) -> Iterator[tuple[str, object]]:

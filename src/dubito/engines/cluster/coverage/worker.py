@@ -192,7 +192,6 @@ class CoverageShard:
     # Start of a run
 
     def n_weighted(self) -> int:
-        """The number of rows with a weight."""
         return int(np.count_nonzero(self.problem.weights))
 
     def add_weights(self, before: float) -> float:

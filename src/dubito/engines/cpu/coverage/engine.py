@@ -105,11 +105,9 @@ class CpuCoverage:
         return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"] if d > WIDEST_ROW else []
 
     def pays(self, problem: CoverageProblem) -> bool:
-        """Always."""
         return True
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
-        """See `dubito.engines.cpu.coverage.engine`."""
         return cost_of(problem, self.name)
 
     def catch_up(self, problem: CoverageProblem) -> None:

@@ -37,9 +37,7 @@ class Gains(Protocol):
     gained: FloatArray
 
     @property
-    def n_picks(self) -> int:
-        """Number of picks so far."""
-        ...
+    def n_picks(self) -> int: ...
 
     def pick(self, limit: int) -> None:
         """Pick until there are ``limit`` picks, or some hundredths of a second have passed."""
@@ -61,9 +59,7 @@ class Gains(Protocol):
         """Rows, ascending, and kernels of an exact candidate where it adds something."""
         ...
 
-    def drop(self, candidates: IntArray) -> None:
-        """Exclude picked candidates."""
-        ...
+    def drop(self, candidates: IntArray) -> None: ...
 
 
 class CompiledGains:
@@ -96,17 +92,17 @@ class CompiledGains:
         self.n_together = n
         try:
             found = find() if find else search.run(limits, cover, np.arange(n), reach, capacity, look)
-            self._hold(found, np.arange(n))
+            self._store_pairs(found, np.arange(n))
             self.update(np.arange(n), is_exact=False)
         except TooManyPairs:
             sums = np.zeros(n)
             search.run(limits, cover, np.arange(n), reach, 0, look, sums)
             nowhere = np.zeros(n, dtype=np.int64)
-            self._hold(Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
+            self._store_pairs(Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
             self.bound = sums * ROUND_UP if self.costs is None else sums * ROUND_UP / self.costs
             self.n_together = max(1, n // 8)
 
-    def _hold(self, pairs: Pairs, candidates: IntArray) -> None:
+    def _store_pairs(self, pairs: Pairs, candidates: IntArray) -> None:
         self.held, self.stops = pairs, pairs.stops
         self.exact = np.empty(len(pairs.rows))
         self.level[:] = CLOSED
@@ -132,7 +128,7 @@ class CompiledGains:
                 self.n_together = max(1, len(first) // 4)
             else:
                 break
-        self._hold(pairs, first)
+        self._store_pairs(pairs, first)
         self.n_together = max(1, int(len(first) * self.capacity / (ROOM * max(len(pairs.rows), 1))))
         self.n_together = min(self.n_together, len(self.bound))
         self.update(first, is_exact=False)

@@ -172,7 +172,6 @@ class GroupGains:
         self.gains.forget()
 
     def solution(self, reach: float, before: float, complete: bool) -> Solution:
-        """The picks so far."""
         n_picks = min(len(each) for each in (self.picks, self.gained, self.priorities, self.earned))
         covered = shares(self.problem.weights, before, np.array(self.gained[:n_picks]))
         found = self.members.configuration(

@@ -177,7 +177,6 @@ class Cells:
         return cls(np.zeros((1, width), dtype=np.float32))
 
     def nearest(self, steps: compiled.CompiledSteps, points: Points) -> IntArray:
-        """(n,) the cell of each point."""
         if len(self.centers) == 1:
             return np.zeros(len(points), dtype=np.int64)
         return _nearest_center(steps, points.head[: len(points)], self.centers)

@@ -97,13 +97,11 @@ class Codes(NamedTuple):
 
     @classmethod
     def empty(cls, n: int, k: int, scale: Scale) -> "Codes":
-        """For points (n, k), to be written."""
         numbers = np.empty((n + TILE, scale.ends[-1]), dtype=np.int8)
         numbers[n:], numbers[:, k:], n_coded = 0, 0, n if scale.ends[-1] else 0
         return cls(numbers, np.empty((n_coded, 2), np.int32), np.empty(n_coded, np.float32))
 
     def write(self, span: slice, points: Float32Array, scale: Scale, threads: int) -> None:
-        """Encode some points."""
         assert compiled.steps is not None
         arrays = (
             np.ascontiguousarray(points),
@@ -121,7 +119,6 @@ class Codes(NamedTuple):
 
 
 def encode(points: Float32Array, scale: Scale) -> Codes:
-    """Codes of a few points."""
     codes = Codes.empty(len(points), points.shape[1], scale)
     codes.write(slice(0, len(points)), points, scale, 1)
     return codes
@@ -218,7 +215,6 @@ class Space:
 
     @cached_property
     def scale(self) -> Scale:
-        """The scale of the codes of all features."""
         return best_scale(self.sample, n_levels=1)
 
     @property
@@ -341,7 +337,6 @@ class Directions:
         return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
 
     def points(self, space: "Space", matrix: Matrix, rows: IntArray) -> Points:
-        """Rows of a matrix as points."""
         n, d, is_whole = len(rows), matrix.shape[1], self.is_whole
         is_kept = not is_whole and 8 * n * d <= space.full_bytes
         head = np.zeros((n + TILE, self.width + (not is_whole)), dtype=np.float32)

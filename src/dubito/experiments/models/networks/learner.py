@@ -163,7 +163,7 @@ class Learner:
         self.learned = [own[id(each)].requires_grad_() for each in network.parameters() if each.requires_grad]
         self.order = torch.zeros(capacity, training.batch, dtype=torch.int64, device=self.device)
         self.rates = torch.zeros(capacity, device=self.device)
-        self.place = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self.position = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.rate = torch.zeros((), device=self.device)  # Every step first copies its rate from `rates`.
         self.optimizer = torch.optim.Adam(
             self.learned, lr=self.rate, fused=self.is_on_gpu or None, capturable=self.is_on_gpu
@@ -185,14 +185,14 @@ class Learner:
                     each.zero_()
             self.order[: steps.count] = steps.order.to(self.device)
             self.rates[: steps.count] = steps.rates.to(self.device)
-            self.place.zero_()
+            self.position.zero_()
 
     def step(self) -> None:
         import torch
 
-        rows = self.order.index_select(0, self.place).view(-1)
-        self.rate.copy_(self.rates.index_select(0, self.place).view(()))
-        self.place += 1
+        rows = self.order.index_select(0, self.position).view(-1)
+        self.rate.copy_(self.rates.index_select(0, self.position).view(()))
+        self.position += 1
         _, logits = self.forward(self.weights, self.rows.index_select(0, rows))
         loss = torch.nn.functional.cross_entropy(logits, self.labels.index_select(0, rows))
         gradients = torch.autograd.grad(loss, self.learned, allow_unused=True)
@@ -271,10 +271,8 @@ def train(
 
 
 def as_state(weights: Weights) -> State:
-    """The weights as arrays, for a checkpoint."""
     return {name: each.detach().cpu().contiguous().numpy() for name, each in weights.items()}
 
 
 def as_weights(state: State, device: str) -> Weights:
-    """The weights of a checkpoint, on the device."""
     return {name: on_device(array, device) for name, array in state.items()}

@@ -174,7 +174,6 @@ class Torch(Network):
         return made
 
     def fit(self, train_set: TrainingSet) -> Fitted:
-        """Train the module."""
         return fit_network(self, train_set)
 
 
@@ -230,12 +229,10 @@ class Mlp(ModelDefaults):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
         return self.training.is_on_gpu
 
     @property
     def training(self) -> Training:
-        """The training settings."""
         return training_of(self, check_device(self.device), "float32")
 
     def fit(self, train_set: TrainingSet) -> Fitted:
@@ -259,8 +256,8 @@ def perceptron(widths: tuple[int, ...]) -> "torch.nn.Module":
     import torch
 
     layers: dict[str, torch.nn.Module] = {"flat": torch.nn.Flatten()}
-    for place, (narrow, wide) in enumerate(pairwise(widths[:-1])):
-        layers[f"hidden{place}"], layers[f"relu{place}"] = torch.nn.Linear(narrow, wide), torch.nn.ReLU()
+    for position, (narrow, wide) in enumerate(pairwise(widths[:-1])):
+        layers[f"hidden{position}"], layers[f"relu{position}"] = torch.nn.Linear(narrow, wide), torch.nn.ReLU()
     layers["head"] = torch.nn.Linear(widths[-2], widths[-1])
     network = torch.nn.Sequential()
     for name, layer in layers.items():
