@@ -73,9 +73,9 @@ def main() -> None:
             found, cpu, wall = timed(
                 lambda given=given: dubito.select(pool, asked.picks, doubt=doubt, groups=given, **settings)
             )
-            seconds[name].append(round(cpu, 2))
-            seconds[f"{name} elapsed"].append(round(wall, 2))
-            print(f"{name}: {cpu:.2f} s CPU, {wall:.2f} s elapsed, {len(found)} rows picked")
+            seconds[name].append(round(cpu, 4))
+            seconds[f"{name} elapsed"].append(round(wall, 4))
+            print(f"{name}: {cpu:.3g} s CPU, {wall:.3g} s elapsed, {len(found)} rows picked")
     ratios = {
         f"ratio of {kind} seconds": round(
             float(np.median(np.divide(seconds[f"groups{end}"], seconds[f"rows{end}"]))), 3

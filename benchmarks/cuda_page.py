@@ -30,8 +30,8 @@ REPEATED = ("n", "m", "budget", "is_scaled", "beam", "data", "source")
 """What two measurements of one workload have in common."""
 CLUSTERED = (
     " Distances inside a cluster are all alike and independent of doubt, so that about half of the pool may come first "
-    "until 4,096 labeled points, some of them from the same cluster, have been applied to its bounds. In the other "
-    "pools doubt falls steeply, and only a few ten thousand rows may."
+    "until labeled points of the own cluster have been applied to its bounds: twice as many again and again, each time "
+    "to the rest. In the other pools doubt falls steeply, and only a few ten thousand rows may."
 )
 BEAM = "real/5000/scaled/beam20"
 

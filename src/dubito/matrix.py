@@ -7,6 +7,7 @@ matrices concatenated, such as the shards of a folder) and `OnDevice` (a GPU ten
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, Protocol
 
@@ -132,9 +133,15 @@ class OnDevice:
         block = self.tensor[rows].cpu()
         return np.asarray((block.float() if str(block.dtype) == "torch.bfloat16" else block).numpy())
 
-    def magnitude(self) -> float:
-        """The largest magnitude, in one pass on the device; NaN if there is a NaN."""
+    @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """The smallest and the largest number, in one pass on the device; NaN if there is a NaN."""
         lowest, highest = sys.modules["torch"].stack(self.tensor.aminmax()).tolist()
+        return lowest, highest
+
+    def magnitude(self) -> float:
+        """The largest magnitude; NaN if there is a NaN."""
+        lowest, highest = self.extremes
         return max(highest, -lowest) if lowest == lowest else float("nan")
 
     def first_zero_row(self) -> int | None:

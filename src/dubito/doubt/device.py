@@ -12,8 +12,8 @@ import torch
 from dubito.matrix import FloatArray, blocks
 
 Tensor = Any
-BLOCK_VALUES = 1 << 22
-"""Maximum number of exponentials on the host at a time."""
+BLOCK_VALUES, BLOCK_ROWS = 1 << 22, 1 << 13
+"""Maximum number of exponentials on the host at a time, and of rows that are added up together."""
 
 
 def doubt_from_probabilities(probabilities: Tensor) -> FloatArray:
@@ -28,12 +28,13 @@ def doubt_from_logits(logits: Tensor) -> FloatArray:
     doubt = np.empty(n)
     for span in blocks(n, max(1, BLOCK_VALUES // c)):
         ascending = torch.sort(logits[span].double(), dim=1).values
-        exponentials = _to_host((ascending[:, :-1] - ascending[:, -1:]).T.contiguous())
-        np.exp(exponentials, out=exponentials)
-        others = np.zeros(exponentials.shape[1])
-        for column in exponentials:
-            others += column
-        doubt[span] = others / (others + 1.0)
+        below = _to_host((ascending[:, :-1] - ascending[:, -1:]).T.contiguous())
+        for part in blocks(below.shape[1], BLOCK_ROWS):  # Small enough for the cache.
+            exponentials, others = np.exp(below[:, part], out=below[:, part]), doubt[span][part]
+            others[:] = 0.0
+            for column in exponentials:
+                others += column
+            others /= others + 1.0
     return doubt
 
 

@@ -82,7 +82,7 @@ def _divided(logits: Matrix, temperature: float) -> Matrix:
 
 
 def check_doubt(doubt: object, n_pool: int) -> FloatArray:
-    """(n,) numbers in [0, 1] as float64."""
+    """(n,) numbers in [0, 1] as float64, which cannot be changed: they may be those of the caller."""
     array = as_array("doubt", doubt)
     if array.shape == (n_pool, 1):
         array = array[:, 0]  # A data frame with one column.
@@ -94,13 +94,15 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
         row = int(np.argmax((array < 0) | (array > 1)))
         problem = f"holds {array[row]:g} at {at_row(row)}"
         raise InvalidData(problem, argument="doubt", hint="pass numbers from 0 to 1.")
-    return array.astype(np.float64, copy=False)
+    wide = array.astype(np.float64, copy=False).view()
+    wide.flags.writeable = False
+    return wide
 
 
 def check_logits(logits: object, n_pool: int) -> Matrix:
     """(n, c) finite numbers; raises InvalidData for probabilities and percentages."""
     matrix = _check_rows_of_classes("logits", logits, n_pool, (2,))
-    if isinstance(matrix, OnDevice) and n_pool and float(matrix.tensor.min()) < 0.0:
+    if isinstance(matrix, OnDevice) and n_pool and matrix.extremes[0] < 0.0:
         return matrix
     array: AnyArray = matrix[:]
     is_share = len(array) > 1 and array.min() >= 0  # A single row may look like this by chance.

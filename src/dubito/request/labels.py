@@ -86,7 +86,8 @@ def label_keys(values: AnyArray) -> list[str]:
     >>> label_keys(np.array([1.0, np.nan])), label_keys(np.array(["1.0", " a"]))
     (['1', ''], ['1', 'a'])
     """
-    return [_key(value) for value in values.tolist()]
+    is_whole = values.dtype.kind in "iu"
+    return list(map(str if is_whole else _key, values.tolist()))
 
 
 def _key(value: object) -> str:

@@ -12,19 +12,18 @@ import torch
 
 from dubito.core.problem import Problem
 from dubito.engines.cuda.memory import DeviceSizes
-from dubito.engines.cuda.points import DevicePoints, DeviceReferences, Shaped, Tensor, spread_out, to_device
+from dubito.engines.cuda.points import FULL_PAIRS, DevicePoints, DeviceReferences, Shaped, Tensor, spread_out, to_device
 from dubito.engines.cuda.programs.exact import lower_priorities
 from dubito.engines.cuda.programs.pairs import near_pairs, tighten
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import IntArray, blocks
 
-FULL_PAIRS = 1e9
-"""Up to this number of candidate-reference pairs, all references are applied to the first bounds."""
 ANCHORS, SOME = 256, 4096
-"""Number of references that are applied to the first bounds otherwise, and then to candidates that may come first: each
-time twice as many, to those that may still come first."""
-LEVEL_ROWS = 1 << 16
-"""Size of the sample that tells how high the first bounds will be."""
+"""Number of references that are applied to the first bounds if there are many, and then to candidates that may come
+first: each time twice as many, to those that may still come first."""
+LEVEL_ROWS, LEVEL_SPARE = 1 << 14, 8
+"""Size of the sample that tells how high the first bounds will be. If there are many references, they are applied to
+this multiple of the part of the sample that is wanted."""
 LENGTH_ROWS = 1 << 20
 """Number of rows whose lengths are computed at a time, if they are not copied."""
 
@@ -131,15 +130,14 @@ class DeviceBounds:
         self.tight[rows] = n_references
         return n_stale > 0
 
-    def tighten_above(self, level: float, n_references: int) -> None:
-        """Apply the first references to all bounds that are not below a level."""
-        n_applied = min(max(2 * self.n_tight, ANCHORS), n_references)
-        while True:
-            is_stale = (self.value >= level) & (self.tight < n_applied)
-            self.tighten(torch.nonzero(is_stale)[:, 0], n_applied)
-            if n_applied == n_references:
+    def tighten_above(self, level: float, rows: Tensor, n_references: int) -> None:
+        """Apply the first references to bounds: each time twice as many, to those that are not below a level yet."""
+        n_applied = max(2 * int(self.tight[rows].min()), ANCHORS) if len(rows) else 0
+        while len(rows):
+            self.tighten(rows, min(n_applied, n_references))
+            if n_applied >= n_references:
                 return
-            n_applied = min(2 * n_applied, n_references)
+            rows, n_applied = rows[self.value[rows] >= level], 2 * n_applied
 
     def refresh(self, rows: Tensor) -> bool:
         """Make the bounds of candidates exact for all references; returns False if they were already."""
@@ -172,7 +170,7 @@ class DeviceBounds:
 # The first candidates by bound, and the first of the others.
 
 TOP_FRONTS = 4
-"""The number of candidates whose bounds are tightened, in fronts."""
+"""About the number of candidates whose bounds are tightened by all references, in fronts."""
 
 
 class FirstRows(NamedTuple):
@@ -199,34 +197,33 @@ class Fronts:
         return self.first(self.bounds.value, size)
 
     def _first_of_top(self, size: int) -> FirstRows:
-        """For a large pool: tighten only the bounds of the first candidates, several times as many as needed.
+        """For a large pool: tighten only the bounds of candidates that may be among the first once this is done.
 
-        Some references are applied first, to all candidates that may be among the first once this is done.
+        Some references are applied first.
         """
-        bounds, value, n_top = self.bounds, self.bounds.value, TOP_FRONTS * size
-        n_some, n_searched = min(SOME, bounds.n_wanted), 2 * n_top
-        while True:
-            top = self.first(value, n_top)
-            if bounds.n_loose(top.rows, n_some):
-                bounds.tighten_above(min(self._level(n_searched, n_some), top.threshold.value), n_some)
-                n_searched *= 2
-                continue
-            was_stale = bounds.tighten(top.rows, bounds.n_wanted)
-            chosen = self.first(value[top.rows], size)
-            rows, threshold = top.rows[chosen.rows], chosen.threshold
-            if threshold.row >= 0:
-                threshold = Threshold(threshold.value, int(top.rows[threshold.row]))
-            n_first = int((value[rows] > top.threshold.value).sum())
-            if not was_stale or 4 * n_first >= len(rows):
-                return FirstRows(rows, first_threshold(threshold, top.threshold))
+        bounds, value, n_wanted = self.bounds, self.bounds.value, self.bounds.n_wanted
+        front = self.first(value, size)
+        for n_references in (min(SOME, n_wanted), n_wanted):
+            n_searched = TOP_FRONTS * size
+            while bounds.n_loose(front.rows, n_references):
+                rows, level = front.rows, -1.0
+                if front.threshold.row >= 0:
+                    level = min(self._level(n_searched, n_references), front.threshold.value)
+                    rows = torch.nonzero(value >= level)[:, 0]
+                bounds.tighten_above(level, rows, n_references)
+                front, n_searched = self.first(value, size), 2 * n_searched
+        return front
 
     def _level(self, n_searched: int, n_references: int) -> float:
         """About the bound of the candidate at this place, if so many references were applied to all bounds."""
         n, value = len(self.bounds.value), self.bounds.value
         sample = spread_out(n, min(n, LEVEL_ROWS), value.device)
-        self.bounds.tighten(sample, n_references)
-        n_above = len(sample) * n_searched // n
-        return float(torch.topk(value[sample], n_above + 1).values[-1]) if n_above < len(sample) else -1.0
+        n_above = len(sample) * n_searched // n + 1
+        if n_above >= len(sample):
+            return -1.0
+        n_first = len(sample) if n_references <= SOME else min(LEVEL_SPARE * n_above, len(sample))
+        self.bounds.tighten(sample[torch.topk(value[sample], n_first).indices], n_references)
+        return float(torch.topk(value[sample], n_above).values[-1])
 
 
 def first_in_order(bound: Tensor, size: int) -> FirstRows:

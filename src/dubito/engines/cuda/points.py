@@ -17,6 +17,8 @@ Tensor = Any
 """A torch tensor. The type hints of torch differ between its versions."""
 
 SIXTEEN_BIT = (torch.float16, torch.bfloat16)
+FULL_PAIRS = 1e9
+"""Up to this number of pairs of rows and labeled points, all labeled points are applied to the first bounds."""
 KEPT = (*SIXTEEN_BIT, torch.float32, torch.float64)
 
 
@@ -248,17 +250,19 @@ class Shaped:
 class DeviceReferences:
     """Labeled points and picks on the device, exact and prepared for products, with memory for ``n_more`` picks.
 
-    The labeled points are in the order of `scattered`, so that the first few are a sample of all.
+    Many labeled points are in the order of `scattered`, so that the first few are a sample of all.
     """
 
     def __init__(self, labeled: Matrix, points: DevicePoints, n_more: int, largest: float, device: str) -> None:
         self.n_labeled = len_of(labeled)
         source, rows = source_of(labeled, device)
-        order = scattered(self.n_labeled, device)
-        first = source.rows(order if rows is None else rows[order])
+        n_pool = points.pool.shape[0]
+        if n_pool * self.n_labeled > FULL_PAIRS:
+            order = scattered(self.n_labeled, device)
+            rows = order if rows is None else rows[order]
+        first = source.rows(slice(0, self.n_labeled) if rows is None else rows)
         if points.metric == "cosine" and len(first):
             first = unit_rows(first.double())
-        n_pool = points.pool.shape[0]
         sample = points.exact(spread_out(n_pool, min(n_pool, SAMPLE_ROWS), device))
         dtype = torch.promote_types(sample.dtype, first.dtype) if len(first) else sample.dtype
         self.shape = fit_shape(sample.double(), dtype, largest)

@@ -10,10 +10,11 @@ from dubito.core.groups import by_rows
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.beam import HIGHEST_SCORE, WIDEST_BLOCK, CannotStep, DeviceBeam
-from dubito.engines.cuda.bounds import ANCHORS, FULL_PAIRS, TOP_FRONTS, DeviceBounds
+from dubito.engines.cuda.bounds import ANCHORS, TOP_FRONTS, DeviceBounds
 from dubito.engines.cuda.greedy import DeviceGreedy
 from dubito.engines.cuda.memory import SMALLEST_FRONT, USABLE, DevicePlan, out_of_memory, plan_bytes, plan_memory
 from dubito.engines.cuda.points import (
+    FULL_PAIRS,
     DevicePoints,
     DeviceReferences,
     DeviceSource,

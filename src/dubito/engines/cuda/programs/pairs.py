@@ -5,6 +5,7 @@ on the alignment of the references. Products run on tensor cores and only rule p
 distances of `dubito.engines.cuda.programs.exact`.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -22,8 +23,10 @@ WIDTH_BYTES = 128
 FIRST_CAPACITY = 1 << 19
 PIECE = 1024
 """Arrays of pairs have a multiple of this length: a kernel is compiled again for an address that is not aligned."""
-FULL_GRID = 264
-"""Number of programs that uses a large GPU fully: two per multiprocessor."""
+FULL_GRID = 1056
+"""Number of programs that uses a large GPU fully: eight per multiprocessor."""
+WIDE_REFERENCES, WIDE_WARPS, WIDE_BYTES = 256, 8, 160_000
+"""Blocks of references for bounds, on GPUs with this much shared memory for a block."""
 
 # Kernels can access global integers only as constexpr.
 LOOSE, SLACK, FLOOR = tl.constexpr(int(Slot.LOOSE)), tl.constexpr(int(Slot.SLACK)), tl.constexpr(int(Slot.FLOOR))
@@ -96,13 +99,22 @@ def tighten(
     should be adjacent.
     """
     n_rows = len(x.points) if x_rows is None else len(x_rows)
-    n_blocks = triton.cdiv(n_rows, ROWS)
-    n_parts = max(1, min(triton.cdiv(len(y.points), REFERENCES), FULL_GRID // n_blocks))
+    n_blocks, columns, n_warps = triton.cdiv(n_rows, ROWS), REFERENCES, _warps(x.points)
+    if shared_bytes(x.points.device) >= WIDE_BYTES:
+        columns, n_warps = WIDE_REFERENCES, WIDE_WARPS
+    n_parts = max(1, min(triton.cdiv(len(y.points), columns), FULL_GRID // n_blocks))
     _tighten[(n_blocks, n_parts)](
         x.points, y.points, x.lengths, y.lengths, bound if x_rows is None else x_rows, bound if rows is None else rows,
         bound if starts is None else starts, weights, bound, constants, n_rows, len(y.points), x.points.shape[1],
-        x_rows is not None, rows is not None, ROWS, REFERENCES, _width(x.points), "tf32", num_warps=_warps(x.points),
+        x_rows is not None, rows is not None, ROWS, columns, _width(x.points), "tf32", num_warps=n_warps,
     )  # fmt: skip
+
+
+@cache
+def shared_bytes(device: torch.device) -> int:
+    """Shared memory that a block may have; 0 on a CPU, and if torch does not tell."""
+    properties = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
+    return getattr(properties, "shared_memory_per_block_optin", 0)
 
 
 @triton.jit
