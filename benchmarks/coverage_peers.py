@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 HERE = Path(__file__).parent
 SIZES, FEATURES, BUDGET, NEIGHBORS = (2_000, 5_000, 10_000, 20_000, 100_000), 64, 50, 200
-GPU_SIZES = (20_000, 50_000, 100_000, 180_000, 250_000)
+GPU_SIZES, GPU_SECONDS = (20_000, 100_000, 180_000, 250_000), 60
 RADIUS = 14.0
 """About 1.3 times the median distance of a pool to 100 rows of it."""
 Array = npt.NDArray[Any]
@@ -204,7 +204,11 @@ def run(name: str, n: int, options: argparse.Namespace) -> dict[str, Any]:
     limits = [str(options.gigabytes), str(options.cpu), *(["--gpu"] if options.gpu else [])]
     command = [str(options.python), str(Path(__file__).resolve()), "--work", name, str(n), *limits]
     environment = os.environ | {"PYTHONPATH": str(HERE.parent / "src")}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    limit = GPU_SECONDS if options.gpu else None
+    try:
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"more than {limit} s"}
     lines = [line for line in ran.stdout.splitlines() if line.startswith("{")]
     if lines:
         found: dict[str, Any] = json.loads(lines[-1])
@@ -234,12 +238,8 @@ def main() -> None:
         here["gpu"] = import_module("torch").cuda.get_device_name()
         record["gpu"] = here
     else:
-        record = (
-            here
-            | {"cpu": options.cpu, "gigabytes": options.gigabytes}
-            | {k: record[k] for k in ("gpu",) if k in record}
-        )
-        here = record
+        kept = {"gpu": record["gpu"]} if "gpu" in record else {}
+        record = here = here | {"cpu": options.cpu, "gigabytes": options.gigabytes} | kept
     here["runs"] = []
     for name in GPU_PEERS if options.gpu else PEERS:
         for n in GPU_SIZES if options.gpu else SIZES:
@@ -279,7 +279,8 @@ def page(record: dict[str, Any]) -> str:
             "## On a GPU",
             "",
             f"The same pools on one {there['gpu']}: elapsed seconds, the copy of the pool to the GPU included, and "
-            f"allocated memory of the GPU. {there['machine']['system']}, {there['machine']['date']}.",
+            f"allocated memory of the GPU, {GPU_SECONDS} s for a process at most. "
+            f"{there['machine']['system']}, {there['machine']['date']}.",
             "",
             *table(GPU_PEERS, there["runs"], "seconds", "elapsed"),
         ]
