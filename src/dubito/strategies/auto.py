@@ -30,6 +30,10 @@ EARLY = DoubtCoverage(strength=1.0)
 """For a model trained on very few labels, which may be confident about classes it has never seen."""
 TRAINED = DoubtCoreset(strength=0.25)
 FROZEN_NOTE = "auto chose doubt-coverage, strength {:g}: the features were not trained on the labels ({})."
+ASSUMED_NOTE = (
+    "auto chose doubt-coverage, strength {:g}. It assumes that the features were not trained on the labels, since {}; "
+    "if they were, use auto:features=trained."
+)
 TRAINED_NOTE = (
     f"auto chose doubt-coreset, strength {TRAINED.strength:g}: the features were trained on the labels ({{}})."
 )
@@ -126,7 +130,8 @@ class Auto:
         if not covers:
             return DoubtCoreset(), f"auto chose doubt-coreset: the engine {request.engine} does not support coverage."
         taken = EARLY if len_of(request.references) < FEWEST else FROZEN
-        return sampled_if_large(taken, request), FROZEN_NOTE.format(taken.strength, why)
+        note = FROZEN_NOTE if origin else ASSUMED_NOTE
+        return sampled_if_large(taken, request), note.format(taken.strength, why)
 
     def take_for_shards(self, has_doubt: bool, n_labeled: int) -> tuple[Strategy, str]:
         """`take` for shards, from which it cannot be detected whether the features were trained."""
@@ -137,8 +142,9 @@ class Auto:
         if self.features == "trained":
             return TRAINED, TRAINED_NOTE.format("as you set")
         taken = EARLY if n_labeled < FEWEST else replace(FROZEN, sharpen=1.0)
-        assumed = "assumed, since this cannot be told from shards; otherwise use auto:features=trained"
-        return taken, FROZEN_NOTE.format(taken.strength, "as you set" if self.features else assumed)
+        if self.features:
+            return taken, FROZEN_NOTE.format(taken.strength, "as you set")
+        return taken, ASSUMED_NOTE.format(taken.strength, "shards do not show it")
 
 
 def sampled_if_large(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
@@ -163,13 +169,13 @@ def unlabeled_doubt(request: Request) -> FloatArray:
     return request.doubt[is_left]
 
 
-def detect_origin(request: Request) -> tuple[Origin, str]:
-    """Whether the features are frozen or trained, and the reason."""
+def detect_origin(request: Request) -> tuple[Origin | None, str]:
+    """Whether the features are frozen or trained (None if this cannot be told), and the reason."""
     doubt, rows, n_labels = request.doubt, request.labeled, len_of(request.references)
     if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
         few = "1 label is too few" if n_labels == 1 else f"{n_labels} labels are too few"
         known = few if n_labels < MIN_LABELS_TO_DETECT else "there is too little data"
-        return "frozen", f"assumed, since {known} to tell; otherwise use auto:features=trained"
+        return None, f"{known} to tell"
     left = unlabeled_doubt(request)
     if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
         return "frozen", "the model still doubts labeled rows"
