@@ -94,6 +94,19 @@ def test_a_class_that_was_added_by_mistake_gives_its_key_back(service: LabelingS
     assert service.state.project.keys == {"left": "1", "right": "2", "9": "9", "up": "3"}
 
 
+def test_a_class_that_is_restored_has_its_key_again_unless_another_has_it(service: LabelingService) -> None:
+    service.add_class("up").result()
+    service.change(None, {}, None, {"up": "u"}).result()
+    change(service, "merge", "up", "left")
+    change(service, "undo")
+    assert service.state.project.keys == {"left": "1", "right": "2", "up": "u"}
+    assert read_project(service.state.project.folder).keys["up"] == "u"
+    change(service, "remove", "up")
+    service.change(None, {}, None, {"left": "u"}).result()
+    change(service, "undo")
+    assert service.state.project.keys == {"left": "u", "right": "2", "up": "1"}
+
+
 def test_a_class_named_like_a_digit_gets_its_key_from_the_class_that_has_it(tmp_path: Path) -> None:
     classes = ["yes", *(f"class {number}" for number in range(2, 9)), "nein"]
     service = LabelingService(*open_project(str(write_rows(tmp_path)), classes=classes))

@@ -302,3 +302,11 @@ def test_classes_are_not_said_to_be_added_while_a_server_has_the_project_open(tm
         open_project(service.state.project.folder, classes=["up"], report=said.append)
     service.close()
     assert said == []
+
+
+@pytest.mark.parametrize("option", ["text", "id_column"])
+def test_a_column_that_a_table_does_not_have_is_named(tmp_path: Path, option: str) -> None:
+    source = write_texts(tmp_path)
+    with pytest.raises(MissingFile, match="has no column 'foo'"):
+        open_project(str(source), classes=("a", "b"), columns={option: "foo"})
+    assert os.listdir(tmp_path) == ["texts.csv"]

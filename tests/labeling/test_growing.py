@@ -18,6 +18,7 @@ from dubito.errors import InvalidData
 from dubito.labeling import watching
 from dubito.labeling.creation import open_project
 from dubito.labeling.database import open_reader
+from dubito.labeling.listing import ItemList, ListQuery
 from dubito.labeling.project import read_project
 from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, LabelingService
@@ -94,6 +95,8 @@ def test_items_that_are_gone_are_neither_shown_nor_trained_on_nor_picked(photos:
     shown = {pick.item for pick in service.ask("bob", 20).result()}
     assert shown == set(range(12)) - {0, 1, 2, 3, 8}
     assert service.state.rounds[-1].labels == 3
+    assert (service.state.n_items, service.state.n_labeled) == (10, 3)
+    assert service.state.contents.gone.isdisjoint(ItemList(service.state).find(ListQuery()).tolist())
     folder = service.state.project.folder
     service.close()
     out = tmp_path / "batch.csv"
@@ -113,7 +116,10 @@ def test_a_running_server_takes_in_what_update_embeds(photos: Path, monkeypatch:
     (photos / "5.png").unlink()
     assert main(["update", service.state.project.folder]) == 0
     wait_until(lambda: bool(heard))
-    assert heard == [{"items": 15, "added": 3, "changed": 0, "removed": 1}]
+    notes = heard[0].pop("notes")
+    assert heard == [{"items": 14, "added": 3, "changed": 0, "removed": 1}]
+    assert isinstance(notes, list)
+    assert "5.png" in notes[0]
     service.answer([AnswerIn("new", "ann", 14, "dark")]).result()
     before = service.state.round
     service.loop.request_round()
@@ -131,7 +137,9 @@ def test_a_running_server_takes_in_what_update_embeds(photos: Path, monkeypatch:
 def test_a_watched_folder_fills_the_project(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "POOL_SECONDS", 0.05)
     monkeypatch.setattr(watching, "SOURCE_SECONDS", 0.1)
-    service = LabelingService(*open_project(str(photos), classes=["dark", "bright"]), watch=True)
+    notes: list[str] = []
+    opened = open_project(str(photos), classes=["dark", "bright"])
+    service = LabelingService(*opened, watch=True, report=notes.append)
     service.start()
     for number in range(12, 20):
         draw(photos / f"{number}.png", number)
@@ -139,6 +147,13 @@ def test_a_watched_folder_fills_the_project(photos: Path, monkeypatch: pytest.Mo
     (photos / "0.png").unlink()
     wait_until(lambda: service.state.contents.gone == {0})
     assert len(service.state.contents) == 20
+    assert service.state.n_items == 19
+    assert any("0.png" in note for note in notes)
+    (photos / "odd.heic").write_bytes(b"no picture")
+    draw(photos / "21.png", 21)
+    wait_until(lambda: any("odd.heic" in note for note in notes))
+    wait_until(lambda: service.state.n_items == 20)
+    assert sum("odd.heic" in note for note in notes) == 1
     service.close()
 
 
@@ -280,7 +295,7 @@ def test_a_project_that_grows_while_two_people_label_loses_nothing(
                 kills_left -= 1
                 server = Server(story.photos)
         with Client(server) as client:
-            wait_until(lambda: client.ask("GET", "/api/project")[1]["items"] == len(story.seeds))
+            wait_until(lambda: client.ask("GET", "/api/project")[1]["items"] == len(list(story.photos.iterdir())))
         story.check(folder)
     assert server.stop().count("Traceback") == 0
     story.check(folder)

@@ -24,6 +24,7 @@ from dubito.labeling.views import (
     model_facts,
     project_facts,
     review_facts,
+    round_progress,
     waiting_sentence,
 )
 from labeling.projects import CLASSES, copy_played, make_project, truth, wait_until
@@ -319,3 +320,16 @@ def test_nobody_is_handed_what_they_have_answered(service: LabelingService) -> N
     for row in range(5):
         answer(service, row)
     assert not {0, 1, 2, 3, 4} & set(rows(queue.ask("ann", 64, 0.0)))
+
+
+def test_labels_that_are_undone_are_no_progress_to_the_next_round(tmp_path: Path) -> None:
+    service = LabelingService(*make_project(tmp_path))
+    for row in range(3):
+        service.answer([AnswerIn(f"key-{row}", "ann", row, "left")]).result()
+    assert round_progress(service)["done"] == 3
+    for row in range(2):
+        service.undo(f"undo-{row}", "ann").result()
+    assert round_progress(service)["done"] == 1
+    service.answer([AnswerIn("again", "ann", 0, "right")]).result()
+    assert round_progress(service)["done"] == 1
+    service.close()

@@ -111,6 +111,8 @@ def test_texts_are_found_by_their_words_and_cut_in_the_list(tmp_path: Path) -> N
         item = client.get("/api/items", params={"text": "apple"}).json()["items"][0]
         assert item["text"].startswith("Apple number 0 x")
         assert len(item["text"]) < 1000
+        assert item["is_cut"]
+        assert len(client.get(f"/api/items/{item['row']}").json()["text"]) > 2000
 
 
 def test_several_answers_are_undone_as_one_change(client: TestClient) -> None:
@@ -186,6 +188,9 @@ def test_a_text_finds_texts_with_the_same_words_in_a_pool_of_words(tmp_path: Pat
         assert client.get("/api/project").json()["text_search"] is True
         for place, about in enumerate(["mouse and cat", "fee of the bank", "wind"]):
             assert {row % 3 for row in listed(client, about=about)[:20]} == {place}
+        notes = [client.get("/api/items", params={"about": about}).json()["note"] for about in ("wind", "mous")]
+        assert notes[0] is None
+        assert "None of these words" in notes[1]
         refused = client.get("/api/items", params={"about": "zzzz"})
         assert refused.status_code == 422
         assert "knows none of the words" in refused.json()["error"]

@@ -61,6 +61,11 @@ class Words:
         found = weighted(counts([str(text) for text in batch]), self.columns, self.weights)
         return unit(np.asarray(found @ self.directions, dtype=np.float32))
 
+    def knows(self, text: str) -> bool:
+        """Whether a word of a text is among the features, besides letters."""
+        found = counts([text]).indices
+        return bool(np.isin(found[found < HASHED], self.columns).any())
+
 
 @dataclass(frozen=True, slots=True)
 class WordsLearner:

@@ -121,6 +121,27 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
     return _arrange(contents, rows, now), changes, match.n_other_ids
 
 
+def described_changes(contents: Contents, changes: Changes, n_other_ids: int) -> list[str]:
+    """Messages about the items of a project that have changed."""
+    notes = []
+    if any(changes):
+        notes.append(f"since the project was last updated: {changes}. Labels, ids and history are kept.")
+    if changes.changed:
+        notes.append("look at the labels of the changed items again: they were given to what was there before.")
+    if changes.removed:
+        notes.append("removed items are not shown or trained on until they are back; exports still have their labels.")
+    added = len(changes.added)
+    n_labeled = sum(each is not None for each in contents.labels[len(contents.labels) - added :]) if added else 0
+    if n_labeled:
+        notes.append(f"{n_labeled:,} of the new items have labels in the source, which are not taken.")
+    if n_other_ids:
+        notes.append(
+            f"{n_other_ids:,} items have another id than before; their labels follow their contents. If the ids are "
+            "right and the contents are not, stop here."
+        )
+    return notes
+
+
 def _arrange(contents: Contents, rows: IntArray, items: Identities) -> Contents:
     """The contents in the order of the items; those that are gone have their id and nothing else."""
     order, ids = rows.tolist(), items.ids

@@ -12,12 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from dubito.embedding.source import Changes
 from dubito.errors import DubitoError, InvalidArgument, InvalidIds, MissingFile, named
 from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
-from dubito.labeling.contents import Contents, find_copies, identities_of, read_contents, update_items
+from dubito.labeling.contents import (
+    Contents,
+    described_changes,
+    find_copies,
+    identities_of,
+    read_contents,
+    update_items,
+)
 from dubito.labeling.database import has_store, open_engine, store_errors
 from dubito.labeling.events import Event, LabelTable, check_name
 from dubito.labeling.items import ITEMS, save_items
@@ -153,27 +159,6 @@ def described_copies(contents: Contents, settings: Settings) -> str:
     n_copies = len(contents.copies) - len(groups)
     how = "and share its label" if settings.copies == "share" else "and are labeled one by one"
     return f"{n_copies:,} of {len(contents):,} items are exact copies of another one {how} (such as {shown})."
-
-
-def described_changes(contents: Contents, changes: Changes, n_other_ids: int) -> list[str]:
-    """Messages about the items of a project that have changed."""
-    notes = []
-    if any(changes):
-        notes.append(f"since the project was last updated: {changes}. Labels, ids and history are kept.")
-    if changes.changed:
-        notes.append("look at the labels of the changed items again: they were given to what was there before.")
-    if changes.removed:
-        notes.append("removed items are not shown or trained on until they are back; exports still have their labels.")
-    added = len(changes.added)
-    n_labeled = sum(each is not None for each in contents.labels[len(contents.labels) - added :]) if added else 0
-    if n_labeled:
-        notes.append(f"{n_labeled:,} of the new items have labels in the source, which are not taken.")
-    if n_other_ids:
-        notes.append(
-            f"{n_other_ids:,} items have another id than before; their labels follow their contents. If the ids are "
-            "right and the contents are not, stop here."
-        )
-    return notes
 
 
 def _check_columns(project: Project, given: Mapping[str, str]) -> None:
@@ -346,6 +331,8 @@ def is_pool(source: str, columns: Mapping[str, str] | None = None) -> bool:
         return False
     given = {name: value for name, value in (columns or {}).items() if name in ("text", "image", "id_column")}
     opened = open_source(source)
+    for name in given.values() if opened.is_table else ():
+        opened.entry(name)  # Raises if there is no such column.
     if not opened.embedder and opened.is_table and ("text" in given or "image" in given):
         return False
     if _has_features(source, given.get("id_column")):

@@ -129,6 +129,14 @@ def check_text(argument: str, value: str, max_length: int = MAX_TEXT_LENGTH) -> 
     return text
 
 
+class LabelChange(NamedTuple):
+    """An event that changed the label of its item, and the label before it."""
+
+    number: int
+    item: int
+    before: str | None
+
+
 class LabelTable:
     """The current label of every item, a pure function of the event log.
 
@@ -184,8 +192,8 @@ class LabelTable:
         """By item and annotator, the answer that counts."""
         self.active: dict[str, list[int]] = {}
         """By annotator, the numbers of the events that are not undone."""
-        self.changed: list[int] = []
-        """Numbers of the events that changed their item's label, ascending."""
+        self.changed: list[LabelChange] = []
+        """Of the events that changed their item's label, by their numbers."""
         self.last = 0
         for event in events:
             self._record(event)
@@ -248,7 +256,7 @@ class LabelTable:
         self._update_label(event.item)
         self._share(event.item)
         if self.labels.get(event.item) != before:
-            self.changed.append(event.number)
+            self.changed.append(LabelChange(event.number, event.item, before))
 
     def _answers_of(self, event: Event) -> list[int]:
         return self.answers.setdefault(event.item, {}).setdefault(event.annotator, [])

@@ -90,6 +90,7 @@ def _matching_answers(state: State, query: ListQuery) -> BoolArray:
     """(n,) mask of the filters that concern labels and annotators."""
     table = state.label_table
     is_match = np.ones(len(state.contents), dtype=np.bool_)
+    is_match[list(state.contents.gone)] = False
     if query.show != "all" or query.label is not None:
         _keep(is_match, [item for item, label in table.labels.items() if query.label in (None, label)], query)
     if query.show == "skipped":

@@ -139,8 +139,14 @@ class Project:
         return assign_keys(self.classes, self.chosen_keys)
 
     def with_classes(self, classes: Sequence[str], keys: Mapping[str, str], **others: Any) -> "Project":
-        """A copy with these classes, which keep their keys; the others get free ones."""
-        return replace(self, classes=tuple(classes), chosen_keys=assign_keys(classes, keys), **others)
+        """A copy with these classes, which keep their keys; the others get free ones.
+
+        The keys of removed classes stay known, in case the change is undone.
+        """
+        former = {name: key for name, key in self.keys.items() if name not in classes}
+        earlier = {name: key for name, key in self.chosen_keys.items() if name not in classes}
+        chosen = {**earlier, **former, **assign_keys(classes, keys)}
+        return replace(self, classes=tuple(classes), chosen_keys=chosen, **others)
 
     def with_order(self, classes: Sequence[str] | None, keys: Mapping[str, str] | None) -> "Project":
         """A copy with the classes in another order, or with other keys; a class that had such a key gets a free one."""
@@ -168,6 +174,8 @@ class Project:
             assert undone.label is not None
             if undone.label not in classes:
                 classes.insert(undone.item, undone.label)
+                former = self.chosen_keys.get(undone.label)
+                keys |= {} if former is None or former in keys.values() else {undone.label: former}
         elif event.label in classes:
             position, key = classes.index(event.label), keys.pop(event.label, None)
             classes.remove(event.label)

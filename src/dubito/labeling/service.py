@@ -13,7 +13,7 @@ import numpy as np
 from dubito.embedding.source import Changes
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.io.source import nearest
-from dubito.labeling.contents import Contents, update_items
+from dubito.labeling.contents import Contents, described_changes, update_items
 from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event, check_name
 from dubito.labeling.learner import LearningLoop
@@ -124,9 +124,21 @@ def succeeded(future: "Future[Any]") -> bool:
 
 
 class LabelingService:
-    """A project that is open for labeling. Futures complete once the change is stored."""
+    """A project that is open for labeling. Futures complete once the change is stored.
 
-    def __init__(self, project: Project, contents: Contents, *, lease: float = LEASE, watch: bool = False) -> None:
+    ``report`` is called with notes on items that are new, changed, gone or left out; listeners get them, too.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        contents: Contents,
+        *,
+        lease: float = LEASE,
+        watch: bool = False,
+        report: Callable[[str], None] = lambda note: None,
+    ) -> None:
+        self._report = report
         self.lock = ProjectLock(project)
         self._listeners: list[Listener] = []
         self.state = State(project, contents, lease=lease)
@@ -140,7 +152,7 @@ class LabelingService:
         self._project_executor = ThreadPoolExecutor(1, thread_name_prefix="dubito-changes")
         self.state.read_layout()
         self.loop = LearningLoop(self.state, self._writer, self.announce)
-        self.watcher = PoolWatcher(project, self.add_new_items, watch=watch)
+        self.watcher = PoolWatcher(project, self.add_new_items, self._report_notes, watch=watch)
 
     def start(self) -> None:
         """Start training, selecting, and watching the pool in the background."""
@@ -177,16 +189,21 @@ class LabelingService:
     def add_new_items(self) -> Changes:
         """Make the new rows of the pool items of the project; the other items keep their numbers and labels."""
         state = self.state
-        contents, changes, _ = update_items(state.project)
+        contents, changes, n_other_ids = update_items(state.project)
         with state.lock:
             if changes == Changes() and len(contents) == len(state.contents):
                 return changes
             is_urgent = 20 * len(changes.added) > len(state.contents) or not state.queue.has_unanswered()
             state.replace_contents(contents)
             self.loop.reload_pool(is_urgent=is_urgent)
-        counts = {name: len(ids) for name, ids in changes._asdict().items()}
-        self.announce("items", {"items": len(contents), **counts})
+        self._report_notes(described_changes(contents, changes, n_other_ids), changes)
         return changes
+
+    def _report_notes(self, notes: Sequence[str], changes: Changes | None = None) -> None:
+        for note in notes:
+            self._report(note)
+        counts = {name: len(ids) for name, ids in (changes or Changes())._asdict().items()}
+        self.announce("items", {"items": self.state.n_items, **counts, "notes": list(notes)})
 
     def check_item(self, item: int) -> int:
         """Return the item, or raise `MissingFile` if the pool has no such row."""
@@ -294,14 +311,14 @@ class LabelingService:
     def _store_answer(self, statements: Statements, answer: AnswerIn) -> Committed:
         state, table = self.state, self.state.label_table
         if answer.key in table.keys:
-            return Committed(table.events[table.keys[answer.key]], False, len(table.labels))
+            return Committed(table.events[table.keys[answer.key]], False, self.state.n_labeled)
         event = self._make_event(answer)
         add_event(statements, event)
         drop_leases(statements, answer.annotator, [answer.item])
         table.add(event)
         state.queue.release(answer.annotator, [answer.item])
         state.version += 1
-        return Committed(event, True, len(table.labels))
+        return Committed(event, True, self.state.n_labeled)
 
     def _make_event(self, answer: AnswerIn) -> Event:
         """Build the event, with the current model's prediction if the item has no answer yet."""
@@ -371,7 +388,7 @@ class LabelingService:
             put_leases(statements, who, items, done[-1].at + state.lease)
             state.queue.hold(who, items, time.monotonic() + state.lease)
             state.version += 1
-            return [Committed(event, True, len(table.labels)) for event in done]
+            return [Committed(event, True, self.state.n_labeled) for event in done]
 
         future = self._writer.submit(apply)
         future.add_done_callback(self._announce_labels)
@@ -400,12 +417,12 @@ class LabelingService:
             event.kind != "undo" or event.annotator != annotator or event.number not in table.named for event in done
         ):
             raise Conflict(f"the key {keys[0][:60]!r} was sent with something else", hint="send a new key.")
-        return [Committed(event, False, len(table.labels)) for event in done]
+        return [Committed(event, False, self.state.n_labeled) for event in done]
 
     def _announce_labels(self, future: "Future[Any]") -> None:
         if succeeded(future):
             with self.state.lock:
-                facts = {"labeled": len(self.state.label_table.labels), "skipped": len(self.state.label_table.skipped)}
+                facts = {"labeled": self.state.n_labeled, "skipped": self.state.n_skipped}
             self.announce("labels", facts)
             self.loop.wake_if_due()
 

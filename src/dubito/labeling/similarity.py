@@ -12,6 +12,7 @@ from dubito.core.problem import Metric
 from dubito.embedding.embedder import Embedder, LearningEmbedder
 from dubito.embedding.embedders import make_embedder
 from dubito.embedding.storing import learned_path
+from dubito.embedding.words import Words
 from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.io.durable import load_sealed
 from dubito.io.opening import open_source
@@ -79,6 +80,12 @@ class TextEncoder:
             raise InvalidData(f"{self._spec} knows none of the words of {text[:100]!r}", hint=hint)
         return row.astype(np.float64)
 
+    def note(self, text: str) -> str | None:
+        """What to know about the similarity of items to a text that was embedded."""
+        if isinstance(self._embedder, Words) and not self._embedder.knows(text):
+            return "None of these words is in the texts: those that share runs of letters come first."
+        return None
+
 
 class Similarity:
     """Distances of all items to one, by one pass over the features; one search runs at a time.
@@ -119,6 +126,11 @@ class Similarity:
                 point = unit_rows(self._text_encoder().embed(text)[None, :])[0]
                 self._keep(text, sq_distances(features, point, "cosine"))
             return self._found[text]
+
+    def note(self, text: str) -> str | None:
+        """What to know about the distances to a text."""
+        with self._lock:
+            return self._text_encoder().note(text)
 
     def _text_encoder(self) -> TextEncoder:
         contents = self._state.contents

@@ -4,9 +4,10 @@ import json
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -241,11 +242,31 @@ class State:
         return found
 
     def changes_since_round(self) -> int:
-        """Number of events that changed a label since the last round was trained."""
+        """Number of items whose label is not what it was when the last round was trained."""
         if self.learned is None and self.rounds:  # Written by an older version, which did not record it.
             return abs(len(self.label_table.labels) - self.rounds[-1].labels)
-        changed = self.label_table.changed
-        return len(changed) - bisect_right(changed, self.learned or 0)
+        table = self.label_table
+        before: dict[int, str | None] = {}
+        for change in table.changed[bisect_right(table.changed, self.learned or 0, key=itemgetter(0)) :]:
+            before.setdefault(change.item, change.before)
+        return sum(table.labels.get(item) != label for item, label in before.items())
+
+    @property
+    def n_items(self) -> int:
+        """Number of items that are in the source."""
+        return len(self.contents) - len(self.contents.gone)
+
+    @property
+    def n_labeled(self) -> int:
+        """Number of labels of items that are in the source."""
+        return self._n_there(self.label_table.labels)
+
+    @property
+    def n_skipped(self) -> int:
+        return self._n_there(self.label_table.skipped)
+
+    def _n_there(self, items: Collection[int]) -> int:
+        return len(items) - sum(item in items for item in self.contents.gone)
 
     def read_layout(self) -> None:
         """Load the coordinates of the map, if they were computed."""

@@ -125,7 +125,7 @@ def list_facts(service: LabelingService, found: IntArray, offset: int, count: in
 def _listed(state: State, item: int) -> Facts:
     facts = item_facts(state, item)
     if len(facts.get("text") or "") > EXCERPT:
-        facts["text"] = facts["text"][:EXCERPT] + "…"
+        facts |= {"text": facts["text"][:EXCERPT] + "…", "is_cut": True}
     guess = None if state.model is None else state.model.guess(item)
     prediction = {"guess": None if guess is None else guess[0], "probability": None if guess is None else guess[1]}
     return {**facts, **_answer_facts(state, item), **prediction}
@@ -136,7 +136,7 @@ def class_facts(service: LabelingService) -> Facts:
     state = service.state
     with state.lock:
         table, keys = state.label_table, state.project.keys
-        counts = Counter(table.labels.values())
+        counts = Counter(label for item, label in table.labels.items() if item not in state.contents.gone)
         last = table.undoable_change()
         classes = [{"class": each, "key": keys.get(each), "labels": counts[each]} for each in state.project.classes]
         change = last and {
@@ -172,7 +172,7 @@ def project_facts(service: LabelingService) -> Facts:
             "ident": project.ident,
             "name": project.name,
             "kind": state.contents.what,
-            "items": len(state.contents),
+            "items": state.n_items,
             "classes": list(project.classes),
             "keys": project.keys,
             "class_event": project.class_event,
@@ -185,8 +185,8 @@ def project_facts(service: LabelingService) -> Facts:
                 "copies": settings.copies,
             },
             "round": state.round,
-            "labeled": len(state.label_table.labels),
-            "skipped": len(state.label_table.skipped),
+            "labeled": state.n_labeled,
+            "skipped": state.n_skipped,
             "model": model_facts(service),
             "progress": round_progress(service),
             "restricted": state.restricted_to(),

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from dubito.errors import DubitoError
@@ -25,11 +25,22 @@ class PoolWatcher:
         The project of the server.
     add_new_items : callable
         Makes the new rows of the pool items of the project.
+    report : callable
+        Is called with notes on files that are left out since the watch began.
     watch : bool
         Whether to watch the source as well.
     """
 
-    def __init__(self, project: Project, add_new_items: Callable[[], object], *, watch: bool) -> None:
+    def __init__(
+        self,
+        project: Project,
+        add_new_items: Callable[[], object],
+        report: Callable[[Sequence[str]], None],
+        *,
+        watch: bool,
+    ) -> None:
+        self._report = report
+        self._left_out: set[str] | None = None
         self._project, self._add_new_items, self._watch = project, add_new_items, watch
         self._stopped = threading.Event()
         self._pool, self._source = _identity(project.pool_path), ""
@@ -80,15 +91,21 @@ class PoolWatcher:
         self._attempt(self._run_update)
 
     def _run_update(self) -> None:
-        command = [sys.executable, "-m", "dubito", "update", self._project.folder, "--quiet"]
+        command = [sys.executable, "-m", "dubito", "update", self._project.folder]
         self._child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         )
         with suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, self._child.pid, 10)
-        _, printed = self._child.communicate()
+        printed = self._child.communicate()[1].decode(errors="replace").splitlines()
+        lines = [line.removeprefix("dubito: ") for line in printed]
         if self._child.returncode and not self._stopped.is_set():
-            raise OSError(printed.decode(errors="replace").strip() or f"it ended with code {self._child.returncode}")
+            raise OSError(lines[-1] if lines else f"it ended with code {self._child.returncode}")
+        left_out = [line for line in lines if line.startswith("left out: ")]
+        new = [] if self._left_out is None else [line for line in left_out if line not in self._left_out]
+        self._left_out = set(left_out)  # Those of the first time were reported when the project was opened.
+        if new:
+            self._report(new)
 
 
 def source_state(path: str) -> str:

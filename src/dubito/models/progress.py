@@ -145,8 +145,9 @@ class LabelsSoFar:
             parts = [f"{self.fitted.tested.value:.0%} ({low:.0%} to {high:.0%}) of the {of} right"]
         if self.change is not None:
             labels = f"{self.change.labels:,} label{'s' * (self.change.labels != 1)}"
+            changed = f"{self.change.changed:,} prediction{'s' * (self.change.changed != 1)}"
             parts.append(
-                f"the last {labels} changed {self.change.changed:,} predictions, by which the model expects to gain "
+                f"the last {labels} changed {changed}, by which the model expects to gain "
                 f"{100.0 * self.change.expected:+.1f} points"
             )
         if self.in_doubt is not None:

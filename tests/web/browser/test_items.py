@@ -124,3 +124,45 @@ def test_copies_share_a_label_and_near_copies_get_one_for_all(
     expect(page.locator(".found")).to_have_text("15 items")
     assert {each["id"] for each in person.ask("/api/items?class=dog")["items"]} == {"02.png", "13.png", "14.png"}
     assert person.complaints == []
+
+
+def test_a_long_text_is_shown_whole_where_it_is_labeled(
+    serve: Callable[..., Server], come: Come, tmp_path: Path
+) -> None:
+    source = tmp_path / "texts.csv"
+    source.write_text("\n".join(["id,text", *(f"t{row},{'many words ' * 100} end {row}" for row in range(12))]))
+    person = come(serve(str(source), "--classes", "a,b"), "ada", view="items")
+    page = person.page
+    page.wait_for_selector(".tile:has-text('…')")
+    page.locator(".tile").nth(3).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog .text:has-text('end 3')")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("dialog .text:has-text('end 4')")
+    page.keyboard.press("Escape")
+    page.locator(".tile").nth(5).click()
+    page.get_by_role("button", name="Label one by one").click()
+    page.wait_for_selector(".work .text:has-text('end 5')")
+    assert person.complaints == []
+
+
+def test_what_comes_and_goes_in_the_source_is_announced_and_counted(
+    serve: Callable[..., Server], come: Come, tmp_path: Path
+) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(10):
+        Image.new("L", (8, 8), 20 * number).save(folder / f"{number}.png")
+    person = come(serve(str(folder), "--classes", "cat,dog", "--watch"), "ada")
+    person.press("1")
+    page = person.page
+    for number in range(10, 14):
+        Image.new("L", (8, 8), 17 * number).save(folder / f"{number}.png")
+    page.wait_for_selector(".notice:has-text(' new (')")
+    expect(page.locator("#project-status")).to_contain_text("1 of 14 labeled")
+    (folder / "0.png").unlink()
+    page.wait_for_selector(".notice:has-text('1 removed (0.png)')")
+    expect(page.locator("#project-status")).to_contain_text("of 13 labeled")
+    page.keyboard.press("i")
+    expect(page.locator(".found")).to_have_text("13 items")
+    assert person.complaints == []

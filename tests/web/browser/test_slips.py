@@ -142,6 +142,29 @@ def test_after_another_label_undo_removes_single_labels(table: Server, come: Com
     assert fay.mine() == labels
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_grid_of_texts_shows_whole_lines(table: Server, come: Come, width: int) -> None:
+    person = come(table, f"reader-{width}")
+    person.page.set_viewport_size({"width": width, "height": 844})
+    person.go_to("grid")
+    person.page.wait_for_selector(".tile .excerpt")
+    person.page.locator(".excerpt").first.evaluate("node => { node.textContent = 'many words '.repeat(30) }")
+    inside = person.page.locator(".tile").first.evaluate(
+        "node => { const tile = node.getBoundingClientRect(), text = node.firstChild.getBoundingClientRect();"
+        " return text.bottom <= tile.bottom && text.width > 180 }"
+    )
+    assert inside
+    last = person.page.locator(".tile").last.bounding_box()
+    assert last["y"] + last["height"] < 844
+
+
+def test_training_without_a_label_says_that_there_is_nothing_to_learn(bare: Server, come: Come) -> None:
+    person = come(bare, "kim")
+    person.shown()
+    person.page.keyboard.press("t")
+    described(person, "Nothing is labeled yet")
+
+
 def test_without_classes_the_page_says_how_to_add_one(bare: Server, come: Come) -> None:
     gil = come(bare, "gil")
     gil.shown()

@@ -9,6 +9,9 @@ from web.browser.person import Person
 from web.browser.server import TOKEN, Server
 
 Come = Callable[..., Person]
+CUT_ENDINGS = """() => { const edge = document.querySelector("svg.curve").getBoundingClientRect().right;
+  return [...document.querySelectorAll("svg.curve .ending")]
+    .filter(each => each.getBoundingClientRect().right > edge).map(each => each.textContent) }"""
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +147,11 @@ def test_the_curve_shows_every_round_and_says_whether_to_stop(taught: Server, co
     person.page.wait_for_selector("svg.curve circle.dot")
     facts = person.ask("/api/curve")
     assert person.page.locator("svg.curve circle.dot").count() == len(facts["points"])
+    for width in (1280, 390):
+        person.page.set_viewport_size({"width": width, "height": 800})
+        person.go_to("map").go_to("curve")
+        person.page.wait_for_selector("svg.curve .ending")
+        assert person.page.evaluate(CUT_ENDINGS) == []
     assert person.page.locator(".advice").text_content().lower() == facts["advice"]["sentence"].lower()
 
 

@@ -271,7 +271,7 @@ def serve_page(
     lost = lost_labels(project)
     if lost is not None:
         say(f"warning: {lost}")
-    service = LabelingService(project, contents, watch=watch)
+    service = LabelingService(project, contents, watch=watch, report=partial(say, quiet=quiet))
     try:
         token = given_token or read_token(project)[0]
         opened = open_socket(host, port)
@@ -283,8 +283,8 @@ def serve_page(
         say(f"listening on {address}, for the server at {public}", quiet=quiet)
         address = f"{public}/"
     service.lock.tell(address)
-    n_labeled = len(service.state.label_table.labels)
-    say(f"{len(contents):,} items, {n_labeled:,} labeled, in {project.folder}", quiet=quiet)
+    state = service.state
+    say(f"{state.n_items:,} items, {state.n_labeled:,} labeled, in {project.folder}", quiet=quiet)
     put([address if given_token else f"{address}?token={token}"])
     say("label there; Ctrl-C stops, and the same command continues.", quiet=quiet)
 

@@ -230,12 +230,13 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
     def items(given: Annotated[Listing, Query()]) -> dict[str, Any]:
         """All items that match some filters, a page at a time, with their labels and predictions."""
         distances = None if given.like is None else similarity.to_item(service.check_item(given.like))
-        if given.about.strip():
-            distances = similarity.to_text(given.about.strip())
+        note = None
+        if about := given.about.strip():
+            distances, note = similarity.to_text(about), similarity.note(about)
         sort = given.sort or ("order" if distances is None else "similar")
         same = given.model_dump(include={"show", "label", "annotator", "guess", "low", "high", "within"})
         query = ListQuery(**same, text=given.text.strip(), sort=sort)
-        return views.list_facts(service, listed.find(query, distances), given.offset, given.count)
+        return {**views.list_facts(service, listed.find(query, distances), given.offset, given.count), "note": note}
 
     @api.get("/items/{row}", responses=MISSING)
     def item(row: Item) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import { classFace } from "./classes.js";
 import { open } from "./dialogs.js";
 import { button, h, key, own, plain } from "./dom.js";
 import { state } from "./state.js";
-import { beside, copiesOf, render } from "./item.js";
+import { beside, copiesOf, render, whole } from "./item.js";
 import { classOfKey, keyOf, pressed } from "./keys.js";
 import { percent } from "./format.js";
 import { makeZoom, zoomKey } from "./zoom.js";
@@ -51,6 +51,7 @@ export function openCloseup(list, start) {
     if (next < 0 || next >= list.count()) return;
     place = next;
     const item = list.item(place);
+    if (item.is_cut) loadWhole(item);
     const shown = render(item, 1024);
     dialog.querySelector("h2").replaceChildren(own(item.id));
     stage.replaceChildren(shown.node);
@@ -58,6 +59,11 @@ export function openCloseup(list, start) {
     before.disabled = place === 0;
     after.disabled = place === list.count() - 1;
     draw();
+  }
+
+  async function loadWhole(item) {
+    const { text } = await whole(item);
+    if (list.item(place).row === item.row) stage.replaceChildren(render({ ...item, text }).node);
   }
 
   function draw() {

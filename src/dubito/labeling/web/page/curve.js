@@ -137,7 +137,7 @@ export function makeCurveView(view) {
 
 const HEIGHT = 400;
 const LEFT = 46;
-const RIGHT = 146;
+const RIGHT = 172;
 const TOP = 18;
 const BOTTOM = 46;
 const MARGIN = 22;

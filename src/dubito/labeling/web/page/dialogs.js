@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { hasFinder } from "./classes.js";
-import { button, h, key, own } from "./dom.js";
+import { button, byId, h, key, own, plain } from "./dom.js";
 import { state, emit } from "./state.js";
 import { COMMANDS, keyOf, printed, setSingleKeys, singleKeysAct } from "./keys.js";
 import { count, percent, some } from "./format.js";
@@ -78,6 +78,7 @@ export function open(title, ...children) {
     ...children,
   );
   dialog.addEventListener("close", () => {
+    if (dialog.contains(byId("notices"))) document.body.append(byId("notices"));
     dialog.remove();
     before?.focus?.();
   });
@@ -137,6 +138,7 @@ export function openExport() {
         h("span", { class: "quiet" }, use),
       )),
     ),
+    h("p", { class: "quiet" }, "Folders by class, for training and testing: ", h("code", null, `dubito export ${plain(state.project.name)}.dubito --to folders --test-share 0.2 -o labeled/`)),
   );
 }
 

@@ -18,7 +18,8 @@ const setAside = new Set();
 function screenful(tiles) {
   const style = getComputedStyle(tiles);
   const columns = style.gridTemplateColumns.split(" ");
-  const row = (Number.parseFloat(columns[0]) || 130) + (Number.parseFloat(style.rowGap) || 10);
+  const height = Number.parseFloat(style.gridAutoRows) || Number.parseFloat(columns[0]) || 130;
+  const row = height + (Number.parseFloat(style.rowGap) || 10);
   const rows = Math.floor((innerHeight - tiles.getBoundingClientRect().top - scrollY - 90) / row);
   return columns.length * Math.min(12, Math.max(2, rows));
 }
@@ -32,7 +33,7 @@ export function makeGridView(view) {
 
   const groups = h("ul", { class: "groups", role: "list" });
   const heading = h("h2", { class: "question" });
-  const tiles = h("ul", { class: "tiles", role: "list" });
+  const tiles = h("ul", { class: `tiles${state.project.kind === "pictures" ? "" : " is-text"}`, role: "list" });
   const commit = button("", commitRest, { class: "main" });
   const hinting = h("p", { class: "quiet", role: "status" });
   const foot = h("div", { class: "acts foot" }, button(["Undo ", key("Backspace")], undo), hinting, commit);

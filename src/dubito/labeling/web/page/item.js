@@ -1,5 +1,6 @@
 // Showing an item: a picture, a text or the columns of a row. Its content is inserted as text, never as markup.
 
+import { ask } from "./api.js";
 import { button, h, own, plain } from "./dom.js";
 import { count, some } from "./format.js";
 import { state } from "./state.js";
@@ -7,6 +8,7 @@ import { state } from "./state.js";
 const FOLD = 4000;
 const SMALL = 256;
 const CUT = 120;
+const BRIEF = 300;
 
 async function loadError(address) {
   try {
@@ -100,7 +102,13 @@ export function beside(item) {
 export function brief(item, edge = 160) {
   if (item.picture) return picture(item, edge).node;
   const words = item.text ?? Object.entries(item.columns ?? {}).map(([name, value]) => `${name}: ${value}`).join(", ");
-  return h("p", { class: "excerpt", dir: "auto" }, words.slice(0, 200) || "(an empty text)");
+  const start = words.length > BRIEF ? `${words.slice(0, BRIEF)}…` : words;
+  return h("p", { class: "excerpt", dir: "auto" }, start || "(an empty text)");
+}
+
+/** An item of a list with its whole text, of which lists have the start. */
+export async function whole(item) {
+  return item.is_cut ? { ...item, ...(await ask(`/api/items/${item.row}`)), is_cut: false } : item;
 }
 
 /** The description of an item for screen readers. */

@@ -5,7 +5,7 @@ import { classFace } from "./classes.js";
 import { openCloseup } from "./closeup.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
 import { state, on, emit } from "./state.js";
-import { brief, described, nearCopiesOf, similarTo } from "./item.js";
+import { brief, described, nearCopiesOf, similarTo, whole } from "./item.js";
 import { classOfKey, keyOf } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
 import { rememberLabeled, sendMany, undoScreen } from "./outbox.js";
@@ -83,7 +83,8 @@ export function makeItemsView(view, filters) {
   const found = h("p", { class: "found", role: "status" });
   const all = button("Select all on this page", selectAll, { class: "link" });
   const like = h("div", { class: "like" });
-  const tiles = h("ul", { class: "tiles listed", role: "list" });
+  const noting = h("span", { class: "quiet" });
+  const tiles = h("ul", { class: `tiles listed${state.project.kind === "pictures" ? "" : " is-text"}`, role: "list" });
   const pager = h("div", { class: "acts pager" });
   const acts = h("div", { class: "acts chosen-acts" });
   view.replaceChildren(h(
@@ -151,7 +152,7 @@ export function makeItemsView(view, filters) {
     if (like.hidden) return;
     const every = button("Show all items", () => (location.hash = "items"), { class: "link" });
     if (query.about) return like.replaceChildren(
-      h("p", null, h("span", { class: "quiet" }, "The closest first to "), own(query.about, { class: "said" })),
+      h("p", null, h("span", { class: "quiet" }, "The closest first to "), own(query.about, { class: "said" }), " ", noting),
       every,
     );
     const item = await ask(`/api/items/${query.like}`);
@@ -176,19 +177,20 @@ export function makeItemsView(view, filters) {
     const answer = await ask(address(), { seconds: isRanked() ? 300 : 30 }).finally(() => tiles.removeAttribute("aria-busy"));
     if (mine !== asked) return;
     ({ items, total } = answer);
+    noting.textContent = answer.note ?? "";
     selected.clear();
     // Near-copies mostly get one label for all: they are selected already.
-    if (query.within) for (const item of items) if (item.label === null) selected.add(item.row);
+    if (query.within && total > 1) for (const item of items) if (item.label === null) selected.add(item.row);
     last = null;
     draw();
   }
 
   function draw() {
-    tiles.classList.toggle("is-text", items.some((item) => !item.picture));
     tiles.replaceChildren(...items.map(tile));
     if (items.length === 0) tiles.replaceChildren(h("li", { class: "empty" }, "No item matches these filters."));
     const range = items.length < total ? `${count(offset + 1)} to ${count(offset + items.length)} of ` : "";
-    found.textContent = `${range}${some(total, "item")}`;
+    const isAlone = query.within && total === 1 && items[0].row === Number(query.like);
+    found.textContent = isAlone ? "No other item is that close." : `${range}${some(total, "item")}`;
     all.hidden = items.length === 0;
     pager.replaceChildren(
       button("Previous", () => turn(-1), { disabled: offset === 0 }),
@@ -274,7 +276,7 @@ export function makeItemsView(view, filters) {
         state.classes.map((name) => h("li", null, button(classFace(name, keyOf(name)), () => assign(name), { class: "class" }))),
       ),
       button("Skip", () => assign(null)),
-      button("Label one by one", oneByOne),
+      button("Label one by one", () => oneByOne().catch(wrong)),
     );
   }
 
@@ -321,8 +323,8 @@ export function makeItemsView(view, filters) {
     }).catch(wrong).finally(() => (busy = false));
   }
 
-  function oneByOne() {
-    for (const at of chosen().reverse()) queue.putFirst(items[at]);
+  async function oneByOne() {
+    for (const item of await Promise.all(chosen().reverse().map((at) => whole(items[at])))) queue.putFirst(item);
     location.hash = "label";
   }
 

@@ -47,7 +47,8 @@ async function showView() {
 async function train() {
   try {
     await ask("/api/round", { method: "POST", body: {} });
-    notice("Training on the labels so far; the next round is picked afterwards.");
+    const has = state.project.labeled > 0;
+    notice(has ? "Training on the labels so far; the next round is picked afterwards." : "Nothing is labeled yet, so there is no model to train: new items are picked.", "", "round");
   } catch (error) {
     wrong(error);
   }
@@ -99,7 +100,7 @@ function watch() {
   on("train", train);
   on(
     "round",
-    (data) => data.picks && notice(`Round ${data.round}: ${some(data.picks, "new pick")} from the whole pool.`),
+    (data) => data.picks && notice(`Round ${data.round}: ${some(data.picks, "new pick")} from the whole pool.`, "", "round"),
   );
   on("model", (model) => model.state === "failed" && notice(model.message, "wrong"));
   addEventListener("hashchange", () => showView().catch(wrong));
@@ -219,5 +220,9 @@ function followServer(refresh) {
     emit("round", data);
   });
   source.addEventListener("project", refresh);
+  source.addEventListener("items", (event) => {
+    refresh();
+    for (const note of parsed(event)?.notes ?? []) notice(`${note.charAt(0).toUpperCase()}${note.slice(1)}`);
+  });
   source.addEventListener("map", () => emit("map"));
 }

@@ -6,10 +6,20 @@ import { retryNow } from "./outbox.js";
 
 const SECONDS = 6;
 
-/** Shows a message for a few seconds; screen readers read it. `kind` is "wrong" for errors. */
-export function notice(sentence, kind = "") {
-  const node = h("p", { class: `notice ${kind}` }, sentence);
+/** The box of the notices, in the open dialog if there is one, since a dialog hides all else. */
+function boxInSight() {
   const box = byId("notices");
+  const home = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
+  if (box.parentNode !== home) home.append(box);
+  return box;
+}
+
+/** Shows a message for a few seconds; screen readers read it. `kind` is "wrong" for errors. It takes the place of the
+ * same message, and of the one before it about the same topic. */
+export function notice(sentence, kind = "", topic = sentence) {
+  const node = h("p", { class: `notice ${kind}`, "data-topic": topic }, sentence);
+  const box = boxInSight();
+  for (const other of [...box.children]) if (other.dataset.topic === topic) other.remove();
   while (box.children.length > 2) box.firstChild.remove();
   box.append(node);
   setTimeout(() => node.remove(), 1000 * (kind ? 2 * SECONDS : SECONDS));
