@@ -43,6 +43,20 @@ def test_tensors_on_the_gpu_stay_there(dtype: str, labeled: str, monkeypatch: py
     assert found.priorities.tobytes() == expected.priorities.tobytes()
 
 
+@pytest.mark.parametrize("strategy", ["doubt-coreset", "doubt-coverage"])
+def test_arrays_of_cupy_are_used_where_they_are(strategy: str) -> None:
+    cupy, rng = pytest.importorskip("cupy"), np.random.default_rng(0)
+    points, probabilities = rng.random((500, 16), dtype=np.float32), rng.dirichlet(np.ones(4), 500)
+    given = points, points[:5] + 1.0, probabilities
+    found, expected = (
+        dubito.select(pool, 20, labeled=labeled, probabilities=shares, strategy=strategy)
+        for pool, labeled, shares in (tuple(map(cupy.asarray, given)), given)
+    )
+    assert (found.engine, expected.engine) == ("cuda", "cpu")
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert found.priorities.tobytes() == expected.priorities.tobytes()
+
+
 @pytest.mark.parametrize("width", [2, 20, 64, 65])
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
 def test_wide_beams_are_those_of_the_cpu(width: int, scaling: Scaling) -> None:
