@@ -213,7 +213,7 @@ def test_pools_many_times_as_large_as_a_front_pick_alike(
     name: str, is_resident: bool, cut: Cut, set_constant: SetConstant
 ) -> None:
     cut(front=3, rows=13, pairs=60, resident=is_resident)
-    for constant, value in {"SOME": 20, "LEVEL_ROWS": 30, "LENGTH_ROWS": 50}.items():
+    for constant, value in {"SOME": 10, "STAGED_PAIRS": 100, "LEVEL_ROWS": 30, "LENGTH_ROWS": 50}.items():
         set_constant(constant, value)
     assert_same(LARGE[name].make(6))
 

@@ -21,6 +21,8 @@ from dubito.matrix import IntArray, blocks
 ANCHORS, SOME = 256, 4096
 """Number of references that are applied to the first bounds if there are many, and then to candidates that may come
 first: each time twice as many, to those that may still come first."""
+STAGED_PAIRS = 2.5e8
+"""Up to this number of candidate-reference pairs, this is done in one step."""
 LEVEL_ROWS, LEVEL_SPARE = 1 << 14, 8
 """Size of the sample that tells how high the first bounds will be. If there are many references, they are applied to
 this multiple of the part of the sample that is wanted."""
@@ -131,8 +133,13 @@ class DeviceBounds:
         return n_stale > 0
 
     def tighten_above(self, level: float, rows: Tensor, n_references: int) -> None:
-        """Apply the first references to bounds: each time twice as many, to those that are not below a level yet."""
-        n_applied = max(2 * int(self.tight[rows].min()), ANCHORS) if len(rows) else 0
+        """Apply the first references to bounds: each time twice as many, to those that are not below a level yet.
+
+        Few are applied at once, which takes less time than to ask the device which bounds are below.
+        """
+        n_applied = n_references
+        if len(rows) * n_references > STAGED_PAIRS:
+            n_applied = max(2 * int(self.tight[rows].min()), ANCHORS)
         while len(rows):
             self.tighten(rows, min(n_applied, n_references))
             if n_applied >= n_references:
@@ -199,11 +206,11 @@ class Fronts:
     def _first_of_top(self, size: int) -> FirstRows:
         """For a large pool: tighten only the bounds of candidates that may be among the first once this is done.
 
-        Some references are applied first.
+        If there are many references, some are applied first.
         """
         bounds, value, n_wanted = self.bounds, self.bounds.value, self.bounds.n_wanted
         front = self.first(value, size)
-        for n_references in (min(SOME, n_wanted), n_wanted):
+        for n_references in (n_wanted,) if n_wanted <= 2 * SOME else (SOME, n_wanted):
             n_searched = TOP_FRONTS * size
             while bounds.n_loose(front.rows, n_references):
                 rows, level = front.rows, -1.0
@@ -221,7 +228,7 @@ class Fronts:
         n_above = len(sample) * n_searched // n + 1
         if n_above >= len(sample):
             return -1.0
-        n_first = len(sample) if n_references <= SOME else min(LEVEL_SPARE * n_above, len(sample))
+        n_first = len(sample) if n_references <= 2 * SOME else min(LEVEL_SPARE * n_above, len(sample))
         self.bounds.tighten(sample[torch.topk(value[sample], n_first).indices], n_references)
         return float(torch.topk(value[sample], n_above).values[-1])
 
