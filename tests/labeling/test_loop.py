@@ -30,20 +30,19 @@ def set_picks(service: LabelingService, items: list[int]) -> None:
     service.state.queue.replace([Pick(1, rank, item, "first") for rank, item in enumerate(items)])
 
 
-def test_corrections_and_what_is_taken_back_start_a_round_as_labels_do_also_after_a_restart(tmp_path: Path) -> None:
+def test_corrections_start_a_round_as_labels_do_and_labels_that_are_taken_back_do_not_count(tmp_path: Path) -> None:
     service = LabelingService(*copy_played(tmp_path))
-    for row in range(5):
+    for row in range(9):
         say(service, row, "left")
     for row in range(4):
-        say(service, row, "right")
-    assert not service.loop._is_due()
-    say(service, 0, "right")  # It is that already.
-    say(service, 9, None)
-    assert not service.loop._is_due()
+        say(service, row, "right")  # The same items, which the model has not learned yet.
+    say(service, 10, "left")
+    assert service.loop._is_due()
     service.undo("u1", "ann").result()
-    service.undo("u2", "ann").result()
     assert not service.loop._is_due()
-    service.undo("u3", "ann").result()
+    say(service, 10, None)
+    assert not service.loop._is_due()
+    say(service, 11, "left")
     assert service.loop._is_due()
     service.close()
     again = LabelingService(*open_project(service.state.project.folder))
@@ -53,7 +52,10 @@ def test_corrections_and_what_is_taken_back_start_a_round_as_labels_do_also_afte
     assert not again.loop._is_due()
     again.close()
     again = LabelingService(*open_project(service.state.project.folder))
-    assert (again.state.learned, again.state.changes_since_round()) == (14, 0)
+    assert (again.state.learned, again.state.changes_since_round()) == (17, 0)
+    say(again, 4, "right")
+    again.undo_answers("u2", "ann", [again.state.label_table.last_of("ann").number, 5]).result()
+    assert again.state.changes_since_round() == 1
     again.close()
 
 

@@ -375,7 +375,7 @@ class LabelingService:
             if any(each in table.keys for each in keys):
                 return self._repeated_undo(keys, who, numbers)
             answers = self._answers_to_undo(who, numbers)
-            items = [answer.item for answer in answers]
+            items = list(dict.fromkeys(answer.item for answer in answers))
             done = []
             for each, answer in zip(keys, answers, strict=True):
                 event = Event(

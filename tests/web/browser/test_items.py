@@ -130,8 +130,12 @@ def test_a_long_text_is_shown_whole_where_it_is_labeled(
     serve: Callable[..., Server], come: Come, tmp_path: Path
 ) -> None:
     source = tmp_path / "texts.csv"
-    source.write_text("\n".join(["id,text", *(f"t{row},{'many words ' * 100} end {row}" for row in range(12))]))
-    person = come(serve(str(source), "--classes", "a,b"), "ada", view="items")
+    names = ["apple", "stone"]
+    rows = [f"t{row},{f'a {names[row % 2]} here, '.replace(',', '') * 60} end {row}" for row in range(40)]
+    # The first 30 have labels, and that of row 3 is wrong.
+    labels = [names[row % 2 != (row == 3)] if row < 30 else "" for row in range(40)]
+    source.write_text("\n".join(["id,text,label", *map(",".join, zip(rows, labels, strict=True))]))
+    person = come(serve(str(source)), "ada", view="items")
     page = person.page
     page.wait_for_selector(".tile:has-text('…')")
     page.locator(".tile").nth(3).focus()
@@ -143,6 +147,9 @@ def test_a_long_text_is_shown_whole_where_it_is_labeled(
     page.locator(".tile").nth(5).click()
     page.get_by_role("button", name="Label one by one").click()
     page.wait_for_selector(".work .text:has-text('end 5')")
+    person.wait_for_model(30)
+    person.go_to("review")
+    expect(page.locator(".reviews .passage").first).to_contain_text("end 3")
     assert person.complaints == []
 
 

@@ -115,11 +115,13 @@ def label(
     """
     [bold]dubito label photos/ --classes cat,dog[/bold]
 
-    Open a page to label the items that dubito picks, with keyboard shortcuts. A
-    model is trained in the background, and the next picks come from the whole pool.
+    Open a page to label the items that dubito picks, with keyboard shortcuts.
+    A model is trained in the background, and the next picks come from the
+    whole pool.
 
-    Everything is stored in a folder next to the source (photos.dubito), and the same
-    command continues where it was. No data at hand? [bold]dubito label --demo[/bold]
+    Everything is stored in a folder next to the source (photos.dubito), and
+    the same command continues where it was. No data at hand?
+    [bold]dubito label --demo[/bold]
     """
     require_extra()
     check_token(token, host)

@@ -371,7 +371,10 @@ export function makeItemsView(view, filters) {
     drawActs();
   }
 
-  const fail = (error) => tiles.replaceChildren(h("li", { class: "empty" }, error.message));
+  const fail = (error) => {
+    found.textContent = "";
+    tiles.replaceChildren(h("li", { class: "empty" }, error.message));
+  };
   all.hidden = true;
   found.textContent = isRanked() ? "Looking for similar items." : "Loading the items.";
   Promise.all([load(), drawFilters(), drawLike()]).catch(fail);

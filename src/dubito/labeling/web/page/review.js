@@ -62,8 +62,8 @@ export function makeReviewView(view) {
     );
     return h(
       "li",
-      { class: "entry", onclick: () => ((place = at), point(false)) },
-      brief(item, 256),
+      { class: `entry${item.text ? " is-text" : ""}`, onclick: () => ((place = at), point(false)) },
+      item.text ? h("div", { class: "passage", tabindex: "0", role: "group", "aria-label": "Text", dir: "auto" }, item.text) : brief(item, 256),
       h("div", { class: "about" }, own(item.id, { class: "id", title: plain(item.id) }), said, acts),
     );
   }
