@@ -122,46 +122,46 @@ def select(
     pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force, safe_csv)
     numbers = {"budget": budget, "spend": spend, "temperature": temperature, "memory_limit": memory_limit, "seed": seed}
-    given = read_options(numbers, metric=metric, model=model)
-    own = read_numbers({"strength": strength, "beam_width": beam_width})
-    picker = configure_strategy(strategy, engine, **own, scaling=scaling, features=features)
-    given["quotas"] = read_quotas(quota)
+    settings = read_options(numbers, metric=metric, model=model)
+    strategy_options = read_numbers({"strength": strength, "beam_width": beam_width})
+    chosen = configure_strategy(strategy, engine, **strategy_options, scaling=scaling, features=features)
+    settings["quotas"] = read_quotas(quota)
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
-    page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
+    contact_sheet = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column])
-    when, how = read_when(standardize), read_missing(missing)
+    when, fill = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     cluster = {"address": address, "journal": journal, "workers": workers, "workers_per_gpu": workers_per_gpu}
-    alone: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
-    alone |= {"groups": group_column}
-    alone |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
-    alone |= {"append": append, "standardize": None if standardize == "auto" else standardize}
-    check_cluster_options(engine, cluster, alone)
+    on_one_machine: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
+    on_one_machine |= {"groups": group_column}
+    on_one_machine |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
+    on_one_machine |= {"append": append, "standardize": None if standardize == "auto" else standardize}
+    check_cluster_options(engine, cluster, on_one_machine)
     if engine == "cluster" and not dry_run:
-        options_of_select = {**given, "strategy": picker}
+        options_of_select = {**settings, "strategy": chosen}
         picked = pick_on_cluster(pool, labeled or [], specs, columns, options_of_select, cluster, quiet=quiet)
         finish(picked, target, quiet, labeled or [])
         return
-    del given["metric"]  # `check_points` takes it.
+    del settings["metric"]  # `check_points` takes it.
     with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
             prices = read_prices(costs, group_column)
-            rows = {**specs, "costs": costs if prices is None else None, "classes": classes, "groups": group_column}
-            by_group = [] if group_column is None else [each for each in labeled or [] if names_groups(each)]
-            by_row = [each for each in labeled or [] if each not in by_group]
-            found = read_inputs(pool, by_row, rows, columns)
-            for path in by_group:
+            per_row = {**specs, "costs": costs if prices is None else None, "classes": classes, "groups": group_column}
+            group_files = [] if group_column is None else [each for each in labeled or [] if names_groups(each)]
+            row_files = [each for each in labeled or [] if each not in group_files]
+            found = read_inputs(pool, row_files, per_row, columns)
+            for path in group_files:
                 found = with_labeled_groups(found, path)
             if append and target.path is not None and os.path.exists(target.path):
                 earlier = read_earlier(target.path, read_picks(target.path), found.pool, found.columns)
                 found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
             if temperature == "fit" or (model != "none" and found.rows.keys().isdisjoint(DOUBT_ROLES)):
-                found = with_labels(found, by_row)
+                found = with_labels(found, row_files)
             with name_files_in_errors({"candidates": candidates or pool}):
                 allowed = read_candidates(candidates, found.pool, found.columns)
             found, n_rows = replace(found, candidates=allowed), len_of(found.pool.features)
             texts = read_carried(pool, keep, found.pool, found.columns)
-            found = handle_missing(found, how)
+            found = handle_missing(found, fill)
             is_standardized = is_wanted(when, found.pool.feature_names)
             if advice := describe_scale(when, found.pool.feature_names, found.pool.features):
                 note(advice)
@@ -171,20 +171,20 @@ def select(
                 started = time.perf_counter()
                 groups = arguments.pop("groups", None)
                 points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized, groups)
-                request = build_request(points, picker, **{**given, **arguments}, engine=engine, progress=bar)
+                request = build_request(points, chosen, **{**settings, **arguments}, engine=engine, progress=bar)
         with name_files_in_errors(found.files, found.describe_row):
             if dry_run:
-                show_dry_run(picker, request, as_json, quiet)
+                show_dry_run(chosen, request, as_json, quiet)
                 return
             try:
-                whole = answer(request, picker, points.names, started, Given(found.pool, arguments["labeled"]))
+                in_pool_rows = answer(request, chosen, points.names, started, Given(found.pool, arguments["labeled"]))
             except Interrupted as stopped:
-                whole = stopped.selection
-        picked = in_file_rows(whole, found.kept, n_rows)
+                in_pool_rows = stopped.selection
+        picked = in_file_rows(in_pool_rows, found.kept, n_rows)
         carried = {name: list(map(as_text, values[picked.indices].tolist())) for name, values in texts.items()}
         picked = replace(picked, carried=carried)
-        if page is not None and len(picked):
-            page.write(picked, quiet=quiet)
+        if contact_sheet is not None and len(picked):
+            contact_sheet.write(picked, quiet=quiet)
         finish(picked, target, quiet, labeled or [])
 
 
