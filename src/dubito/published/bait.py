@@ -35,7 +35,8 @@ class Bait:
     ----------
     likelihood : {"auto", "full", "binary"}
         The information of the whole softmax, or of its largest probability against the rest, as Huseljic et al. (2024)
-        do for many classes; by default the former up to c·d = 1,000.
+        do for many classes; by default the former up to c·d = 1,000. The latter prefers confident rows while all
+        largest probabilities are below a half.
     penalty : float
         Added to the diagonal of the information.
     subset : int, optional
