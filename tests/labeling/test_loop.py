@@ -54,7 +54,9 @@ def test_corrections_start_a_round_as_labels_do_and_labels_that_are_taken_back_d
     again = LabelingService(*open_project(service.state.project.folder))
     assert (again.state.learned, again.state.changes_since_round()) == (17, 0)
     say(again, 4, "right")
-    again.undo_answers("u2", "ann", [again.state.label_table.last_of("ann").number, 5]).result()
+    last = again.state.label_table.last_of("ann")
+    assert last is not None
+    again.undo_answers("u2", "ann", [last.number, 5]).result()
     assert again.state.changes_since_round() == 1
     again.close()
 
