@@ -197,16 +197,12 @@ def wrong_in(found: Record) -> list[str]:
 def check(record: Record) -> None:
     """Exit if the numbers do not support the claims of the page."""
     held = {f"{name}: nothing wrong": not wrong_in(record[name]) for name in TITLES}
-    held |= {
-        "hour: better than chance": record["hour"]["accuracy"] > record["hour"]["random"]["mean"],
-        "large: the next item in 100 ms": record["large"]["next_ms"]["p99"] < 100.0,
-    }
+    held["hour: better than chance"] = record["hour"]["accuracy"] > record["hour"]["random"]["mean"]
     for name in ("crowd", "crowd_postgres"):
         found = record[name]
         held[f"{name}: nobody beyond the overlap"] = found["beyond_overlap"] == 0
         held[f"{name}: never locked"] = not found["is_locked"]
         held[f"{name}: everything labeled"] = found["labels"] == found["items"] * found["overlap"]
-        held[f"{name}: a label in 100 ms"] = found["label_ms"]["p99"] < 100.0
     for claim, is_so in held.items():
         if not is_so:
             raise SystemExit(f"the record does not support this claim: {claim}")

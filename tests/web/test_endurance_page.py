@@ -23,7 +23,6 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
         ("requests", "malformed", {"broken": ["500"]}),
         ("requests_postgres", "malformed", {"changed_unasked": [3]}),
         ("crowd", "beyond_overlap", 1),
-        ("crowd_postgres", "label_ms", {"median": 1.0, "p99": 101.0, "most": 102.0}),
         ("hour", "accuracy", 0.5),
     ],
 )
