@@ -107,6 +107,14 @@ def test_advice_is_careful_where_little_is_known(rows: np.ndarray, labels: list[
     assert described["last_batch"] is None
 
 
+def test_a_pool_whose_rows_are_all_labeled_is_reported_so(run: Program) -> None:
+    n_rows = len(np.load("pool.npy"))
+    write("all.csv", np.arange(n_rows), ["a", "b"] * (n_rows // 2))
+    assert json.loads(run("status", "pool.npy", "--labeled", "all.csv", "--json", "-q").out)["advice"] == (
+        "every row is labeled."
+    )
+
+
 def test_a_pool_without_labels_is_reported_so(run: Program) -> None:
     described = json.loads(run("status", "pool.npy", "--json", "-q").out)
     assert described["labels"] == 0

@@ -114,6 +114,8 @@ class LabelsSoFar:
 
     def advice(self) -> Advice:
         found = self.fitted
+        if found.n_labels >= self.n_pool:
+            return Advice(True, "every row is labeled.")
         if found.probabilities is None:
             return Advice(False, "go on: label until at least two classes have labels; there is no model yet.")
         if found.tested is None or found.n_labels < FEWEST:
