@@ -31,8 +31,8 @@ EARLY = DoubtCoverage(strength=1.0)
 TRAINED = DoubtCoreset(strength=0.25)
 FROZEN_NOTE = "auto chose doubt-coverage, strength {:g}: the features were not trained on the labels ({})."
 ASSUMED_NOTE = (
-    "auto chose doubt-coverage, strength {:g}: {} whether the features come from a network trained on these labels, so "
-    "it assumes not. If they do, use auto:features=trained."
+    "auto chose doubt-coverage (strength {:g}), assuming that the features do not come from a network trained on these "
+    "labels: {}. If they do, use auto:features=trained."
 )
 TRAINED_NOTE = (
     f"auto chose doubt-coreset, strength {TRAINED.strength:g}: the features were trained on the labels ({{}})."
@@ -144,7 +144,7 @@ class Auto:
         taken = EARLY if n_labeled < FEWEST else replace(FROZEN, sharpen=1.0)
         if self.features:
             return taken, FROZEN_NOTE.format(taken.strength, "as you set")
-        return taken, ASSUMED_NOTE.format(taken.strength, "shards do not show")
+        return taken, ASSUMED_NOTE.format(taken.strength, "shards do not show it")
 
 
 def sampled_if_large(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
