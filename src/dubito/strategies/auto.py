@@ -31,8 +31,8 @@ EARLY = DoubtCoverage(strength=1.0)
 TRAINED = DoubtCoreset(strength=0.25)
 FROZEN_NOTE = "auto chose doubt-coverage, strength {:g}: the features were not trained on the labels ({})."
 ASSUMED_NOTE = (
-    "auto chose doubt-coverage (strength {:g}). {} cannot tell whether the features come from a network trained on these "
-    "labels, and assumed that they do not. If they do come from such a network, use auto:features=trained."
+    "auto chose doubt-coverage (strength {:g}). {} cannot tell whether the features come from a network trained on "
+    "these labels, and assumed that they do not. If they do come from such a network, use auto:features=trained."
 )
 TRAINED_NOTE = (
     f"auto chose doubt-coreset, strength {TRAINED.strength:g}: the features were trained on the labels ({{}})."
