@@ -384,7 +384,7 @@ def chart(regrets: Mapping[str, Mapping[str, FloatArray]], path: Path) -> None:
             axes.plot(losses, [row] * len(losses), "o", color=color, markersize=4, alpha=0.7)
             axes.annotate(f"{max(losses):.2f}", (max(losses), row), (7, 0), textcoords="offset points", va="center")
         axes.set_yticks(range(len(shown)), shown)
-        axes.set_xlabel("points of accuracy below the best strategy (dot: a pool, bar: mean)")
+        axes.set_xlabel("points of accuracy below the best strategy\n(dot: a data set, bar: mean, number: worst)")
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlim(left=0.0)
         figure.savefig(path, dpi=160, metadata={"Software": None})

@@ -31,8 +31,9 @@ EARLY = DoubtCoverage(strength=1.0)
 TRAINED = DoubtCoreset(strength=0.25)
 FROZEN_NOTE = "auto chose doubt-coverage, strength {:g}: the features were not trained on the labels ({})."
 ASSUMED_NOTE = (
-    "auto chose doubt-coverage (strength {:g}). {} cannot tell whether the features come from a network trained on "
-    "these labels, and assumed that they do not. If they do come from such a network, use auto:features=trained."
+    "auto chose doubt-coverage (strength {:g}), which suits features that were not learned from these labels. "
+    "With {}, auto cannot check this. If a network trained on these labels computed the features, use "
+    "auto:features=trained."
 )
 TRAINED_NOTE = (
     f"auto chose doubt-coreset, strength {TRAINED.strength:g}: the features were trained on the labels ({{}})."
@@ -144,7 +145,7 @@ class Auto:
         taken = EARLY if n_labeled < FEWEST else replace(FROZEN, sharpen=1.0)
         if self.features:
             return taken, FROZEN_NOTE.format(taken.strength, "as you set")
-        return taken, ASSUMED_NOTE.format(taken.strength, "With shards, it")
+        return taken, ASSUMED_NOTE.format(taken.strength, "shards")
 
 
 def sampled_if_large(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
@@ -174,7 +175,7 @@ def detect_origin(request: Request) -> tuple[Origin | None, str]:
     doubt, rows, n_labels = request.doubt, request.labeled, len_of(request.references)
     if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
         few = f"only {n_labels} label{'s' * (n_labels != 1)}" if n_labels < MIN_LABELS_TO_DETECT else "so little data"
-        return None, f"With {few}, it"
+        return None, few
     left = unlabeled_doubt(request)
     if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
         return "frozen", "the model still doubts labeled rows"
