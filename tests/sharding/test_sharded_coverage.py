@@ -186,7 +186,7 @@ def test_auto_covers_doubt_unless_features_were_trained(
     assert found.indices.tolist() == wanted.indices.tolist()
     assert found.priorities.tobytes() == wanted.priorities.tobytes()
     assert found.strategy == wanted.strategy
-    asked = "as you set" if options else "With shards, auto cannot tell"
+    asked = "as you set" if options else "with shards, auto cannot detect"
     assert found.notes[0].startswith(f"auto chose {wanted.strategy}")
     assert asked in found.notes[0]
 

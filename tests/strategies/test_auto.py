@@ -108,7 +108,7 @@ def test_few_labels_are_not_enough_to_detect_training() -> None:
     features, labeled, probabilities = bent()
     picked = dubito.select(features, 5, labeled=labeled[:10], probabilities=probabilities, strategy="auto")
     assert picked.strategy == "doubt-coverage"
-    assert "With only 10 labels, auto cannot tell whether your features were learned from the " in picked.notes[-1]
+    assert "use auto:features=trained; with only 10 labels, auto cannot detect that." in picked.notes[-1]
 
 
 @pytest.mark.parametrize(("n_labels", "strength"), [(0, 1.0), (19, 1.0), (20, 3.0)])
@@ -119,7 +119,7 @@ def test_a_model_of_very_few_labels_gets_a_lower_strength(n_labels: int, strengt
         taken = DoubtCoverage(strength=strength)
         wanted = dubito.select(features, 10, labeled=given, probabilities=probabilities, strategy=taken)
         assert picked.indices.tolist() == wanted.indices.tolist()
-        assert f"auto chose doubt-coverage (strength {strength:g}), which suits features that " in picked.notes[-1]
+        assert f"auto chose doubt-coverage (strength {strength:g}), which suits raw or " in picked.notes[-1]
 
 
 def test_a_class_that_no_label_is_of_is_asked_for_within_a_few_rounds() -> None:

@@ -31,9 +31,8 @@ EARLY = DoubtCoverage(strength=1.0)
 TRAINED = DoubtCoreset(strength=0.25)
 FROZEN_NOTE = "auto chose doubt-coverage, strength {:g}: the features were not trained on the labels ({})."
 ASSUMED_NOTE = (
-    "auto chose doubt-coverage (strength {:g}), which suits features that were not learned from these labels. "
-    "With {}, auto cannot tell whether your features were learned from the labels. If they come from a network that "
-    "was trained on these labels, use auto:features=trained."
+    "auto chose doubt-coverage (strength {:g}), which suits raw or pretrained features. If your features come from a "
+    "network that you trained on these labels, use auto:features=trained; with {}, auto cannot detect that."
 )
 TRAINED_NOTE = (
     f"auto chose doubt-coreset, strength {TRAINED.strength:g}: the features were trained on the labels ({{}})."
