@@ -134,6 +134,7 @@ def test_a_running_server_takes_in_what_update_embeds(photos: Path, monkeypatch:
     assert labels_of(service.state.project.folder)["14.png"] == "dark"
 
 
+@pytest.mark.slow
 def test_a_watched_folder_fills_the_project(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "POOL_SECONDS", 0.05)
     monkeypatch.setattr(watching, "SOURCE_SECONDS", 0.1)

@@ -100,7 +100,7 @@ def test_a_second_server_on_one_project_is_refused_and_the_token_is_in_no_log(
     assert "stopped;" in said
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ctrl_c_with_a_page_open_ends_the_server_without_a_traceback(tmp_path: Path, times: int) -> None:
     project, _ = copy_played(tmp_path)
     with serving(Path(project.folder)) as server:
