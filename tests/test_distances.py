@@ -9,13 +9,13 @@ from hypothesis.extra.numpy import arrays
 
 from dubito.core.distances import (
     SUM_ROWS,
-    add_columns,
-    column_sums,
     core_set_radii,
-    distance_from_mean,
     exact_sq_distances,
+    feature_sums,
     read_rows,
+    scaled_sq_distances_from_mean,
     squared_radii,
+    sums_by_halving,
     unit_rows,
 )
 from dubito.matrix import AnyArray, FloatArray
@@ -60,7 +60,7 @@ def test_integer_features_have_no_rounding(pair: AnyArray) -> None:
 
 
 def test_no_features_add_up_to_nothing() -> None:
-    assert add_columns(np.empty((3, 0))).tolist() == [0.0, 0.0, 0.0]
+    assert sums_by_halving(np.empty((3, 0))).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_settling_changes_neither_side() -> None:
@@ -113,14 +113,14 @@ def test_the_cosine_distance_is_the_chord() -> None:
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=30))
 def test_the_point_nearest_the_mean_is_found_without_rounding(line: list[int]) -> None:
     n, total = len(line), sum(line)
-    found = distance_from_mean(np.array(line, dtype=np.float32)[:, None], np.arange(n))
+    found = scaled_sq_distances_from_mean(np.array(line, dtype=np.float32)[:, None], np.arange(n))
     assert found.tolist() == [float((n * x - total) ** 2) for x in line]
 
 
 def test_sums_take_every_block_and_do_not_depend_on_the_layout() -> None:
     pool = np.random.default_rng(1).standard_normal((2 * SUM_ROWS + 100, 3))
-    whole = column_sums(pool)
+    whole = feature_sums(pool)
     assert whole == pytest.approx(pool.sum(axis=0), rel=1e-12)
-    assert column_sums(np.asfortranarray(pool)).tobytes() == whole.tobytes()
-    totals = [column_sums(pool[:stop]) for stop in (SUM_ROWS, 2 * SUM_ROWS)]
+    assert feature_sums(np.asfortranarray(pool)).tobytes() == whole.tobytes()
+    totals = [feature_sums(pool[:stop]) for stop in (SUM_ROWS, 2 * SUM_ROWS)]
     assert all(not np.array_equal(one, other) for one, other in pairwise([*totals, whole]))

@@ -40,7 +40,7 @@ def test_texts_are_not_taken_for_labels(tmp_path: Path, capsys: pytest.CaptureFi
     dubito.embed(table, out=tmp_path / "pool.parquet")
     out = tmp_path / "out"
     assert main(["simulate", str(tmp_path / "pool.parquet"), "-o", str(out), "-s", "margin"]) == 3
-    assert "has no column of labels: what could be them has 40 different values in 40 rows" in capsys.readouterr().err
+    assert "has no column of labels: the likeliest one has 40 different values in 40 rows" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -35,7 +35,7 @@ def x_log_x(x: FloatArray) -> FloatArray:
 
 
 def one_minus_exp(log_product: FloatArray) -> FloatArray:
-    """1 - exp(log_product) clipped to [0, 1]; expm1 keeps a small β precise."""
+    """1 - exp(log_product) clipped to [0, 1]; expm1 keeps small results precise."""
     return np.abs(np.expm1(np.minimum(log_product, 0.0)))
 
 
@@ -48,17 +48,17 @@ def product(left: Numbers, right: Numbers) -> FloatArray:
 
 def at_least(name: str, value: Numbers, least: float) -> FloatArray:
     """Check that all numbers are at least ``least``."""
-    return refuse(name, numbers := as_numbers(name, value), numbers < least, f"{name} >= {least:g}")
+    return reject_where(name, numbers := as_numbers(name, value), numbers < least, f"{name} >= {least:g}")
 
 
 def positive(name: str, value: Numbers) -> FloatArray:
     """Check that all numbers are above 0."""
-    return refuse(name, numbers := as_numbers(name, value), numbers <= 0.0, f"{name} > 0")
+    return reject_where(name, numbers := as_numbers(name, value), numbers <= 0.0, f"{name} > 0")
 
 
 def share(name: str, value: Numbers) -> FloatArray:
     """Check that all numbers are in [0, 1]."""
-    return refuse(name, numbers := at_least(name, value, 0.0), numbers > 1.0, f"{name} <= 1")
+    return reject_where(name, numbers := at_least(name, value, 0.0), numbers > 1.0, f"{name} <= 1")
 
 
 def as_numbers(name: str, value: Numbers) -> FloatArray:
@@ -68,10 +68,10 @@ def as_numbers(name: str, value: Numbers) -> FloatArray:
     except (TypeError, ValueError) as error:
         problem = f"cannot be read as numbers ({error})"
         raise InvalidArgument(problem, argument=name, hint="pass numbers.") from error
-    return refuse(name, numbers, ~np.isfinite(numbers), "finite numbers")
+    return reject_where(name, numbers, ~np.isfinite(numbers), "finite numbers")
 
 
-def refuse(name: str, numbers: FloatArray, bad: BoolArray, hint: str) -> FloatArray:
+def reject_where(name: str, numbers: FloatArray, bad: BoolArray, hint: str) -> FloatArray:
     """The numbers; raises InvalidArgument with the first bad one and its position."""
     if not np.any(bad):
         return numbers
@@ -140,9 +140,12 @@ def optimal_radius(points: Numbers, references: Numbers, budget: int) -> float:
     """
     rows, others = check_features("points", points).matrix, check_features("references", references).matrix
     n = len_of(rows)
-    if check_budget(budget, n, n) and (n > MOST_POINTS or comb(n, budget) > MOST_SETS):
+    budget = check_budget(budget, n, n)
+    if budget and (n > MOST_POINTS or comb(n, budget) > MOST_SETS):
         hint = f"use {named('strategy', 'optimal-coreset')}."
-        raise InvalidArgument(f"of {n} points is too much to try by hand", argument="budget", value=budget, hint=hint)
+        raise InvalidArgument(
+            f"of {n} points has too many sets to try them all", argument="budget", value=budget, hint=hint
+        )
     between = np.stack([squared_radii(rows, rows[i : i + 1]) for i in range(n)])
     nearest = squared_radii(rows, others)
     sets = combinations(range(n), budget)
@@ -326,7 +329,7 @@ def log_error_product(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_ep
     -2.0
     """
     delta, r_0 = np.broadcast_arrays(at_least("delta", delta, 0.0), at_least("r_0", r_0, 0.0))
-    refuse("r_0", r_0, r_0 > delta, "r_0 <= delta")
+    reject_where("r_0", r_0, r_0 > delta, "r_0 <= delta")
     scale = np.where(delta > 0.0, delta, 1.0)
     log_end = log_lambdas(lambda_c, lambda_epsilon) + 2.0 * np.log(scale)
     return product(delta, (delta - r_0) / scale * (log_end - 2.0) - 2.0 * x_log_x(r_0 / scale))

@@ -89,7 +89,7 @@ def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp
     settings = Data(path=str(tmp_path / "data.parquet"))
     source = DataSource(Experiment("vectors", (Arm("random"),), settings))
     (said,) = run_command.notes_on_data(settings, source)
-    assert said.startswith("the widest feature has over 100 times the spread of a quarter of the others")
+    assert said.startswith("the widest feature has over 100 times the spread of at least a quarter of the others")
     assert list(run_command.notes_on_data(replace(settings, standardize=True), source)) == []
     assert not run_command.are_unequal(rows.reshape(10, 3, 3))
 

@@ -70,7 +70,11 @@ def test_a_dry_run_fits_a_temperature_too(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "described"),
     [
-        (("pool.npz", "--temperature", "0"), 2, "--temperature 0 is not allowed; pass a number above 0, or 'fit'."),
+        (
+            ("pool.npz", "--temperature", "0"),
+            2,
+            "--temperature 0 is not allowed; pass a number from 1e-06 to 1e+06, or 'fit'.",
+        ),
         (("pool.npz", "--temperature", "warm"), 2, "--temperature warm is not allowed"),
         (("pool.npz", "--temperature", "fit"), 2, "--temperature fit needs the classes of labeled rows of the pool;"),
         (

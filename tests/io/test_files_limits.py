@@ -63,7 +63,7 @@ def test_numbers_of_a_table_are_counted_as_they_come(tmp_path: Path) -> None:
 def test_the_default_is_half_of_the_memory_of_machine_or_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(module.VARIABLE, raising=False)
+    monkeypatch.delenv(module.INPUT_LIMIT_VARIABLE, raising=False)
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     (tmp_path / "memory.max").write_text("1000000\n")
     monkeypatch.setattr(module, "CONTAINER_LIMITS", (str(tmp_path / "memory.max"),))

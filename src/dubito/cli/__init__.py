@@ -51,7 +51,7 @@ BUILT_IN: dict[str, Command] = {
     "diagnose": Command(f"{HOME}.diagnose:diagnose", "Show what the theory says about a pool, with advice.", MEASURE),
     "run": Command(f"{HOME}.run:run", "Run an experiment that a TOML file describes.", MEASURE),
     "resume": Command(f"{HOME}.run:resume", "Continue an interrupted run.", MEASURE),
-    "report": Command(f"{HOME}.report:report", "Make the report of a run again.", MEASURE),
+    "report": Command(f"{HOME}.report:report", "Write the report of a run.", MEASURE),
     "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline.", HELP),
     "mcp": Command(f"{HOME}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol).", HELP),
     "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine.", HELP),
@@ -139,7 +139,7 @@ def clean_up_help(command: Any) -> None:
 
 
 def parameters_of(command: Any) -> Iterator[Any]:
-    """The parameters of a command and its subcommands; of the program itself only its own, to import no command."""
+    """The parameters of a command and its subcommands; of the program only its own, since others need imports."""
     yield from command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
     if isinstance(command, TyperGroup) and not isinstance(command, Program):
         for child in command.commands.values():
@@ -190,12 +190,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         given, command_line = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
-        options: set[str] = set()
+        options: set[str] = set()  # The command's, for the wording of errors.
         name = next((each for each in given if each in command_line.commands), None)
         with suppress(DubitoError):  # If the command cannot be imported, this is raised again when it runs.
             parameters = () if name is None else parameters_of(command_line.commands[name])
             options = {option for parameter in parameters for option in parameter.opts}
-    except KeyboardInterrupt:  # The command is imported here.
+    except KeyboardInterrupt:  # Importing a command takes a while.
         return print_error("interrupted.", INTERRUPTED)
     run = partial(command_line, args=given, prog_name="dubito", standalone_mode=False)
     return exit_code_of(run, command_wording(options))

@@ -11,7 +11,7 @@ from typing import get_args
 from dubito.cli.output import say
 from dubito.io import Columns, gathering_notes, input_limit
 from dubito.io.column_notes import When
-from dubito.io.limits import VARIABLE
+from dubito.io.limits import INPUT_LIMIT_VARIABLE
 from dubito.io.missing_values import Missing, gaps_as_nan
 from dubito.labeling.project import FAILURE, is_project
 from dubito.registry import require
@@ -34,7 +34,7 @@ def read_columns(
     return Columns(ids, labels, *map(split_names, (features, ignore, probabilities, no_label)))
 
 
-def read_when(text: str) -> When:
+def read_standardize(text: str) -> When:
     known: When = check_choice("standardize", text, get_args(When))
     return known
 
@@ -49,7 +49,7 @@ def read_missing(text: str | None) -> Missing | None:
 
 @contextmanager
 def reading_files(limit: str | None = None, memory_limit: str | None = None, *, quiet: bool) -> Iterator[None]:
-    """Limit the memory of files read in the block, and print the notes about them, before an error if there is one.
+    """Limit the memory of the files read in the block, read gaps as NaN, and print the notes about files at its end.
 
     Without a limit for inputs, ``memory_limit`` applies to them too.
     """
@@ -65,17 +65,17 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None, *, 
 
 @contextmanager
 def bounded_inputs(limit: str | None) -> Iterator[None]:
-    """Limit the memory of inputs for this process and its children while the block runs."""
+    """Set the memory limit of inputs for child processes, too, while the block runs."""
     given = check_memory_limit(limit, "input_limit")
     if given is None:
         yield
         return
-    with variable(VARIABLE, str(given)):
+    with environment_variable(INPUT_LIMIT_VARIABLE, str(given)):
         yield
 
 
 @contextmanager
-def variable(name: str, value: str) -> Iterator[None]:
+def environment_variable(name: str, value: str) -> Iterator[None]:
     """Set an environment variable for this process and its children while the block runs."""
     before = os.environ.get(name)
     os.environ[name] = value
@@ -94,10 +94,11 @@ def variable(name: str, value: str) -> Iterator[None]:
 def resolve_project(
     pool: str, labeled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
 ) -> tuple[str, list[str] | None, str | None, str | None]:
-    """The first four arguments; if ``pool`` is a labeling project, with its pool and its labels in its place.
+    """The first four arguments, where a labeling project given as ``pool`` becomes its pool file and its label files.
 
-    The label files are written to ``folder``, or to the project if it is None. Every label of a project is a class,
-    even if it is called -1 or NA, unless further files of labels are given.
+    The label files are written to ``folder``, or to the project if it is None, and the label column of the pool is
+    ignored. Every label of a project is a class, even if it is called -1 or NA, unless ``no_label`` or further files of
+    labels are given.
     """
     if not is_project(pool):
         return pool, None if labeled is None else list(labeled), ignore, no_label

@@ -37,15 +37,16 @@ class CoverageProblem(EngineProblem):
     weights: FloatArray
     """(n,) weight of each pool row in F, at least 0."""
     sample: IntArray
-    """Rows of the pool, ascending, from whose distances the reach is derived; see `sample_rows`."""
+    """Rows of the pool, ascending, from whose distances the reach is derived; see `sample_rows`. Not `sampled`."""
     radius: float | None = None
-    """The reach, if it is given."""
+    """The reach R, if the caller set it."""
     factor: float = 1.4
-    """The reach divided by the median distance of the sample to the labeled points; cold starts use `cold_reach`."""
+    """The reach divided by the median distance of the sample to the labeled points; without these, see
+    `cold_squared_reach`."""
     doubt: FloatArray | None = None
     """(n,) in [0, 1]; used only for the uncertainty of the picks."""
     sampled: int | None = None
-    """Number of rows with a weight, if these are a sample that represents the others."""
+    """Number of rows that keep a weight, if the weights are those of a sample (`thinned`)."""
 
     def priorities(self, positions: IntArray | slice, added: FloatArray) -> FloatArray:
         """The gains of some candidates divided by their costs; monotonic in each gain, rounding included."""
@@ -70,7 +71,9 @@ def running_sums(weights: FloatArray, before: float = 0.0) -> FloatArray:
 
 
 def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float | None = None) -> FloatArray:
-    """Weights of a systematic sample: of ``n_rows`` draws, each row gets a number proportional to its weight.
+    """Weights of a systematic sample of ``n_rows`` draws: evenly spaced marks on the running sum of the weights.
+
+    The new weight of a row is the number of marks on its part of the sum, times their spacing.
 
     For a shard of the pool, ``before`` is the sum of the weights of the shards before it, ``total`` that of the pool.
 
@@ -90,27 +93,27 @@ def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float 
 
 
 def squared_reach(problem: CoverageProblem) -> float:
-    """R²: from ``radius`` if given, otherwise by `warm_reach`, or `cold_reach` without references."""
+    """R²: from ``radius`` if given, otherwise by `warm_squared_reach`, or `cold_squared_reach` without references."""
     if problem.radius is not None:
         return problem.radius * problem.radius
     if len_of(problem.references):
         sample = Rows(problem.pool, problem.sample)
-        return warm_reach(squared_radii(sample, problem.references, problem.metric), problem.factor)
-    return cold_reach(problem)
+        return warm_squared_reach(squared_radii(sample, problem.references, problem.metric), problem.factor)
+    return cold_squared_reach(problem)
 
 
-def warm_reach(nearest: FloatArray, factor: float) -> float:
+def warm_squared_reach(nearest: FloatArray, factor: float) -> float:
     """R² from the median squared distance of the sample to the labeled points, without duplicates (distance 0).
 
     Examples
     --------
-    >>> warm_reach(np.array([0.0, 1.0, 4.0, 9.0]), 2.0)
+    >>> warm_squared_reach(np.array([0.0, 1.0, 4.0, 9.0]), 2.0)
     16.0
     """
-    return whole_square(factor * factor * median(nearest[nearest > 0.0]))
+    return square_of_rounded_root(factor * factor * median(nearest[nearest > 0.0]))
 
 
-def cold_reach(problem: CoverageProblem) -> float:
+def cold_squared_reach(problem: CoverageProblem) -> float:
     """R² if nothing is labeled: R is half the median distance between pairs of the sample, without duplicates."""
     left, right = pairs_of(len(problem.sample))
     parts = [np.empty(0)]
@@ -118,10 +121,10 @@ def cold_reach(problem: CoverageProblem) -> float:
         ends = (problem.sample[which[span]] for which in (left, right))
         parts.append(exact_sq_distances(*(read_rows(problem.pool, rows, problem.metric) for rows in ends)))
     squared = np.concatenate(parts)
-    return whole_square(0.25 * median(squared[squared > 0.0]))
+    return square_of_rounded_root(0.25 * median(squared[squared > 0.0]))
 
 
-def whole_square(squared: float) -> float:
+def square_of_rounded_root(squared: float) -> float:
     """The rounded root, squared: passing the reported reach as ``radius`` then gives the same R², to the last bit."""
     root = float(np.sqrt(squared))
     return root * root
@@ -158,8 +161,8 @@ def kernel(squared: FloatArray, reach: float) -> FloatArray:
     return near * near
 
 
-def add_rows(terms: FloatArray) -> FloatArray:
-    """Sums over the last axis, which is never empty, in order. (`numpy.sum` uses pairwise summation.)"""
+def sums_in_order(terms: FloatArray) -> FloatArray:
+    """Sums over the last axis, which is never empty, from first to last. (`numpy.sum` adds pairwise.)"""
     return np.asarray(np.add.accumulate(terms, axis=-1)[..., -1])
 
 
@@ -168,7 +171,7 @@ def gains(kernels: FloatArray, cover: FloatArray, weights: FloatArray) -> FloatA
     terms = kernels - cover
     np.maximum(terms, 0.0, out=terms)
     terms *= weights
-    return add_rows(terms)
+    return sums_in_order(terms)
 
 
 def first_cover(problem: CoverageProblem, reach: float) -> FloatArray:
@@ -209,7 +212,7 @@ def greedy(problem: CoverageProblem) -> Configuration:
     """O(b·candidates·n·d) time, O(n·d) memory."""
     reach = squared_reach(problem)
     kernels, cover = Kernels(problem, reach), first_cover(problem, reach)
-    before = float(add_rows(problem.weights * cover))
+    before = float(sums_in_order(problem.weights * cover))
     is_left = np.ones(len(problem.candidates), dtype=np.bool_)
     picks, gained = list[int](), list[float]()
     for _ in range(problem.budget):
@@ -235,7 +238,7 @@ def shares(weights: FloatArray, before: float, gained: FloatArray) -> FloatArray
     >>> shares(np.array([1.0, 3.0]), 1.0, np.array([0.5, 0.25])).tolist()
     [0.375, 0.4375]
     """
-    total = float(add_rows(weights))
+    total = float(sums_in_order(weights))
     if total == 0.0:
         return np.ones(len(gained))
     covered = np.add.accumulate(np.concatenate([[before], gained]))[1:]

@@ -15,7 +15,7 @@ UNIT64 = 2.0**-53
 QUANTUM = 2.0**-1074
 """The smallest positive float64, which bounds the absolute rounding error on underflow."""
 SUM_ROWS = 1024
-"""Rows per block of `column_sums`. A constant, because the order of the additions determines the result."""
+"""Rows per block of `feature_sums`. A constant, because the order of the additions determines the result."""
 
 
 def read_rows(matrix: Matrix, rows: slice | IntArray, metric: Metric = "euclidean") -> FloatArray:
@@ -35,11 +35,11 @@ def unit_rows(block: FloatArray) -> FloatArray:
     # Scale by a power of two first, so that squares neither overflow nor underflow; the quotient's bits do not change.
     _, exponents = np.frexp(np.abs(block).max(axis=1, keepdims=True))
     block = np.ldexp(block, -exponents)
-    return block / np.sqrt(add_columns(block * block))[:, None]
+    return block / np.sqrt(sums_by_halving(block * block))[:, None]
 
 
-def add_columns(terms: FloatArray) -> FloatArray:
-    """Row sums in the fixed order; overwrites ``terms``."""
+def sums_by_halving(terms: FloatArray) -> FloatArray:
+    """The sum of each row, by adding its second half to its first again and again; overwrites ``terms``."""
     width = terms.shape[1]
     while width > 1:
         half = (width + 1) // 2
@@ -58,20 +58,20 @@ def exact_sq_distances(points: FloatArray, others: FloatArray) -> FloatArray:
     """
     differences = points - others
     differences *= differences
-    return add_columns(differences)
+    return sums_by_halving(differences)
 
 
-def column_sums(matrix: Matrix, metric: Metric = "euclidean") -> FloatArray:
+def feature_sums(matrix: Matrix, metric: Metric = "euclidean") -> FloatArray:
     """Sum of each feature over all rows, in a fixed order."""
     total = np.zeros(matrix.shape[1])
     for span in blocks(len_of(matrix), SUM_ROWS):
-        total += add_columns(np.ascontiguousarray(read_rows(matrix, span, metric).T))
+        total += sums_by_halving(np.ascontiguousarray(read_rows(matrix, span, metric).T))
     return total
 
 
-def distance_from_mean(matrix: Matrix, rows: IntArray, metric: Metric = "euclidean") -> FloatArray:
+def scaled_sq_distances_from_mean(matrix: Matrix, rows: IntArray, metric: Metric = "euclidean") -> FloatArray:
     """Σ(n·x - Σx)² of the given rows: n² times the squared distance from the mean; exact for integers."""
-    n_rows, total = len_of(matrix), column_sums(matrix, metric)
+    n_rows, total = len_of(matrix), feature_sums(matrix, metric)
     parts = [
         exact_sq_distances(n_rows * read_rows(matrix, rows[span], metric), total)
         for span in blocks(len(rows), rows_per_read(matrix))
@@ -90,19 +90,19 @@ def squared_radii(
     for rows in blocks(len_of(points), batch_size):
         block = read_rows(points, rows, metric)
         for others in blocks(len_of(references), batch_size):
-            _lower(nearest[rows], block, read_rows(references, others, metric))
+            _update_nearest(nearest[rows], block, read_rows(references, others, metric))
     return nearest
 
 
-def _lower(nearest: FloatArray, block: FloatArray, others: FloatArray) -> None:
+def _update_nearest(nearest: FloatArray, block: FloatArray, others: FloatArray) -> None:
     """Lower ``nearest`` in place by a block of points against a block of references."""
     origin = others[0]
     near_block, near_others = block - origin, others - origin
     sizes, other_sizes = (near_block**2).sum(axis=1), (near_others**2).sum(axis=1)
     approximate = sizes[:, None] + other_sizes - 2.0 * (near_block @ near_others.T)
     # The squared norms and the product each sum d rounded terms of once-rounded differences: their error is at most
-    # (2·d + 10) units of the norms, or of the smallest number on underflow. The bound is doubled for safety, which only
-    # costs a few more calls of exact_sq_distances.
+    # (2·d + 10) units of the squared norms, or of the smallest number on underflow. `slack` is over twice that, for
+    # safety, which only costs a few more calls of exact_sq_distances. Two approximations are compared: 2 · slack.
     slack = 4.0 * (block.shape[1] + 8) * (UNIT64 * (sizes + other_sizes.max()) + QUANTUM)
     near = approximate <= (np.minimum(approximate.min(axis=1), nearest) + 2.0 * slack)[:, None]
     point, other = np.nonzero(near)

@@ -23,11 +23,11 @@ import numpy as np
 from dubito.core.coverage_reference import (
     CoverageProblem,
     Kernels,
-    add_rows,
     first_cover,
     gains,
     shares,
     squared_reach,
+    sums_in_order,
 )
 from dubito.core.distances import exact_sq_distances, read_rows
 from dubito.core.problem import Configuration, Problem
@@ -120,7 +120,7 @@ def greedy_coverage(problem: CoverageProblem) -> Configuration:
     """O(b·candidates·n·d) time, O(n·d) memory."""
     members, reach = Members(problem), squared_reach(problem)
     kernels, cover = Kernels(problem, reach), first_cover(problem, reach)
-    before = float(add_rows(problem.weights * cover))
+    before = float(sums_in_order(problem.weights * cover))
     picks, gained, priorities, earned = list[int](), list[float](), list[float](), list[FloatArray]()
 
     kept = None
@@ -169,7 +169,7 @@ def earned_coverage(terms: FloatArray) -> FloatArray:
     [1.0, 2.0]
     """
     is_best = np.arange(len(terms))[:, None] == terms.argmax(axis=0)
-    return add_rows(np.where(is_best, terms, 0.0))
+    return sums_in_order(np.where(is_best, terms, 0.0))
 
 
 def greedy_core_set(problem: Problem) -> Configuration:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dubito.core.distances import distance_from_mean, exact_sq_distances, read_rows
+from dubito.core.distances import exact_sq_distances, read_rows, scaled_sq_distances_from_mean
 from dubito.core.problem import Configuration, Problem
 from dubito.doubt import uncertainty
 from dubito.matrix import FloatArray, IntArray, len_of
@@ -108,7 +108,7 @@ def cold_order(problem: Problem) -> IntArray:
     if problem.weights is not None and problem.doubt is not None:
         return np.argsort(-problem.doubt[problem.candidates] / costs, kind="stable")
     with np.errstate(over="ignore"):
-        distances = distance_from_mean(problem.pool, problem.candidates, problem.metric) * (costs * costs)
+        distances = scaled_sq_distances_from_mean(problem.pool, problem.candidates, problem.metric) * (costs * costs)
     return np.argsort(distances, kind="stable")
 
 

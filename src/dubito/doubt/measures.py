@@ -143,7 +143,7 @@ def sharpened_doubt(probabilities: Matrix, unlabeled: IntArray, most: float) -> 
     """`margin_doubt` of probabilities that are sharpened until the median over the unlabeled rows is at most ``most``.
 
     Sharpening divides the logarithms of all probabilities by one temperature: the largest of 1, 2^-1/4, 2^-1/2, ...,
-    2^-12 that suffices, for at most 4,096 of the rows, evenly spaced.
+    2^-12 for which that median, over at most 4,096 of the rows, evenly spaced, is low enough; else 2^-12.
 
     Examples
     --------

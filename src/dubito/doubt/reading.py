@@ -82,7 +82,7 @@ def _divided(logits: Matrix, temperature: float) -> Matrix:
 
 
 def check_doubt(doubt: object, n_pool: int) -> FloatArray:
-    """(n,) numbers in [0, 1] as float64, which cannot be changed: they may be those of the caller."""
+    """(n,) numbers in [0, 1] as read-only float64, since the memory may be the caller's."""
     array = as_array("doubt", doubt)
     if array.shape == (n_pool, 1):
         array = array[:, 0]  # A data frame with one column.
@@ -103,7 +103,7 @@ def check_logits(logits: object, n_pool: int) -> Matrix:
     """(n, c) finite numbers; raises InvalidData for probabilities and percentages."""
     matrix = _check_rows_of_classes("logits", logits, n_pool, (2,))
     if isinstance(matrix, OnDevice) and n_pool and matrix.extremes[0] < 0.0:
-        return matrix
+        return matrix  # A negative number: not probabilities, so nothing is copied from the device.
     array: AnyArray = matrix[:]
     is_share = len(array) > 1 and array.min() >= 0  # A single row may look like this by chance.
     whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
@@ -121,10 +121,10 @@ def check_logits(logits: object, n_pool: int) -> Matrix:
 def _sum_to(array: AnyArray, whole: float) -> bool:
     """Whether every row sums to ``whole``, up to rounding."""
     sums = array.sum(axis=-1, dtype=np.float64) / whole
-    return bool((np.abs(sums - 1.0) <= _rounded(array.shape[-1])).all())
+    return bool((np.abs(sums - 1.0) <= _rounding_tolerance(array.shape[-1])).all())
 
 
-def _rounded(n_classes: int) -> float:
+def _rounding_tolerance(n_classes: int) -> float:
     """Tolerance of a row sum if each class was rounded to two decimals."""
     return min(max(ROUNDED, 0.005 * n_classes), MOST_ROUNDED)
 
@@ -178,7 +178,7 @@ def _extra_column(array: AnyArray) -> int | None:
         return None
     known = array[:JUDGED].astype(np.float64)
     known = known[np.isfinite(known).all(axis=1)]
-    sums, rounded = known.sum(axis=1), _rounded(array.shape[1])
+    sums, rounded = known.sum(axis=1), _rounding_tolerance(array.shape[1])
     if not len(known) or (np.abs(sums - 1.0) <= rounded).all():
         return None
     extras = np.flatnonzero((np.abs(sums[:, None] - known - 1.0) <= rounded).all(axis=0)).tolist()
@@ -188,7 +188,7 @@ def _extra_column(array: AnyArray) -> int | None:
 
 def _hint_for_sums(sums: FloatArray, n_classes: int) -> str:
     """The hint for rows with these sums, which may be rounded or in percent."""
-    rounded = _rounded(n_classes)
+    rounded = _rounding_tolerance(n_classes)
     if (np.abs(sums - 1.0) <= rounded).all():
         return "pass rows that sum to 1: these look rounded, so divide each row by its sum."
     if (np.abs(sums / 100.0 - 1.0) <= rounded).all():
@@ -213,10 +213,10 @@ def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tu
 
 
 def check_temperature(temperature: object) -> float | None:
-    """A number above 0; None for ``"fit"``."""
+    """A number from `LEAST` to `MOST`; None for ``"fit"``."""
     if isinstance(temperature, str) and temperature == FIT:
         return None
-    hint = f"pass a number above 0, or {FIT!r}."
+    hint = f"pass a number from {LEAST:g} to {MOST:g}, or {FIT!r}."
     try:
         number = check_real("temperature", temperature, least=LEAST)
     except InvalidArgument:
@@ -235,7 +235,7 @@ def find_temperature(
     n_pool: int,
     names: RowNames = NO_NAMES,
 ) -> Temperature:
-    """The temperature given, or fitted on the labeled rows; ``labeled`` is as passed, ``checked`` the same checked."""
+    """The temperature given, or fitted on the labeled rows; ``checked`` is ``labeled`` after its checks."""
     number = check_temperature(temperature)
     if logits is None:
         hint = f"pass {keyword('logits')} in place of probabilities."

@@ -28,7 +28,7 @@ MOST_PIXELS = 178_956_970
 """Larger pictures are not decoded, since a few bytes can claim any size. Pillow refuses them as well."""
 MEMORY = 4_000_000_000
 """Limit on the address space of the process in bytes: decoding takes up to 20 bytes per pixel."""
-MARGIN = 2
+DRAFT_FACTOR = 2
 """A JPEG is decoded at the smallest scale that is at least this many times the frame, then resized."""
 
 
@@ -162,7 +162,7 @@ def _resized(opened: Any, framing: Framing) -> Any:
     from PIL import Image, ImageOps
 
     wanted = framing.width, framing.height
-    opened.draft("RGB" if framing.channels == 3 else "L", (MARGIN * wanted[0], MARGIN * wanted[1]))
+    opened.draft("RGB" if framing.channels == 3 else "L", (DRAFT_FACTOR * wanted[0], DRAFT_FACTOR * wanted[1]))
     upright = ImageOps.exif_transpose(opened)
     plain = _plain(upright, framing.channels)
     if plain.size == wanted:
@@ -180,7 +180,7 @@ def _plain(picture: Any, channels: int) -> Any:
         values = np.asarray(picture, dtype=np.float64)
         most = 65535.0 if picture.mode.startswith("I") else 1.0
         if not np.isfinite(values).all() or values.min() < 0 or values.max() > most:
-            raise BrokenPicture("has more than 16 bits a channel")
+            raise BrokenPicture(f"holds values outside 0 to {most:g}")
         return Image.fromarray(np.round(values * (255.0 / most)).astype(np.uint8)).convert(mode)
     if picture.mode in ("P", "PA", "LA", "RGBA", "La", "RGBa") or "transparency" in picture.info:
         paper = Image.new("RGBA", picture.size, "white")

@@ -21,7 +21,7 @@ BUILT_IN: dict[str, Maker] = {
     "torch": make_torch,
 }
 EMBEDDERS = Registry("dubito.embedders", BUILT_IN)
-NAMED = ("onnx", "timm", "clip", "sentence", "torch")
+NEEDS_NAME = ("onnx", "timm", "clip", "sentence", "torch")
 """Built-in embedders whose spec names a file or a model after a colon, such as ``onnx:FILE``."""
 AUTO: dict[Takes, str] = {"pictures": "pixels", "texts": "words"}
 BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
@@ -31,7 +31,7 @@ BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
     ),
     "texts": (("sentence_transformers", "sentence:all-MiniLM-L6-v2", "sentence-transformers"),),
 }
-"""Packages, a small network of each, which sees more, and what to install."""
+"""Networks better than `AUTO`: the package to import, the embedder, and the name to pip install."""
 
 
 def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Embedder | LearningEmbedder:
@@ -40,8 +40,8 @@ def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Emb
         raise InvalidArgument("is not a name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
     kind, _, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
     maker = EMBEDDERS.find("embedder", kind)
-    if kind in BUILT_IN and (kind in NAMED) != bool(rest):
-        hint = f"write {kind}:NAME." if kind in NAMED else f"pass {kind} alone."
+    if kind in BUILT_IN and (kind in NEEDS_NAME) != bool(rest):
+        hint = f"write {kind}:NAME." if kind in NEEDS_NAME else f"pass {kind} alone."
         raise InvalidArgument("cannot be used as it is", argument="embedder", value=spec, hint=hint)
     parsed = Options(kind, options)
     made = maker(rest, parsed)
@@ -55,10 +55,9 @@ def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Emb
 
 def advice(takes: Takes) -> str:
     """A note that names better embedders than the default one, and how to install those that are missing."""
-    there = [spec for package, spec, _ in BETTER[takes] if find_spec(package) is not None]
-    could = [f"{spec} (pip install {name})" for package, spec, name in BETTER[takes] if find_spec(package) is None]
+    installed = [spec for package, spec, _ in BETTER[takes] if find_spec(package) is not None]
+    to_install = [f"{spec} (pip install {name})" for package, spec, name in BETTER[takes] if find_spec(package) is None]
     files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
     short = "their pixels, which tell simple pictures apart and no more" if takes == "pictures" else "their words"
-    return (
-        f"{takes} are embedded by {short}; a network sees more, such as --embedder {' or '.join(there + files + could)}"
-    )
+    known = " or ".join(installed + files + to_install)
+    return f"{takes} are embedded by {short}; a network sees more, such as --embedder {known}"

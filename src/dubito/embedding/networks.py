@@ -68,7 +68,7 @@ def weights_digest(network: Any) -> str:
 
 
 # ``torch:module.function``: a network of the user's own. The function is called once, without arguments, and returns
-# the network: called with a batch, that gives rows of numbers.
+# the network. The network is then called with batches, and returns a row of numbers per item.
 #
 # The batch is a float tensor (k, 3, h, w) on the network's device, or a list of texts where the option ``takes`` says
 # so.
@@ -99,12 +99,12 @@ class TorchEmbedder:
 def make_torch(rest: str, options: Options) -> TorchEmbedder:
     """The network that a function returns, in evaluation mode; its width is measured on one batch."""
     require("torch", extra="torch")
-    made = import_object("embedder", rest)
-    if not callable(made):
+    function = import_object("embedder", rest)
+    if not callable(function):
         raise InvalidArgument(
             "leads to nothing that can be called", argument="embedder", value=rest, hint="name a function."
         )
-    network, name = made(), f"torch:{rest}"
+    network, name = function(), f"torch:{rest}"
     if not callable(network):
         problem = f"returns {type(network).__name__}, which cannot be called with a batch"
         raise InvalidArgument(problem, argument="embedder", value=name, hint="return a network.")
@@ -120,8 +120,8 @@ def make_torch(rest: str, options: Options) -> TorchEmbedder:
     return _measured(made, ["a text"] if takes == "texts" else np.zeros((1, *size, 3), dtype=np.uint8))
 
 
-ONE = (1.0, 1.0, 1.0)
-NONE = (0.0, 0.0, 0.0)
+UNIT_STD = (1.0, 1.0, 1.0)
+ZERO_MEAN = (0.0, 0.0, 0.0)
 
 
 def need(package: str, install: str) -> ModuleType:
@@ -197,9 +197,11 @@ def make_sentence(rest: str, options: Options) -> TorchEmbedder:
         found = model.encode(list(texts), batch_size=batch, show_progress_bar=False, convert_to_numpy=True)
         return require("torch", extra="torch").from_numpy(np.asarray(found, dtype=np.float32))
 
-    return _measured(TorchEmbedder(name, version, "texts", 0, batch, None, run, device, NONE, ONE), ["a text"])
+    return _measured(
+        TorchEmbedder(name, version, "texts", 0, batch, None, run, device, ZERO_MEAN, UNIT_STD), ["a text"]
+    )
 
 
 def _measured(made: TorchEmbedder, trial: AnyArray | Sequence[str]) -> TorchEmbedder:
-    """The same with its width, measured on one batch."""
+    """The same with its width, which was 0 so far, measured on one batch."""
     return replace(made, width=made(trial).shape[1])

@@ -41,9 +41,10 @@ def open_items(
     boxes : str, optional
         Boxes in the pictures of a folder, each of which becomes an item; see `dubito.embedding.boxes`.
     margin : float
-        Of boxes, as a share of their size, on each side.
+        Space added on each side of a box, as a share of its size.
     split : {"sentences", "frames"}, optional
-        Whether texts are split into sentences, or the pictures of a folder are frames of a video.
+        ``sentences``: every sentence of a text becomes an item; ``frames``: each folder in ``path`` holds the frames of
+        one video.
     """
     if split is not None:
         check_choice("split", split, get_args(Split))
@@ -58,14 +59,14 @@ def open_items(
         except NotRegularFile as error:
             raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and pass its path.") from None
     if os.path.isdir(path) and not is_saved(path):
-        given = next(
+        table_option = next(
             (name for name, value in (("text", text), ("image", image), ("id_column", id_column)) if value), ""
         )
-        if boxes is not None and not given:
-            return open_boxes(_open_folder(path, given, labels=False), boxes, margin)
+        if boxes is not None:
+            return open_boxes(_open_folder(path, table_option, labels=False), boxes, margin)
         if split == "sentences":
             raise InvalidArgument("is for texts", argument="split", value=split, hint="leave it out.")
-        opened = _open_folder(path, given, labels and split is None)
+        opened = _open_folder(path, table_option, labels and split is None)
         return replace(opened, has_folders=split == "frames")
     if split == "frames":
         raise InvalidArgument("is for a folder of pictures", argument="split", value=split, hint="leave it out.")
@@ -93,7 +94,7 @@ def open_items(
     return table if split is None else sentences_of(table)
 
 
-def _open_folder(path: str, given: str, labels: bool) -> PictureFolder:
+def _open_folder(path: str, table_option: str, labels: bool) -> PictureFolder:
     names = find_pictures(path)
     if not names:
         tables = sorted(name for name in os.listdir(path) if suffix_of(name) in (*ARROW, *CELLS))
@@ -106,9 +107,11 @@ def _open_folder(path: str, given: str, labels: bool) -> PictureFolder:
         videos = find_pictures(path, VIDEOS)
         if videos:
             frames = f"ffmpeg -i {videos[0]} -vf fps=1 frames/{os.path.splitext(videos[0])[0]}/%06d.jpg"
-            hint = f"write their frames to a folder for each, as {frames}, and pass frames with --split frames."
+            hint = f"write their frames to a folder for each, as {frames}, then pass frames/ with --split frames."
             raise InvalidData(f"the folder {path} holds videos ({videos[0]}), which are not read", hint=hint)
         raise MissingFile(f"the folder {path} holds no pictures ({', '.join(SUFFIXES)})", hint=hint)
-    if given:
-        raise InvalidArgument(f"{named(given)} is for tables, and {path} is a folder of pictures", hint="leave it out.")
+    if table_option:
+        raise InvalidArgument(
+            f"{named(table_option)} is for tables, and {path} is a folder of pictures", hint="leave it out."
+        )
     return open_folder(path, names, labels=labels)

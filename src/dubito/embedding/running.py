@@ -22,14 +22,15 @@ from dubito.io.formats.parquet import COLUMN
 from dubito.matrix import AnyArray
 from dubito.registry import require
 
-# Several processes that decode pictures ahead of the model; results come in the order of the questions.
+# Several processes that decode pictures ahead of the model; results come in the order of the requests.
 
 CHUNK = 16
 """Pictures that are sent to a process at once."""
 AHEAD = 4
-"""Chunks for each process that may be decoded and not yet used."""
+"""Chunks that each process may decode in advance."""
 
 ALARM = getattr(signal, "SIGPROF", 0)
+"""The signal that ends a process which took `SECONDS`."""
 SECONDS = 60.0
 """CPU time that a picture may take; not wall time, so that a busy machine embeds the same pictures."""
 
@@ -54,12 +55,12 @@ class Decoder:
         try:
             return self._request(contents)
         except (EOFError, BrokenPipeError):
-            self.process.kill()
+            self.process.kill()  # Nothing if it is dead: the code is that of the signal that ended it.
             is_late = self.process.wait() == -ALARM
             self.close()
             self.process = self._start()
             if len(contents) == 1:
-                late = f"takes longer to decode than the {self.seconds:g} seconds of CPU time that it may"
+                late = f"needs more than {self.seconds:g} seconds of CPU time to decode"
                 return [late if is_late else "ends the process that decodes it"]
             return [each for content in contents for each in self.decode([content])]
 
@@ -175,7 +176,7 @@ def _texts(shards: Iterable[ShardItems]) -> Iterator[tuple[ShardItems, list[Any]
 
 
 class _Problem(str):
-    """Why an item cannot be embedded; a subclass of str, because items may be texts."""
+    """Why an item cannot be embedded; a type of its own, since a plain str may be an item."""
 
 
 def text_problem(text: Content) -> str | None:
@@ -237,9 +238,9 @@ def _embed(
         found = _checked(embedder(given if embedder.framing is None else np.stack(given)), len(positions), embedder)
         with np.errstate(over="ignore"):
             rows[positions] = found.astype(dtype)
-        odd = np.flatnonzero(~np.isfinite(rows[positions]).all(axis=1))
-        too_large = "has an embedding too large for float16" if dtype.itemsize == 2 else "has an embedding with NaN"
-        problems |= {positions[row]: too_large for row in odd.tolist()}
+        for row in np.flatnonzero(~np.isfinite(rows[positions]).all(axis=1)).tolist():
+            problem = "too large for float16" if np.isfinite(found[row]).all() else "with NaN or infinity"
+            problems[positions[row]] = f"has an embedding {problem}"
     kept = [position for position in range(len(items)) if position not in problems]
     names = shard_items.table.column("id").to_pylist()
     left_out = tuple(LeftOut(str(names[position]), problems[position]) for position in sorted(problems))

@@ -62,7 +62,7 @@ class Words:
         return unit(np.asarray(found @ self.directions, dtype=np.float32))
 
     def knows(self, text: str) -> bool:
-        """Whether a word of a text is among the features, besides letters."""
+        """Whether a word of a text is among the features; runs of letters do not count."""
         found = counts([text]).indices
         return bool(np.isin(found[found < HASHED], self.columns).any())
 
@@ -93,15 +93,15 @@ class WordsLearner:
     def _learn(self, contents: Callable[[], Iterator[object]]) -> dict[str, AnyArray]:
         from sklearn.utils.extmath import randomized_svd
 
-        found, n_texts = np.zeros(2 * HASHED, dtype=np.int64), 0
+        n_texts_with, n_texts = np.zeros(2 * HASHED, dtype=np.int64), 0
         for texts in batches(contents()):
             counted = counts(texts)
-            found += np.bincount(counted.indices, minlength=2 * HASHED)
+            n_texts_with += np.bincount(counted.indices, minlength=2 * HASHED)
             n_texts += len(texts)
         least = 2 if n_texts > 50 else 1
-        kept = np.flatnonzero(found >= least)
-        columns = np.sort(kept[np.argsort(-found[kept], kind="stable")[:KEPT]])
-        weights = (np.log((1 + n_texts) / (1 + found[columns])) + 1).astype(np.float32)
+        kept = np.flatnonzero(n_texts_with >= least)
+        columns = np.sort(kept[np.argsort(-n_texts_with[kept], kind="stable")[:KEPT]])
+        weights = (np.log((1 + n_texts) / (1 + n_texts_with[columns])) + 1).astype(np.float32)
         sample = self._sample(contents(), n_texts, columns, weights)
         width = min(self.wanted, max(1, min(sample.shape) - 1))
         if not sample.nnz:

@@ -19,7 +19,7 @@ from dubito.request.scaling import describe_dominant, measure_scale
 When = Literal["auto", "yes", "no"]
 
 
-def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
+def should_standardize(when: When, feature_names: tuple[str, ...]) -> bool:
     """Whether to standardize: as asked, or by default if the features are columns of a table.
 
     A single array and a column of lists are embeddings: their numbers share a unit, and their scale is the model's.
@@ -37,7 +37,7 @@ def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
 
 def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> str | None:
     """A note that columns are standardized by default, and which of them would dominate the distances otherwise."""
-    if when != "auto" or not is_wanted(when, feature_names) or not len_of(features):
+    if when != "auto" or not should_standardize(when, feature_names) or not len_of(features):
         return None
     with np.errstate(invalid="ignore", over="ignore"):
         scale = measure_scale(features)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.5
 """Default limit as a fraction of the machine's memory; the rest is for the computation."""
-VARIABLE = "DUBITO_INPUT_LIMIT"
+INPUT_LIMIT_VARIABLE = "DUBITO_INPUT_LIMIT"
 """Environment variable: the limit for this process and its children."""
 PICTURE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that Pillow may decode; for some others, such as EPS, it runs external programs."""
@@ -96,7 +96,7 @@ def allowance() -> Allowance:
 
 def default_limit() -> int:
     """The limit from the environment, or half of the memory of the machine or container."""
-    limit = check_memory_limit(os.environ.get(VARIABLE), VARIABLE)
+    limit = check_memory_limit(os.environ.get(INPUT_LIMIT_VARIABLE), INPUT_LIMIT_VARIABLE)
     return int(machine_memory() * SHARE) if limit is None else limit
 
 

@@ -238,7 +238,7 @@ class PictureDecoder:
         try:
             reply = self._decode_with_retry(request, data)
         except TimeLimit:
-            problem = f"the picture {name} takes longer to decode than the {self.seconds:g} seconds that it may"
+            problem = f"the picture {name} needs more than {self.seconds:g} seconds to decode"
             raise Unshowable(problem, hint="skip it, or make it smaller.") from None
         except ChildEnded:
             problem = f"the picture {name} ends the process that decodes it"

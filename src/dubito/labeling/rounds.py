@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dubito.api import select
-from dubito.core.coverage_reference import CoverageProblem, cold_reach, kernel, sample_rows
+from dubito.core.coverage_reference import CoverageProblem, cold_squared_reach, kernel, sample_rows
 from dubito.core.distances import squared_radii
 from dubito.core.problem import Request
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
@@ -105,7 +105,7 @@ class RoundRunner:
         self._comparable = scaled if standardize else features
         self._last: tuple[int, tuple[str, ...], IntArray] | None = None
         """Of the previous round: the number of labels, the classes, and the predicted class of every row."""
-        self._reach = cold_reach(
+        self._reach = cold_squared_reach(
             CoverageProblem(scaled, scaled[:0], self._sample.rows[:0], 0, np.empty(0), self._sample.rows)
         )
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.core.coverage_reference import CoverageProblem, cold_reach, kernel, sample_rows
+from dubito.core.coverage_reference import CoverageProblem, cold_squared_reach, kernel, sample_rows
 from dubito.core.distances import squared_radii
 from dubito.matrix import FloatArray, IntArray, Matrix, Rows, len_of
 from dubito.models.accuracy import AccuracyEstimate, estimate_held_out
@@ -33,7 +33,7 @@ def covered_share(pool: Matrix, labeled: IntArray) -> float:
         return 0.0
     scaled = on_scale(pool, measure_scale(pool))
     sample = sample_rows(np.arange(len_of(pool)))
-    reach = cold_reach(CoverageProblem(scaled, scaled[:0], sample[:0], 0, np.empty(0), sample))
+    reach = cold_squared_reach(CoverageProblem(scaled, scaled[:0], sample[:0], 0, np.empty(0), sample))
     squared = squared_radii(Rows(scaled, sample), Rows(scaled, labeled), "euclidean")
     return float(kernel(squared, reach).mean() if reach > 0.0 else (squared == 0.0).mean())
 

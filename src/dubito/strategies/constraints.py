@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dubito.core.constraints import ROUNDING
-from dubito.core.coverage_reference import CoverageProblem, add_rows
+from dubito.core.coverage_reference import CoverageProblem, sums_in_order
 from dubito.core.problem import Configuration, Known, Problem, Progress, Quotas, Request
 from dubito.doubt import uncertainty
 from dubito.engines.base import Engine, keeps_quotas
@@ -235,7 +235,7 @@ def references_with(problem: Solvable, picks: IntArray) -> Matrix:
 
 def cumulative_coverage(weights: FloatArray, before: float, gained: FloatArray) -> FloatArray:
     """The fraction of the weight covered after each pick; ``before`` is the fraction before the first."""
-    total = float(add_rows(weights))
+    total = float(sums_in_order(weights))
     if total == 0.0:
         return np.ones(len(gained))
     return np.minimum(np.add.accumulate(np.concatenate([[before], gained / total]))[1:], 1.0)

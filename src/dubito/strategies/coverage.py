@@ -6,7 +6,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from dubito.core.coverage_reference import CoverageProblem, sample_rows, thinned
-from dubito.core.distances import column_sums, read_rows
+from dubito.core.distances import feature_sums, read_rows
 from dubito.core.problem import Request
 from dubito.doubt import scaling_weights, sharpened_doubt
 from dubito.errors import InvalidArgument, named
@@ -141,7 +141,7 @@ def variance_share(request: Request) -> FloatArray:
     assert request.doubt is not None
     n_rows, metric = len_of(request.pool), request.metric
     spans = list(blocks(n_rows, rows_per_read(request.pool)))
-    center = column_sums(request.pool, metric) / n_rows
+    center = feature_sums(request.pool, metric) / n_rows
     squared = sum(float(((read_rows(request.pool, span, metric) - center) ** 2).sum()) for span in spans)
     scale = np.sqrt(squared / n_rows) or 1.0
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito.core.distances import distance_from_mean, exact_sq_distances, read_rows
+from dubito.core.distances import exact_sq_distances, read_rows, scaled_sq_distances_from_mean
 from dubito.core.problem import Metric, Request
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
@@ -68,7 +68,7 @@ class _Clusters:
         self.is_left = np.ones(len(self.points), dtype=np.bool_)
         self.cold = None
         if self.n_centers == 0:
-            self.cold = int(np.argmin(distance_from_mean(request.pool, request.candidates, request.metric)))
+            self.cold = int(np.argmin(scaled_sq_distances_from_mean(request.pool, request.candidates, request.metric)))
 
     def pick(self) -> tuple[int, float]:
         """The farthest point of the largest cluster; ties go to the oldest cluster and the lowest index."""

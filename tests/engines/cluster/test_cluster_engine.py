@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dubito.api import estimate
-from dubito.core.distances import column_sums
+from dubito.core.distances import feature_sums
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine, Estimate
 from dubito.engines.cluster import driver, messages
@@ -109,7 +109,7 @@ def test_the_sum_of_shards_is_that_of_one_machine_to_the_last_bit(edges: list[in
     total, begun = np.zeros(3), np.empty((0, 3))
     for start, stop in itertools.pairwise(edges):
         total, begun = BlockSums(pool[start:stop], start, "euclidean").add_to(total, begun)
-    assert final_sum(total, begun).tobytes() == column_sums(pool).tobytes()
+    assert final_sum(total, begun).tobytes() == feature_sums(pool).tobytes()
 
 
 def test_an_extended_matrix_reads_its_own_and_additional_rows() -> None:

@@ -46,11 +46,11 @@ def test_distances_from_the_mean_have_the_bits_of_numpy(metric: Metric, n: int, 
     before, rows = pool.copy(), np.arange(0, n, 3)
     for resident in (True, False):
         points = places.DevicePoints(places.DeviceSource(pool, DEVICE, is_resident=resident), metric)
-        every = places.distance_from_mean(points, slice(0, None), step)
-        some = places.distance_from_mean(points, there(rows), step)
+        every = places.scaled_sq_distances_from_mean(points, slice(0, None), step)
+        some = places.scaled_sq_distances_from_mean(points, there(rows), step)
         assert pool.tobytes() == before.tobytes()
-        assert every.tobytes() == distances.distance_from_mean(pool, np.arange(n), metric).tobytes()
-        assert some.tobytes() == distances.distance_from_mean(pool, rows, metric).tobytes()
+        assert every.tobytes() == distances.scaled_sq_distances_from_mean(pool, np.arange(n), metric).tobytes()
+        assert some.tobytes() == distances.scaled_sq_distances_from_mean(pool, rows, metric).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
         seed_data.data.features.reshape(-1, 8, 8),
         seed_data.data.labels,
         pictures,
-        headline=f"of its first {BUDGET} digits auto picks {ours} that were misread, random {random}",
+        headline=f"misread by the model: {ours} of the first {BUDGET} digits that auto picks, {random} of random's",
         detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
     )
     save_figure(picture, folder / PICKED, formats=("png",), force=True)

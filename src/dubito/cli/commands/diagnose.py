@@ -10,12 +10,12 @@ import numpy as np
 from dubito import Diagnosis
 from dubito import diagnose as library_diagnose
 from dubito.cli import options
-from dubito.cli.inputs import read_columns, read_missing, read_when, reading_files
+from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files
 from dubito.cli.output import put, say
 from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import find_array, read_array, split_spec
-from dubito.io.column_notes import describe_scale, is_wanted
+from dubito.io.column_notes import describe_scale, should_standardize
 from dubito.io.durable import check_writable
 from dubito.io.inputs import Inputs, handle_missing, read_inputs
 from dubito.io.name_tables import read_outcomes
@@ -56,7 +56,7 @@ def diagnose(
     doubt would change, the guarantees of the theory, and what cannot be computed.
     """
     check_plot(plot, force)
-    when, how = read_when(standardize), read_missing(missing)
+    standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     with reading_files(input_limit, quiet=quiet):
@@ -64,10 +64,11 @@ def diagnose(
         if not len(found.labeled.rows) and not found.labeled.foreign:
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
-        found = handle_missing(found, how)
+        found = handle_missing(found, missing_mode)
         note(*describe_order(found.pool.names, len_of(found.pool.features), **found.rows))
-        diagnosis = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
-    if advice := describe_scale(when, found.pool.feature_names, found.pool.features):
+        is_standardized = should_standardize(standardize_mode, found.pool.feature_names)
+        diagnosis = measure(found, head, outcomes, metric, is_standardized)
+    if advice := describe_scale(standardize_mode, found.pool.feature_names, found.pool.features):
         say(advice, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **diagnosis.to_dict()}, indent=2, allow_nan=False))

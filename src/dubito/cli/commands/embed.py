@@ -25,9 +25,9 @@ from dubito.request.arrays import check_integer, check_memory_limit, check_real,
 
 
 def embedder_names(incomplete: str) -> list[str]:
-    from dubito.embedding.embedders import EMBEDDERS, NAMED
+    from dubito.embedding.embedders import EMBEDDERS, NEEDS_NAME
 
-    names = ["auto", *(f"{name}:" if name in NAMED else name for name in EMBEDDERS.names())]
+    names = ["auto", *(f"{name}:" if name in NEEDS_NAME else name for name in EMBEDDERS.names())]
     return [name for name in names if name.startswith(incomplete)]
 
 

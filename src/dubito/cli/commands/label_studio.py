@@ -11,7 +11,7 @@ import typer
 
 from dubito.cli import options
 from dubito.cli.commands.select import read_options
-from dubito.cli.inputs import read_columns, read_when, reading_files, split_names
+from dubito.cli.inputs import read_columns, read_standardize, reading_files, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
@@ -25,7 +25,7 @@ from dubito.integrations.label_studio.pushing import push as push_items
 from dubito.integrations.label_studio.watching import WatchPlan, wait_for_server
 from dubito.integrations.label_studio.watching import watch as watch_rounds
 from dubito.io import Columns, open_source, output_format, write_atomically
-from dubito.io.column_notes import is_wanted
+from dubito.io.column_notes import should_standardize
 from dubito.io.durable import file_lock
 from dubito.io.inputs import Inputs, read_inputs, with_labels
 from dubito.io.name_tables import read_carried
@@ -388,7 +388,7 @@ def read_picker(
         {items[row].name: label for row, label in found.labels.items()},
         found.labeled.rows.tolist(),
         guess=guesses,
-        standardize=is_wanted(read_when(standardize), found.pool.feature_names),
+        standardize=should_standardize(read_standardize(standardize), found.pool.feature_names),
         **options,
     )
 

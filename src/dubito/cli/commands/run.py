@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 
 from dubito.cli import options
-from dubito.cli.inputs import bounded_inputs, reading_files, variable
+from dubito.cli.inputs import bounded_inputs, environment_variable, reading_files
 from dubito.cli.options import argument, option
 from dubito.cli.output import Board, Stopped, new_bars, plain_cells, program_name, put, say, show
 from dubito.errors import DubitoError, MissingFile, Span
@@ -33,7 +33,7 @@ from dubito.request.arrays import check_integer, read_number
 
 MOST_WORKERS = 8
 WORTH_SHARING = 1_000_000
-"""Numbers in the features above which several processes are the default: each takes a second or two to start."""
+"""Values of features from which several processes are the default: each takes a second or two to start."""
 
 
 def experiment_names(incomplete: str) -> list[str]:
@@ -89,7 +89,7 @@ def run(
     folder = Path(runs_dir) / experiment.folder_name
     source = DataSource(experiment, folder)
     count = read_workers(workers, experiment)
-    # The run itself raises errors in the data, if it needs the data at all.
+    # Errors in the data are raised again by the run, if it needs the data at all.
     with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
         if not is_done(folder):
             describe_data(experiment.data, source, quiet=quiet)
@@ -168,8 +168,8 @@ def warn_of_old_lines(folder: Path, quiet: bool) -> None:
     count = lines_unchecked(folder)
     if count:
         say(
-            f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage there is "
-            "noticed only where it makes no sense",
+            f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage in "
+            "them is noticed only if a line can no longer be read",
             quiet=quiet,
         )
 
@@ -195,11 +195,11 @@ def data_option(experiment: Experiment) -> str:
     return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
-def read_workers(text: str | None, experiment: Experiment, n_numbers: int = WORTH_SHARING) -> int:
-    """The number of processes: as given, else one per core, or one on a GPU or for little data."""
+def read_workers(text: str | None, experiment: Experiment, n_values: int = WORTH_SHARING) -> int:
+    """The number of processes: as given, else one on a GPU or for little data, else one per core and at most 8."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    if experiment.model.on_gpu or n_numbers < WORTH_SHARING:
+    if experiment.model.on_gpu or n_values < WORTH_SHARING:
         return 1
     return min(os.cpu_count() or 1, MOST_WORKERS, len(experiment.strategies) * len(experiment.seeds))
 
@@ -232,7 +232,7 @@ def command(name: str, folder: Path) -> str:
 
 
 def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
-    """Test accuracy in percent at the first and last number of labels, mean and standard deviation over seeds."""
+    """Test accuracy in percent at the first, middle and last number of labels: mean and deviation over seeds."""
     from rich import box
     from rich.table import Table
 
@@ -305,7 +305,7 @@ def data_folder(folder: str | None, download: bool) -> Iterator[None]:
     if folder is None:
         yield
         return
-    with variable(DATA_VARIABLE, str(find_data_folder(folder, download).absolute())):
+    with environment_variable(DATA_VARIABLE, str(find_data_folder(folder, download).absolute())):
         yield
 
 
@@ -391,8 +391,8 @@ def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iter
         yield from [] if advice is None else [advice]
     if not settings.standardize and are_unequal(features):
         yield (
-            f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "
-            "if their units differ pass --standardize yes (standardize = true in [data])"
+            f"the widest feature has over {UNEQUAL:.0f} times the spread of at least a quarter of the others, and "
+            "dominates the distances; if their units differ, pass --standardize yes (standardize = true in [data])"
         )
 
 

@@ -17,7 +17,7 @@ from dubito import api
 from dubito.api import answer, forecast
 from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
-from dubito.cli.inputs import read_columns, read_missing, read_when, reading_files, resolve_project
+from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files, resolve_project
 from dubito.cli.output import Bar, Stopped, put, say, write_data
 from dubito.core.problem import Interrupted, Request, Selection
 from dubito.covering_radius import Given
@@ -37,7 +37,7 @@ from dubito.io import (
     write_atomically,
 )
 from dubito.io.cells import is_formula
-from dubito.io.column_notes import describe_scale, is_wanted
+from dubito.io.column_notes import describe_scale, should_standardize
 from dubito.io.durable import check_writable, file_lock
 from dubito.io.inputs import (
     LIST_SUFFIXES,
@@ -129,7 +129,7 @@ def select(
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     contact_sheet = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column])
-    when, fill = read_when(standardize), read_missing(missing)
+    standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     cluster = {"address": address, "journal": journal, "workers": workers, "workers_per_gpu": workers_per_gpu}
     on_one_machine: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
@@ -145,8 +145,13 @@ def select(
     del settings["metric"]  # `check_points` takes it.
     with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            prices = read_prices(costs, group_column)
-            per_row = {**specs, "costs": costs if prices is None else None, "classes": classes, "groups": group_column}
+            group_prices = read_prices(costs, group_column)  # None: costs are per row.
+            per_row = {
+                **specs,
+                "costs": costs if group_prices is None else None,
+                "classes": classes,
+                "groups": group_column,
+            }
             group_files = [] if group_column is None else [each for each in labeled or [] if names_groups(each)]
             row_files = [each for each in labeled or [] if each not in group_files]
             found = read_inputs(pool, row_files, per_row, columns)
@@ -161,13 +166,13 @@ def select(
                 allowed = read_candidates(candidates, found.pool, found.columns)
             found, n_rows = replace(found, candidates=allowed), len_of(found.pool.features)
             texts = read_carried(pool, keep, found.pool, found.columns)
-            found = handle_missing(found, fill)
-            is_standardized = is_wanted(when, found.pool.feature_names)
-            if advice := describe_scale(when, found.pool.feature_names, found.pool.features):
+            found = handle_missing(found, missing_mode)
+            is_standardized = should_standardize(standardize_mode, found.pool.feature_names)
+            if advice := describe_scale(standardize_mode, found.pool.feature_names, found.pool.features):
                 note(advice)
-            named_files = found.files if prices is None else {**found.files, "costs": str(costs)}
+            named_files = found.files if group_prices is None else {**found.files, "costs": str(costs)}
             with name_files_in_errors(named_files, found.describe_row):
-                arguments = found.arguments() | ({} if prices is None else {"costs": prices})
+                arguments = found.arguments() | ({} if group_prices is None else {"costs": group_prices})
                 started = time.perf_counter()
                 groups = arguments.pop("groups", None)
                 points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized, groups)
@@ -189,7 +194,7 @@ def select(
 
 
 def names_groups(spec: str) -> bool:
-    """Whether a file is picks of groups without labels of their rows; then whole groups are labeled."""
+    """Whether a file lists picked groups and has no labels: all rows of these groups then count as labeled."""
     if suffix_of(split_spec(spec)[0]) in LIST_SUFFIXES:
         return False
     source = open_source(split_spec(spec)[0])
@@ -197,7 +202,7 @@ def names_groups(spec: str) -> bool:
 
 
 def with_labeled_groups(found: Inputs, spec: str) -> Inputs:
-    """Add all rows of the groups that a file of picks names: their boxes may have changed since."""
+    """Count all rows of the groups that a file lists as labeled, also rows that were added since."""
     names = set(label_keys(open_source(split_spec(spec)[0]).entry("group").values())) - {""}
     keys = label_keys(found.rows["groups"].values)
     rows = np.array([row for row, key in enumerate(keys) if key in names], dtype=np.int64)
@@ -335,7 +340,7 @@ def read_options(numbers: Mapping[str, str | None], **others: object) -> dict[st
 
 
 def read_numbers(options: Mapping[str, str | None]) -> dict[str, object]:
-    """The options that were given, as numbers; the library refuses other text."""
+    """The options that were given, as numbers; text that is not a number is left for the library to refuse."""
     return {name: read_number(text) for name, text in options.items() if text is not None}
 
 
@@ -362,7 +367,7 @@ def read_quotas(texts: Sequence[str] | None) -> object:
 
 @contextmanager
 def lock_output(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
-    """With ``--append``, lock the file from reading its picks until the new ones are added."""
+    """With ``--append``, hold a lock on the file from before its picks are read until the new ones are added."""
     if dry_run or not target.append or target.path is None:
         yield
         return
@@ -410,7 +415,7 @@ def show_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: boo
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SheetTarget:
     """Where to write the contact sheet, and the folders to search for its pictures."""
 
     path: str
@@ -485,25 +490,25 @@ def picture_folders(spec: str, given: str | None) -> list[Path]:
     return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]
 
 
-def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page:
+def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> SheetTarget:
     """Raise if the page could not be written, before anything is computed."""
     if not path.lower().endswith((".html", ".htm")):
         raise InvalidArgument(f"--sheet {path} is not an HTML file", hint="give it the suffix .html.")
     check_writable(path, force=force)
-    return Page(path, tuple(picture_folders(pool, pictures)), force)
+    return SheetTarget(path, tuple(picture_folders(pool, pictures)), force)
 
 
 # ``dubito select --engine cluster``: shards that a Ray cluster reads, and this process does not.
 
 
-def check_cluster_options(engine: str, cluster: Mapping[str, object], alone: Mapping[str, object]) -> None:
-    """Refuse options of a cluster without one, and with one the options that only one machine supports."""
+def check_cluster_options(engine: str, cluster: Mapping[str, object], on_one_machine: Mapping[str, object]) -> None:
+    """Refuse options of a cluster without ``--engine cluster``, and those of a single machine with it."""
     for name, value in cluster.items():
         if value is not None and engine != "cluster":
             raise InvalidArgument("is for --engine cluster", argument=name, value=value, hint="pass that, too.")
-    given = next((name for name, value in alone.items() if value and engine == "cluster"), None)
+    given = next((name for name, value in on_one_machine.items() if value and engine == "cluster"), None)
     if given is not None:
-        hint = "leave it out, or --engine cluster."
+        hint = f"leave out {named(given)}, or leave out --engine cluster."
         raise InvalidArgument(f"{named(given)} does not go with --engine cluster", hint=hint)
 
 
@@ -548,7 +553,7 @@ def pick_on_cluster(
 
 
 def _read_labeled_rows(specs: Sequence[str], columns: Columns) -> AnyArray | None:
-    """Rows of the whole pool, from files of picks, or features; not both."""
+    """Row numbers of the whole pool if the files are picks, features otherwise; a mixture raises."""
     if not specs:
         return None
     parts = [

@@ -14,7 +14,14 @@ from dubito.cli import options
 from dubito.cli.commands import report
 from dubito.cli.commands.report import ABOUT, describe_schedule, save_about
 from dubito.cli.commands.run import describe_data, read_workers, run_with_progress
-from dubito.cli.inputs import bounded_inputs, read_columns, read_missing, read_when, reading_files, resolve_project
+from dubito.cli.inputs import (
+    bounded_inputs,
+    read_columns,
+    read_missing,
+    read_standardize,
+    reading_files,
+    resolve_project,
+)
 from dubito.cli.options import argument, option
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
@@ -26,7 +33,7 @@ from dubito.experiments.plan import Arm, Data, Experiment, Schedule, parse_strat
 from dubito.experiments.rounds import training_rows
 from dubito.experiments.runner import check_folder
 from dubito.io import Columns, open_source, split_spec
-from dubito.io.column_notes import columns_of, is_wanted
+from dubito.io.column_notes import columns_of, should_standardize
 from dubito.io.labeled import FEWEST_LABELS
 from dubito.request.arrays import check_integer, check_real, read_number
 from dubito.request.columns import label_name
@@ -64,7 +71,8 @@ PoolKind = Annotated[
     str,
     option(
         "--pool KIND",
-        "Modify the training data first: redundant:5, ambiguous:1, imbalanced:10, mislabelled:0.1, joined by +.",
+        "Modify the training data first: redundant:5 (adds 5 near-copies of each row), ambiguous:1, imbalanced:10, "
+        "mislabelled:0.1, joined by +.",
         options.METHOD,
     ),
 ]
@@ -136,16 +144,16 @@ def simulate(
     """
     name = name_of(data)
     data, labeled, ignore_columns, no_label = resolve_project(data, labeled, ignore_columns, no_label)
-    when, how = read_when(standardize), read_missing(missing)
+    standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = read_sizes(initial, budget, rounds), report.read_targets(target)
     arms, learner = read_arms(strategy), read_model(model)
-    asking = [arm.name for arm in arms if arm.needs_samples]
-    if asking and not learner.samples:
+    need_samples = [arm.name for arm in arms if arm.needs_samples]
+    if need_samples and not learner.samples:
         join = "," if ":" in model else ":"
         problem = f"needs a committee, and {named('model', model)} has none"
         hint = f"pass {named('model', f'{model}{join}samples=10')}."
-        raise InvalidArgument(problem, argument="strategy", value=asking[0], hint=hint)
+        raise InvalidArgument(problem, argument="strategy", value=need_samples[0], hint=hint)
     draft = Experiment(
         name=name,
         strategies=arms,
@@ -156,13 +164,13 @@ def simulate(
     )
     with bounded_inputs(input_limit):
         with reading_files(quiet=quiet):
-            source = read_data(draft, data, test, how)
-            standardized = is_wanted(when, columns_of(data, columns))
-            draft = replace(draft, data=replace(draft.data, standardize=standardized, missing=how))
+            source = read_data(draft, data, test, missing_mode)
+            standardized = should_standardize(standardize_mode, columns_of(data, columns))
+            draft = replace(draft, data=replace(draft.data, standardize=standardized, missing=missing_mode))
         experiment = scheduled(draft, source.whole(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
         open_run(experiment, folder, force)
-        describe_data(draft.data, source, when, quiet=quiet)
+        describe_data(draft.data, source, standardize_mode, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
         run(experiment, folder, source, command, workers, quiet=quiet)
         report.print_report(report.make_report(folder, folder, targets, force=True), as_json, targets)
@@ -277,7 +285,7 @@ def read_settings(
 
 
 def read_data(draft: Experiment, data: str, test: str | None = None, missing: str | None = None) -> DataSource:
-    """Read the data now, so that errors are raised before the output folder is created."""
+    """Read the data now, from the paths as typed, so that errors are raised before the output folder is created."""
     source = DataSource(replace(draft, data=replace(draft.data, path=data, test=test, missing=missing)))
     has_labels = [None if draft.data.labeled else data, test]
     for path in [split_spec(each)[0] for each in has_labels if each is not None]:
@@ -297,7 +305,7 @@ def _check_classes(data: str, label_column: str | None, found: Dataset) -> None:
         return
     opened = open_source(split_spec(data)[0])
     name = label_column or label_name([name for name in opened.names if name])
-    problem = f"{opened.path} has no column of labels: what could be them has"
+    problem = f"{opened.path} has no column of labels: the likeliest one has"
     if name is not None:
         problem = f"{opened.noun} {name!r} of {opened.path} cannot be the class of the rows: it has"
     raise InvalidData(

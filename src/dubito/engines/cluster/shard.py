@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dubito.core.coverage_reference import CoverageProblem
-from dubito.core.distances import SUM_ROWS, add_columns, exact_sq_distances, read_rows
+from dubito.core.distances import SUM_ROWS, exact_sq_distances, read_rows, sums_by_halving
 from dubito.core.problem import Metric, Problem
 from dubito.engines.cluster.messages import (
     HOST,
@@ -35,7 +35,7 @@ NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 class BlockSums:
-    """Sums of a shard's rows in the order of `dubito.core.distances.column_sums`, which adds blocks of the whole pool.
+    """Sums of a shard's rows in the order of `dubito.core.distances.feature_sums`, which adds blocks of the whole pool.
 
     Blocks inside the shard are summed when this is created, in all shards in parallel. Then the total is passed from
     shard to shard, together with the rows of a block that starts in one shard and ends in another.
@@ -61,7 +61,7 @@ class BlockSums:
 
 
 def _sum(rows: FloatArray) -> FloatArray:
-    return add_columns(np.ascontiguousarray(rows.T))
+    return sums_by_halving(np.ascontiguousarray(rows.T))
 
 
 def _add_complete(total: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -95,23 +95,23 @@ class DevicePoints:
         return unit_rows(block.double()) if self.metric == "cosine" else block
 
 
-def distance_from_mean(points: DevicePoints, rows: Tensor | slice, step: int) -> FloatArray:
-    """Σ(n·x - Σx)² of pool rows, with the bits of `dubito.core.distances.distance_from_mean`."""
+def scaled_sq_distances_from_mean(points: DevicePoints, rows: Tensor | slice, step: int) -> FloatArray:
+    """Σ(n·x - Σx)² of pool rows, with the bits of `dubito.core.distances.scaled_sq_distances_from_mean`."""
     n_pool, d = points.pool.shape
     total, n_sums = np.zeros(d), max(1, step // SUM_ROWS)
     for span in blocks(n_pool, n_sums * SUM_ROWS):
         block = points.exact(span).double()
         n_whole = len(block) // SUM_ROWS * SUM_ROWS
-        whole = add_columns(block[:n_whole].reshape(-1, SUM_ROWS, d).transpose(1, 2).reshape(-1, SUM_ROWS).clone())
+        whole = sums_by_halving(block[:n_whole].reshape(-1, SUM_ROWS, d).transpose(1, 2).reshape(-1, SUM_ROWS).clone())
         for part in whole.reshape(-1, d).cpu().numpy():
             total += part
         if n_whole < len(block):
-            total += add_columns(block[n_whole:].T.clone()).cpu().numpy()
+            total += sums_by_halving(block[n_whole:].T.clone()).cpu().numpy()
     center, parts = torch.from_numpy(total).to(points.pool.device), []
     n_rows = n_pool if isinstance(rows, slice) else len(rows)
     for span in blocks(n_rows, step):
         terms = n_pool * points.exact(span if isinstance(rows, slice) else rows[span]).double() - center
-        parts.append(add_columns(terms * terms).cpu().numpy())
+        parts.append(sums_by_halving(terms * terms).cpu().numpy())
     return np.concatenate(parts)
 
 
@@ -122,12 +122,12 @@ def unit_rows(block: Tensor) -> Tensor:
     half = -exponents // 2
     block = block * _power_of_two(half) * _power_of_two(-exponents - half)
     # Square roots on the host, since not every version of torch rounds them correctly.
-    lengths = np.sqrt(add_columns(block * block).cpu().numpy())
+    lengths = np.sqrt(sums_by_halving(block * block).cpu().numpy())
     return block / torch.from_numpy(lengths).to(block.device)[:, None]
 
 
-def add_columns(terms: Tensor) -> Tensor:
-    """Row sums in the order of `dubito.core.distances.add_columns`; overwrites ``terms``."""
+def sums_by_halving(terms: Tensor) -> Tensor:
+    """Row sums in the order of `dubito.core.distances.sums_by_halving`; overwrites ``terms``."""
     width = terms.shape[1]
     while width > 1:
         half = (width + 1) // 2

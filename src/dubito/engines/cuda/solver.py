@@ -19,7 +19,7 @@ from dubito.engines.cuda.points import (
     DeviceReferences,
     DeviceSource,
     Tensor,
-    distance_from_mean,
+    scaled_sq_distances_from_mean,
     to_device,
 )
 from dubito.engines.lazy import algorithm as lazy
@@ -43,7 +43,7 @@ def _coldness(bounds: DeviceBounds) -> FloatArray:
     if problem.weights is not None and problem.doubt is not None:
         return -problem.doubt[problem.candidates]
     rows = slice(0, None) if bounds.numbers is None else bounds.numbers
-    return distance_from_mean(bounds.points, rows, bounds.sizes.rows)
+    return scaled_sq_distances_from_mean(bounds.points, rows, bounds.sizes.rows)
 
 
 def farthest(bounds: DeviceBounds, picks: IntArray) -> Tensor:

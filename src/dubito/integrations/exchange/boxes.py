@@ -28,7 +28,7 @@ class PickedBox(NamedTuple):
 
 
 class PickedPicture(NamedTuple):
-    """A picture, with the boxes that earned its pick first."""
+    """A picture and its boxes; those that earned the pick come first."""
 
     path: str
     width: int
@@ -52,18 +52,18 @@ def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
         wide, high = (round(_at_least(path, row, values, f"picture_{each}", 1.0)) for each in ("width", "height"))
         priority = _number(values.get("group_priority", values.get("priority")))
         picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", wide, high, priority, []))
-        own = str(values.get("id", row))
-        if own != name:  # A row of the whole picture has its name.
+        row_id = str(values.get("id", row))
+        if row_id != name:  # The row that stands for the whole picture has its path as id.
             left, top, width, height = (_at_least(path, row, values, each) for each in BOX)
             predicted = values.get("predicted")
             shown = UNKNOWN if predicted is None or predicted != predicted or predicted == "" else str(predicted)
-            scores = _number(values.get("confidence")), _number(values.get("priority"))
-            picture.boxes.append(PickedBox(own, left, top, width, height, shown, *scores))
+            score, part = _number(values.get("confidence")), _number(values.get("priority"))
+            picture.boxes.append(PickedBox(row_id, left, top, width, height, shown, score, part))
     return list(pictures.values())
 
 
 def _at_least(path: str, row: int, values: Mapping[str, object], column: str, least: float = 0.0) -> float:
-    """A number of a row; raises InvalidData for anything else."""
+    """The number in a column; raises InvalidData for anything else and for less than ``least``."""
     number = _number(values[column])
     if number is None or number < least:
         problem = f"column {column!r} of {path} holds {str(values[column])!r} in row {row}"
@@ -80,7 +80,7 @@ def _number(value: object) -> float | None:
 
 
 def write_images(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
-    """A line of JSON for each picture, with the boxes that earned its pick first."""
+    """A line of JSON for each picture with its boxes; those that earned the pick come first."""
     lines = (
         {"rank": rank, **picture._asdict(), "boxes": [box._asdict() for box in picture.boxes]}
         for rank, picture in enumerate(pictures, 1)

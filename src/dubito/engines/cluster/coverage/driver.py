@@ -7,12 +7,12 @@ import numpy as np
 
 from dubito.core.coverage_reference import (
     CoverageProblem,
-    add_rows,
-    cold_reach,
+    cold_squared_reach,
     kernel,
     sample_rows,
     shares,
-    warm_reach,
+    sums_in_order,
+    warm_squared_reach,
 )
 from dubito.core.problem import Configuration, Solution
 from dubito.doubt import uncertainty
@@ -48,7 +48,7 @@ class Candidate:
         terms = self.kernels - cover[self.positions]
         np.maximum(terms, 0.0, out=terms)
         terms *= weights[self.positions]
-        return float(add_rows(terms)) if len(terms) else 0.0
+        return float(sums_in_order(terms)) if len(terms) else 0.0
 
 
 def read_answer(answer: CoverageAnswer, known: dict[int, Candidate]) -> dict[int, Candidate]:
@@ -153,7 +153,7 @@ class CoverageRun:
         self.squared, self.squared_reach = self._distances(self.targets.rows)
         weights = self.targets.weights
         self.cover = kernel(self.squared, self.squared_reach) if self.squared_reach > 0.0 else np.zeros(len(weights))
-        self.covered_before = float(add_rows(weights * self.cover)) if len(weights) else 0.0
+        self.covered_before = float(sums_in_order(weights * self.cover)) if len(weights) else 0.0
         self.sent_cover = np.zeros(len(weights))
         """(k,) the cover that the shards know."""
         self.request_sizes = RequestSizes(layout.n_candidates)
@@ -206,7 +206,7 @@ class CoverageRun:
         both = rows if squared_reach is not None else np.union1d(rows, problem.sample)
         squared = self._nearest(both, references)
         if squared_reach is None:
-            squared_reach = warm_reach(squared[np.searchsorted(both, problem.sample)], problem.factor)
+            squared_reach = warm_squared_reach(squared[np.searchsorted(both, problem.sample)], problem.factor)
         return squared[np.searchsorted(both, rows)], squared_reach
 
     def _nearest(self, rows: IntArray, references: AnyArray) -> FloatArray:
@@ -229,7 +229,7 @@ class CoverageRun:
         self.traffic.received += points.nbytes
         rows, none = np.arange(len_of(points)), problem.references
         weights = np.ones(len(rows))
-        return cold_reach(
+        return cold_squared_reach(
             CoverageProblem(points, none, rows, 1, weights, rows, factor=problem.factor, metric=problem.metric)
         )
 

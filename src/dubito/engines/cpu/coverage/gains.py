@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from dubito import native as compiled
-from dubito.core.coverage_reference import add_rows, kernel
+from dubito.core.coverage_reference import kernel, sums_in_order
 from dubito.core.distances import QUANTUM, UNIT64, exact_sq_distances
 from dubito.engines.cpu.coverage.pairs import NEAR_PAIRS, Look, Pairs, PairSearch, TooManyPairs
 from dubito.engines.cpu.coverage.space import Space
@@ -244,7 +244,7 @@ class PlainGains:
         gain = 0.0
         if self.bound[first] > 0.0:
             rows, kernels = self.pairs(first)
-            gain = float(add_rows((kernels - self.cover[rows]) * problem.weights[rows]))
+            gain = float(sums_in_order((kernels - self.cover[rows]) * problem.weights[rows]))
             self.cover[rows] = kernels
         self.picks[self.n_picks], self.gained[self.n_picks] = first, gain
         self.drop(np.array([first]))
@@ -265,7 +265,7 @@ class PlainGains:
                 self.exact[candidate] = self.rows[more], kernels[more]
             rows, kernels = self.exact[candidate]
             terms = np.maximum(kernels - self.cover[rows], 0.0) * self.problem.weights[rows]
-            gain = float(add_rows(terms)) if len(terms) else 0.0
+            gain = float(sums_in_order(terms)) if len(terms) else 0.0
             self.bound[candidate] = gain if self.costs is None else gain / self.costs[candidate]
             self.stamp[candidate] = self.n_raised
         return candidates

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dubito.core.coverage_reference import CoverageProblem, add_rows, shares
+from dubito.core.coverage_reference import CoverageProblem, shares, sums_in_order
 from dubito.core.groups import Members, coverage_without_reach, earned_coverage
 from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.gains import CLOSED, EXACT, CompiledGains, Gains
@@ -110,7 +110,7 @@ class GroupGains:
             self._keep(group)
         rows, kernels = self.pairs[group]
         terms = np.maximum(kernels - self.gains.cover[rows], 0.0) * self.problem.weights[rows]
-        gain = float(add_rows(terms)) if len(terms) else 0.0
+        gain = float(sums_in_order(terms)) if len(terms) else 0.0
         self.bound[group] = gain / self.costs[group]
         self.stamp[group], self.is_exact[group] = len(self.picks), True
 
@@ -160,7 +160,7 @@ class GroupGains:
             terms = np.zeros((len(positions), len(rows)))
             for part, (own, values) in zip(terms, self._exact_pairs(positions), strict=True):
                 part[np.searchsorted(rows, own)] = (values - cover[own]) * self.problem.weights[own]
-            gain = float(add_rows(np.maximum(kernels - cover[rows], 0.0) * self.problem.weights[rows]))
+            gain = float(sums_in_order(np.maximum(kernels - cover[rows], 0.0) * self.problem.weights[rows]))
             parts = earned_coverage(terms)
             cover[rows] = np.maximum(cover[rows], kernels)
         self.picks.append(group)

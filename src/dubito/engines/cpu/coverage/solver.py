@@ -6,7 +6,14 @@ from functools import cached_property
 import numpy as np
 
 from dubito import native as compiled
-from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach, finished, kernel, warm_reach
+from dubito.core.coverage_reference import (
+    CoverageProblem,
+    cold_squared_reach,
+    finished,
+    kernel,
+    sums_in_order,
+    warm_squared_reach,
+)
 from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.engine import most_pairs
 from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
@@ -76,7 +83,7 @@ class FirstCover:
         self.cover, self.limits = np.zeros(n_pool), np.full(n_pool, -1.0)
         self.cover[wanted] = kernel(distances, self.reach)
         self.limits[wanted] = np.where(self.cover[wanted] < 1.0, np.minimum(distances, self.reach) * unit, -1.0)
-        self.before = float(add_rows(problem.weights * self.cover))
+        self.before = float(sums_in_order(problem.weights * self.cover))
 
     def _find_distances(self) -> None:
         """Compute the distances to the labeled points of all rows that matter, by cells of points."""
@@ -115,8 +122,8 @@ class FirstCover:
         if problem.radius is not None:
             return problem.radius * problem.radius
         if len_of(problem.references) == 0:
-            return cold_reach(problem)
-        return warm_reach(self.nearest.known.squared[problem.sample], problem.factor)
+            return cold_squared_reach(problem)
+        return warm_squared_reach(self.nearest.known.squared[problem.sample], problem.factor)
 
     def gains(self, budget: int) -> Gains:
         """What each candidate adds."""

@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from dubito.core.coverage_reference import CoverageProblem, add_rows, cold_reach, finished, shares, warm_reach
+from dubito.core.coverage_reference import (
+    CoverageProblem,
+    cold_squared_reach,
+    finished,
+    shares,
+    sums_in_order,
+    warm_squared_reach,
+)
 from dubito.core.groups import Members, coverage_without_reach
 from dubito.core.problem import Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, first_in_order, first_threshold
@@ -71,9 +78,9 @@ class CoverState:
         if problem.radius is not None:
             return problem.radius * problem.radius
         if len_of(problem.references) == 0:
-            return cold_reach(problem)
+            return cold_squared_reach(problem)
         sample: FloatArray = self.nearest[to_device(problem.sample, self.nearest.device)].cpu().numpy()
-        return warm_reach(sample, problem.factor)
+        return warm_squared_reach(sample, problem.factor)
 
     def kernel(self, squared: Tensor) -> Tensor:
         """The kernel of squared distances. Divides by a tensor, since torch multiplies by the inverse of a number."""
@@ -391,7 +398,7 @@ def solve(problem: CoverageProblem, device: str) -> Solution:
 def _pick(state: CoverState) -> Solution:
     problem, reporter, complete = state.problem, Reporter(state.problem), True
     cover: FloatArray = state.cover.cpu().numpy().copy()
-    before = float(add_rows(problem.weights * cover))
+    before = float(sums_in_order(problem.weights * cover))
     members = None if problem.groups is None else Members(problem)
     run = DeviceCover(state, members)
     try:

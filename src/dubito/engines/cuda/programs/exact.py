@@ -81,9 +81,9 @@ def _launch(
 def _slots(d: int, device: object) -> Tensor:
     """The feature in each slot of a binary summation tree; -1 for slots without a feature.
 
-    In each step, `dubito.core.distances.add_columns` adds the upper features to the lower (width + 1) // 2. The bits of
-    a feature's slot say in which half it is at each step, so adding halves of the slots adds the same numbers in the
-    same order, and zeros.
+    In each step, `dubito.core.distances.sums_by_halving` adds the upper features to the lower (width + 1) // 2. The
+    bits of a feature's slot say in which half it is at each step, so adding halves of the slots adds the same numbers
+    in the same order, and zeros.
     """
     n_levels = (d - 1).bit_length()
     position, slot, width = torch.arange(d), torch.zeros(d, dtype=torch.int64), d
