@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dubito.experiments import Data, Experiment, Schedule, run_experiment
+from dubito.experiments.models.linear import Forest
+from dubito.experiments.plan import parse_strategy
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -18,7 +22,7 @@ def board(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_the_page_is_made_from_the_records(board: dict[str, Any]) -> None:
-    made = board["page"](list(board["pools"]()))
+    made = board["page"](list(board["pools"]()), board["models"]())
     assert made == (ROOT / "docs" / "results" / "regret.md").read_text(encoding="utf-8")
     assert "/root/" not in made
     assert "/tmp/" not in made
@@ -40,6 +44,38 @@ def test_the_labels_needed_are_those_at_which_the_last_accuracy_of_random_is_rea
         board["labels_needed"](board["Pool"]("digits", [10, 20], {auto: {"0": [0.5, 0.6]}, random: {"0": [0.5, 0.7]}}))
         == np.inf
     )
+
+
+def test_models_are_compared_over_tables_and_pools_beyond_chance_are_named(board: dict[str, Any]) -> None:
+    random, auto, cosine = ({str(seed): [0.5, last + seed / 1000] for seed in range(3)} for last in (0.5, 0.6, 0.7))
+    made = {"random": random, "auto": auto, "auto:metric=cosine": cosine}
+    swapped = {"random": auto, "auto": random, "auto:metric=cosine": auto}
+    linear = {"random": random, "doubt-coverage:strength=3": auto, board["DIRECTIONS"]: auto}
+    pool = board["Pool"]
+    forest = [pool("ring-10", [0, 10], made), pool("ring-50", [0, 10], swapped), pool("vowel-10", [0, 10], made)]
+    models = {"forest": [*forest, pool("ring-raw-10", [0, 10], swapped)], "mlp": [pool("vowel-10", [0, 10], made)]}
+    lines = list(board["models_section"](board["groups_of"](models, [pool("ring-10", [0, 10], linear)])))
+    rows = {line.split(" | ")[0][2:]: line.split(" | ")[1:] for line in lines if line.startswith("| ")}
+    assert rows["logistic regression"][:5] == ["1", "3", "+5.00 ± nan", "1", "none"]
+    # The two sizes of ring cancel out; the other table gains 5 points.
+    assert rows["random forest"][:5] == ["3", "3", "+2.50 ± 31.77", "2", "ring-50 -5.00 ± 0.00"]
+    assert rows["random forest"][6] == "+5.00 ± 0.00"
+    assert rows["random forest, table as published"][:5] == ["1", "3", "-5.00 ± nan", "0", "ring-raw-10 -5.00 ± 0.00"]
+    # Regret of `auto` is to the best of all that ran, itself included.
+    assert rows["`auto`"][1:3] == ["5.00 ± 0.00", "5.00 ± 0.00 (ring-10)"]
+
+
+def test_a_run_of_a_forest_is_kept_apart(board: dict[str, Any], tmp_path: Path) -> None:
+    arms, data = (parse_strategy("random"),), Data(builtin="digits", rows=60)
+    plan = Experiment("digits-5", arms, data, Schedule(20, 5, 2), Forest(trees=2), seeds=(0,))
+    run_experiment(plan, tmp_path / "run")
+    board["keep"].__globals__["KEPT"] = tmp_path / "kept"
+    board["keep"](tmp_path / "run")
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["forest"]
+    assert list(board["pools"]()) == []
+    (found,) = board["models"]()["forest"]
+    assert found.labels == [20, 25, 30]
+    assert found.curves["random"].keys() == {"0"}
 
 
 def test_the_oracle_is_what_gains_are_shares_of_and_not_the_best_strategy(board: dict[str, Any]) -> None:

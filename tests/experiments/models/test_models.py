@@ -115,6 +115,12 @@ def test_a_forest_is_scikit_learn_s_of_so_many_trees(data: Dataset) -> None:
         Forest(trees=0)
 
 
+def test_many_classes_of_few_labels_are_not_taken_for_numbers() -> None:
+    """scikit-learn would warn, which is an error in tests."""
+    data = make_dataset("many", np.eye(30, 2, dtype=np.float32), np.arange(30))
+    assert Forest(trees=2).fit(train_set_of(data)).predict_proba(data.features).shape == (30, 30)
+
+
 def test_the_probe_finds_what_scikit_learn_finds(data: Dataset) -> None:
     theirs = Linear(c=0.5).fit(train_set_of(data)).predict_proba(data.features)
     ours = Probe(c=0.5).fit(train_set_of(data)).predict_proba(data.features)

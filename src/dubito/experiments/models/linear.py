@@ -21,6 +21,7 @@ from dubito.experiments.models.base import (
 )
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.models.estimators import many_classes
 from dubito.registry import check_options, import_object
 from dubito.request.arrays import check_integer, check_positive
 
@@ -118,7 +119,8 @@ class Sklearn(ModelDefaults):
         random_state = {"random_state": derive_seed(train_set.seed, "weights", train_set.turn)}
         usual = random_state if "random_state" in inspect.signature(factory).parameters else {}
         try:
-            fitted = factory(**{**usual, **self.options}).fit(flat(train_set.features), train_set.labels)
+            with many_classes():
+                fitted = factory(**{**usual, **self.options}).fit(flat(train_set.features), train_set.labels)
         except ValueError as error:
             problem = f"cannot be trained on these labels: {error}"
             raise InvalidData(problem, argument="estimator", value=self.estimator) from error
