@@ -102,7 +102,7 @@ typedef struct {
 
 int find_nearest(Nearest *task, int n_threads);
 
-/* A row of the pool, a candidate near it, and an upper bound on their kernel; the candidate is -1 in unused entries. */
+/* A point, a candidate near it, and an upper bound on their kernel; the candidate is -1 in unused entries. */
 typedef struct {
     int32_t row, candidate;
     float kernel;
@@ -114,12 +114,17 @@ typedef struct {
     float has_candidates;
 } Leaf;
 
+/* Of a row of the pool: next to each other, since both are read together. */
+typedef struct {
+    double cover, weight;
+} Covered;
+
 /* All pairs of a row and a candidate within the row's limit. */
 typedef struct {
     Space space;
     CoverageConstants constants;
     Points points;
-    const int64_t *numbers;    /* (n,) rows of the pool */
+    const int64_t *numbers;    /* (n,) of the points, as pairs name them */
     const float *limits;       /* (n,) squared distances, rounded up; -1 if no candidate matters to the row */
     const int32_t *candidates; /* (n,) number of a candidate in the order of the points, or -1 */
     int64_t n_leaves, n_cells;
@@ -130,7 +135,7 @@ typedef struct {
     float *edges;              /* (leaves, cells) and its transpose: see fill_edges */
     float *edges_by_cell;
     const float *gaps, *slack; /* (cells, cells) see dubito.engines.cpu.coverage.pairs */
-    const double *weights, *cover; /* of the pool's rows */
+    const Covered *covered;    /* (n_rows,) */
     double *sums;              /* (candidates,) of gains, to which all is added; NULL: keep pairs */
     int64_t first, n_pieces;   /* the leaves of this call, compared with all before them */
     Pair *pairs;
@@ -156,14 +161,15 @@ typedef struct {
     Numbers pool;              /* data is NULL if C cannot read it */
     int64_t n, n_candidates, n_classes;
     const int64_t *sources;    /* (n,) rows of the matrix that ``pool`` reads */
-    const int64_t *candidates; /* (candidates,) rows of the pool */
-    const double *weights, *costs; /* (n,) and (candidates,); costs may be NULL */
+    const int64_t *numbers;    /* (n,) rows of the pool */
+    const int64_t *candidates; /* (candidates,) their points */
+    Covered *covered;          /* (n,) */
+    const double *costs;       /* (candidates,) may be NULL */
     const int64_t *classes;    /* (candidates,) NULL without quotas */
     int64_t *remaining;        /* (classes,) */
-    double *cover;             /* (n,) */
     const int64_t *starts;     /* (candidates,) where the pairs of each begin */
     int64_t *stops;            /* (candidates,) and end */
-    int32_t *rows;             /* (pairs,) */
+    int32_t *rows;             /* (pairs,) points */
     float *upper;              /* (pairs,) bounds on kernels */
     double *exact;             /* (pairs,) kernels of settled candidates */
     uint8_t *level;            /* (candidates,) */

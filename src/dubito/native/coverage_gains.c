@@ -9,10 +9,27 @@
 
 enum { HEAP_SIZE, N_PICKS, N_UPDATED, N_SETTLED };
 
-static int by_number(const void *one, const void *other)
+static int by_key(const void *one, const void *other)
 {
-    int32_t left = *(const int32_t *)one, right = *(const int32_t *)other;
+    int64_t left, right;
+    memcpy(&left, one, sizeof left);
+    memcpy(&right, other, sizeof right);
     return (left > right) - (left < right);
+}
+
+/* Put some points into the order of the pool. ``scratch`` is (n,), of doubles, which are as large as keys. */
+static void sort_points(const int64_t *numbers, int32_t *points, int64_t n, double *scratch)
+{
+    int64_t key;
+    for (int64_t i = 0; i < n; i++) {
+        key = numbers[points[i]] << 32 | points[i];
+        memcpy(scratch + i, &key, sizeof key);
+    }
+    qsort(scratch, (size_t)n, sizeof key, by_key);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&key, scratch + i, sizeof key);
+        points[i] = (int32_t)(key & INT32_MAX);
+    }
 }
 
 /* The exact gain of a settled candidate. */
@@ -20,9 +37,10 @@ static double exact_gain(const Gains *run, int64_t candidate)
 {
     double sum = 0.0;
     for (int64_t i = run->starts[candidate]; i < run->stops[candidate]; i++) {
-        double term = run->exact[i] - run->cover[run->rows[i]];
+        const Covered *row = run->covered + run->rows[i];
+        double term = run->exact[i] - row->cover;
         if (term > 0.0)
-            sum += term * run->weights[run->rows[i]];
+            sum += term * row->weight;
     }
     return sum;
 }
@@ -34,12 +52,12 @@ static double upper_gain(const Gains *run, int64_t candidate)
     double sum = 0.0;
     for (int64_t i = start; i < run->stops[candidate]; i++) {
         int32_t row = run->rows[i];
-        double term = run->upper[i] - run->cover[row];
+        double term = run->upper[i] - run->covered[row].cover;
         if (!(term > 0.0))
             continue;
         run->rows[kept] = row;
         run->upper[kept++] = run->upper[i];
-        sum += term * run->weights[row];
+        sum += term * run->covered[row].weight;
     }
     run->stops[candidate] = kept;
     return sum * run->constants.round_up + run->constants.smallest * (double)(kept - start);
@@ -62,7 +80,7 @@ static void settle(Gains *run, int64_t candidate, double *scratch)
     double *own = scratch, *other = own + d, *wide = other + d;
     upper_gain(run, candidate); /* drops pairs */
     n = run->stops[candidate] - start;
-    qsort(run->rows + start, (size_t)n, sizeof(int32_t), by_number);
+    sort_points(run->numbers, run->rows + start, n, run->exact + start);
     read_exactly(&run->pool, run->sources[run->candidates[candidate]], &run->space, wide, own);
     for (int64_t i = start; i < start + n; i++) {
         double near;
@@ -108,8 +126,8 @@ static void take_first(Gains *run)
     run->picks[n_picks] = candidate;
     run->gained[n_picks] = is_exact ? exact_gain(run, candidate) : 0.0;
     for (int64_t i = run->starts[candidate]; is_exact && i < run->stops[candidate]; i++)
-        if (run->exact[i] > run->cover[run->rows[i]])
-            run->cover[run->rows[i]] = run->exact[i];
+        if (run->exact[i] > run->covered[run->rows[i]].cover)
+            run->covered[run->rows[i]].cover = run->exact[i];
     run->bound[candidate] = -1.0;
     if (run->classes)
         run->remaining[run->classes[candidate]]--;

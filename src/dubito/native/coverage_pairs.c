@@ -101,8 +101,9 @@ static void emit(PairSearch *task, Worker *worker, int64_t point, int32_t candid
     kernel = near * near * NEAR + 1e-30;
     kernel = kernel < 1.0 ? kernel : 1.0;
     if (task->sums) {
-        if (kernel > task->cover[row])
-            add_double(task->sums + candidate, (kernel - task->cover[row]) * task->weights[row] + task->constants.smallest);
+        double term = kernel - task->covered[row].cover;
+        if (term > 0.0)
+            add_double(task->sums + candidate, term * task->covered[row].weight + task->constants.smallest);
         return;
     }
     if (worker->next == worker->end) {

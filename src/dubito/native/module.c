@@ -698,9 +698,9 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     PairSearch task = {0};
     Space *space = &task.space;
     Points *points = &task.points;
-    int64_t n_matrix, n_pool, n_candidates, n_sums;
+    int64_t n_matrix, n_rows, n_candidates, n_sums;
     int has_center, fills, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLLLLLLLLLLdddpippppi", &space->d, &n_matrix, &n_pool, &n_candidates, &points->n, &points->k,
+    if (!PARSE("LLLLLLLLLLLLLLLLLLdddpippppi", &space->d, &n_matrix, &n_rows, &n_candidates, &points->n, &points->k,
                ENDS(points->codes), &points->fine.n_codes, &task.n_leaves, &task.n_cells, &n_sums, &task.first,
                &task.n_pieces, &task.n_pairs, &task.capacity, &points->codes.step, &points->fine.step, &points->slack,
                &points->has_full, &points->matrix.itemsize, &space->is_cosine, &space->in_single, &has_center, &fills,
@@ -713,7 +713,7 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     take_space(call, space, &task.constants, &points->matrix, n_matrix, has_center);
     take_points(call, points, n_matrix, space->d);
     task.numbers = READ(int64_t, points->n);
-    expect_rows(call, task.numbers, points->n, n_pool);
+    expect_rows(call, task.numbers, points->n, n_rows);
     task.limits = READ(float, points->n);
     task.candidates = READ(int32_t, points->n);
     task.starts = READ(int64_t, task.n_leaves + 1);
@@ -724,8 +724,7 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     task.edges_by_cell = WRITE(float, times(call, task.n_leaves, task.n_cells));
     task.gaps = READ(float, times(call, task.n_cells, task.n_cells));
     task.slack = READ(float, times(call, task.n_cells, task.n_cells));
-    task.weights = READ(double, n_pool);
-    task.cover = READ(double, n_pool);
+    task.covered = READ(Covered, n_rows);
     task.sums = WRITE(double, n_sums);
     task.pairs = WRITE(Pair, task.capacity);
     expect(call, n_sums == 0 || n_sums == n_candidates, "one sum for each candidate");
@@ -763,13 +762,14 @@ static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs
 {
     take_space(call, &run->space, &run->constants, &run->pool, n_matrix, has_center);
     run->sources = READ(int64_t, run->n);
+    run->numbers = READ(int64_t, run->n);
     expect_rows(call, run->sources, run->n, n_matrix);
+    expect_rows(call, run->numbers, run->n, INT32_MAX);
     run->candidates = READ(int64_t, run->n_candidates);
-    run->weights = READ(double, run->n);
+    run->covered = WRITE(Covered, run->n);
     run->costs = READ_IF(has_costs, double, run->n_candidates);
     run->classes = READ_IF(run->n_classes > 0, int64_t, run->n_candidates);
     run->remaining = WRITE(int64_t, run->n_classes);
-    run->cover = WRITE(double, run->n);
     run->starts = READ(int64_t, run->n_candidates);
     run->stops = WRITE(int64_t, run->n_candidates);
     run->rows = WRITE(int32_t, n_pairs);

@@ -127,8 +127,7 @@ class CoverBounds:
         self.costs = None if problem.costs is None else problem.costs[problem.candidates]
 
     def update(self, positions: Int32Array, cover: FloatArray) -> None:
-        self.gains.cover[positions] = np.maximum(self.gains.cover[positions], cover)
-        self.gains.forget()
+        self.gains.raise_cover(positions.astype(np.int64), cover)
 
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
         while True:

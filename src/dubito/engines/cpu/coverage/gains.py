@@ -28,8 +28,6 @@ HEAP, PICKS = range(2)
 class Gains(Protocol):
     """Candidates are numbered from 0 in the order of their rows."""
 
-    cover: FloatArray
-    """(n,) exact for rows with a weight; may be raised between calls, followed by `forget`."""
     bound: FloatArray
     """(c,) upper bounds on the gains over the costs; -1 once picked."""
     picks: IntArray
@@ -43,8 +41,12 @@ class Gains(Protocol):
         """Pick until there are ``limit`` picks, or some hundredths of a second have passed."""
         ...
 
-    def forget(self) -> None:
-        """Mark all bounds as outdated, after the cover was raised."""
+    def cover_of(self, rows: IntArray) -> FloatArray:
+        """The exact cover of rows of the pool that have a weight."""
+        ...
+
+    def raise_cover(self, rows: IntArray, kernels: FloatArray) -> None:
+        """Raise the cover of such rows to these kernels; all bounds are outdated then."""
         ...
 
     def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
@@ -69,34 +71,37 @@ class CompiledGains:
         self,
         search: PairSearch,
         limits: FloatArray,
-        cover: FloatArray,
+        covered: FloatArray,
         reach: float,
         capacity: int,
         look: Look,
         budget: int,
         find: Callable[[], Pairs] | None = None,
     ) -> None:
-        """``find`` returns the pairs of all candidates; by default, the search finds them."""
+        """``limits`` and ``covered`` are those of `PairSearch.run`.
+
+        ``find`` returns the pairs of all candidates; by default, the search finds them.
+        """
         self.steps, self.search, self.space, self.problem = search.steps, search, search.space, search.space.problem
-        self.cover, self.limits, self.reach, self.capacity, self.look = cover, limits, reach, capacity, look
+        self.limits, self.covered, self.reach, self.capacity, self.look = limits, covered, reach, capacity, look
         problem, n, quotas = self.problem, len(self.problem.candidates), self.problem.quotas
         self.costs = None if problem.costs is None else problem.costs[problem.candidates]
         none = np.empty(0, dtype=np.int64)
         self.classes = none if quotas is None else quotas.classes[problem.candidates].astype(np.int64)
         self.remaining = none if quotas is None else quotas.limits.astype(np.int64)
-        self.sources = np.arange(len(cover)) if self.space.pool is None else self.space.pool.rows
+        self.cloud, self.candidates = search.cloud, search.cloud.numbers[problem.candidates].astype(np.int64)
         self.bound, self.level = np.full(n, np.inf), np.zeros(n, dtype=np.uint8)
         self.stamp, self.heap = np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
         self.picks, self.gained = np.empty(budget, dtype=np.int64), np.empty(budget)
         self.state = np.array([-1, 0, 0, 0])
         self.n_together = n
         try:
-            found = find() if find else search.run(limits, cover, np.arange(n), reach, capacity, look)
+            found = find() if find else search.run(limits, covered, np.arange(n), reach, capacity, look)
             self._store_pairs(found, np.arange(n))
             self.update(np.arange(n), is_exact=False)
         except TooManyPairs:
             sums = np.zeros(n)
-            search.run(limits, cover, np.arange(n), reach, 0, look, sums)
+            search.run(limits, covered, np.arange(n), reach, 0, look, sums)
             nowhere = np.zeros(n, dtype=np.int64)
             self._store_pairs(Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
             self.bound = sums * ROUND_UP if self.costs is None else sums * ROUND_UP / self.costs
@@ -116,14 +121,14 @@ class CompiledGains:
         """Find the pairs of the candidates with the largest bounds, as many as fit in memory."""
         reach = self.reach * self.space.unit
         # Beyond R²·(1 - √cover) a kernel is no larger than the cover.
-        now = reach * ((1.0 - np.sqrt(self.cover)) * (1.0 + 1e-9) + 1e-12)
+        now = reach * ((1.0 - np.sqrt(self.covered[:, 0])) * (1.0 + 1e-9) + 1e-12)
         limits = np.where(self.limits > 0.0, np.minimum(self.limits, now), -1.0)
         while True:
             first, _ = first_in_order(self.bound, self.n_together)
             # Alone, a candidate has no more pairs than there are rows, and threads reserve some in advance.
-            capacity = self.capacity if len(first) > 1 else len(self.cover) + 64 * (len(self.cover) // 32 + 1)
+            capacity = self.capacity if len(first) > 1 else len(limits) + 64 * (len(limits) // 32 + 1)
             try:
-                pairs = self.search.run(limits, self.cover, first, self.reach, capacity, self.look)
+                pairs = self.search.run(limits, self.covered, first, self.reach, capacity, self.look)
             except TooManyPairs:
                 self.n_together = max(1, len(first) // 4)
             else:
@@ -143,29 +148,42 @@ class CompiledGains:
             self._make_exact(int(self.heap[0]))
 
     def _arrays(self) -> compiled.Arrays:
-        problem = self.problem
         return (
-            *(*self.space.arrays(self.reach), self.sources, problem.candidates, problem.weights),
-            *(np.empty(0) if self.costs is None else self.costs, self.classes, self.remaining, self.cover),
+            *(*self.space.arrays(self.reach), self.cloud.points.rows, self.cloud.rows, self.candidates, self.covered),
+            *(np.empty(0) if self.costs is None else self.costs, self.classes, self.remaining),
             *(self.held.starts, self.stops, self.held.rows, self.held.kernels, self.exact, self.level, self.bound),
             *(self.stamp, self.heap, self.picks, self.gained, self.state),
         )
 
     def _sizes(self) -> tuple[int, ...]:
         n, n_pairs, budget = len(self.problem.candidates), len(self.held.rows), len(self.picks)
-        return self.problem.pool.shape[1], self.space.n_matrix, len(self.cover), n, len(self.remaining), n_pairs, budget
+        return (
+            self.problem.pool.shape[1],
+            self.space.n_matrix,
+            len(self.covered),
+            n,
+            len(self.remaining),
+            n_pairs,
+            budget,
+        )
 
     def _make_exact(self, candidate: int) -> None:
         """Compute the pairs of a candidate exactly with NumPy, if C cannot read the features."""
         start, stop = self.held.starts[candidate], self.stops[candidate]
         rows, point = self.held.rows[start:stop], self.space.exact(self.problem.candidates[[candidate]])
-        near = np.sort(rows[self.held.kernels[start:stop] > self.cover[rows]].astype(np.int64))
+        near = np.sort(self.cloud.rows[rows[self.held.kernels[start:stop] > self.covered[rows, 0]]])
         squared = [exact_sq_distances(self.space.exact(near[part]), point[0]) for part in blocks(len(near), 1024)]
         stop = start + len(near)
-        self.held.rows[start:stop], self.stops[candidate], self.level[candidate] = near, stop, EXACT
+        self.held.rows[start:stop] = self.cloud.numbers[near]
+        self.stops[candidate], self.level[candidate] = stop, EXACT
         self.exact[start:stop] = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
 
-    def forget(self) -> None:
+    def cover_of(self, rows: IntArray) -> FloatArray:
+        return np.asarray(self.covered[self.cloud.numbers[rows], 0])
+
+    def raise_cover(self, rows: IntArray, kernels: FloatArray) -> None:
+        numbers = self.cloud.numbers[rows]
+        self.covered[numbers, 0] = np.maximum(self.covered[numbers, 0], kernels)
         self.state[PICKS] += 1
 
     def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
@@ -188,9 +206,9 @@ class CompiledGains:
         if self.level[candidate] < EXACT:
             return np.empty(0, dtype=np.int64), np.empty(0)
         span = slice(self.held.starts[candidate], self.stops[candidate])
-        rows, kernels = self.held.rows[span].astype(np.int64), self.exact[span]
-        more = kernels > self.cover[rows]
-        return rows[more], kernels[more]
+        numbers, kernels = self.held.rows[span], self.exact[span]
+        more = kernels > self.covered[numbers, 0]
+        return self.cloud.rows[numbers[more]], kernels[more]
 
     def drop(self, candidates: IntArray) -> None:
         self.bound[candidates] = -1.0
@@ -248,10 +266,14 @@ class PlainGains:
             self.cover[rows] = kernels
         self.picks[self.n_picks], self.gained[self.n_picks] = first, gain
         self.drop(np.array([first]))
-        self.forget()
+        self.n_raised += 1
         self.n_picks += 1
 
-    def forget(self) -> None:
+    def cover_of(self, rows: IntArray) -> FloatArray:
+        return np.asarray(self.cover[rows])
+
+    def raise_cover(self, rows: IntArray, kernels: FloatArray) -> None:
+        self.cover[rows] = np.maximum(self.cover[rows], kernels)
         self.n_raised += 1
 
     def update(self, candidates: IntArray, is_exact: bool) -> IntArray:

@@ -66,7 +66,7 @@ class GroupGains:
         self.pairs: dict[int, tuple[IntArray, FloatArray]] = {}
         """Pool rows, ascending, and the largest kernels of exact groups."""
         self.n_kept = 0
-        self.scratch = np.zeros(len(gains.cover))
+        self.scratch = np.zeros(len(problem.weights))
         sums = np.add.reduceat(gains.bound[self.members.order], self.members.starts[:-1])
         self.bound = sums * ROUND_UP / self.costs
         for group in range(n_groups):
@@ -92,9 +92,9 @@ class GroupGains:
         if not isinstance(gains, CompiledGains) or (gains.level[positions] == CLOSED).any():
             return
         parts = [slice(gains.held.starts[each], gains.stops[each]) for each in positions.tolist()]
-        rows = np.concatenate([gains.held.rows[part] for part in parts])
+        rows = gains.cloud.rows[np.concatenate([gains.held.rows[part] for part in parts])]
         kernels = np.concatenate([gains.held.kernels[part] for part in parts]).astype(np.float64)
-        terms = np.maximum(kernels - gains.cover[rows], 0.0) * self.problem.weights[rows]
+        terms = np.maximum(kernels - gains.cover_of(rows), 0.0) * self.problem.weights[rows]
         if len(positions) > 1:
             np.maximum.at(self.scratch, rows, terms)
             terms = self.scratch[rows]
@@ -109,7 +109,7 @@ class GroupGains:
         if group not in self.pairs:
             self._keep(group)
         rows, kernels = self.pairs[group]
-        terms = np.maximum(kernels - self.gains.cover[rows], 0.0) * self.problem.weights[rows]
+        terms = np.maximum(kernels - self.gains.cover_of(rows), 0.0) * self.problem.weights[rows]
         gain = float(sums_in_order(terms)) if len(terms) else 0.0
         self.bound[group] = gain / self.costs[group]
         self.stamp[group], self.is_exact[group] = len(self.picks), True
@@ -150,7 +150,7 @@ class GroupGains:
         return gains.pairs(position)
 
     def _add(self, group: int) -> None:
-        positions, gain, cover = self.members.positions(group), 0.0, self.gains.cover
+        positions, gain, cover_of = self.members.positions(group), 0.0, self.gains.cover_of
         parts = np.zeros(len(positions))
         if self.bound[group] > 0.0:
             if group not in self.pairs:
@@ -159,17 +159,16 @@ class GroupGains:
             self.n_kept -= len(rows)
             terms = np.zeros((len(positions), len(rows)))
             for part, (own, values) in zip(terms, self._exact_pairs(positions), strict=True):
-                part[np.searchsorted(rows, own)] = (values - cover[own]) * self.problem.weights[own]
-            gain = float(sums_in_order(np.maximum(kernels - cover[rows], 0.0) * self.problem.weights[rows]))
+                part[np.searchsorted(rows, own)] = (values - cover_of(own)) * self.problem.weights[own]
+            gain = float(sums_in_order(np.maximum(kernels - cover_of(rows), 0.0) * self.problem.weights[rows]))
             parts = earned_coverage(terms)
-            cover[rows] = np.maximum(cover[rows], kernels)
+            self.gains.raise_cover(rows, kernels)
         self.picks.append(group)
         self.gained.append(gain)
         self.priorities.append(gain / self.costs[group])
         self.earned.append(parts / self.costs[group])
         self.bound[group] = -1.0
         self.gains.drop(positions)
-        self.gains.forget()
 
     def solution(self, reach: float, before: float, complete: bool) -> Solution:
         n_picks = min(len(each) for each in (self.picks, self.gained, self.priorities, self.earned))

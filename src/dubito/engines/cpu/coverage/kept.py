@@ -25,17 +25,18 @@ SMALLEST_KERNEL = 1e-30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptPairs:
-    """Pairs of rows of the pool within a limit, all of them."""
+    """Pairs of points within a limit, all of them; points are numbered as in the cloud."""
 
     limits: FloatArray
-    """(n,) squared distances of shifted points; -1 for rows without pairs."""
+    """(p,) squared distances of shifted points; -1 for those without pairs."""
     is_candidate: BoolArray
-    """(n,)"""
+    """(n,) of the rows of the pool."""
     candidates: Int32Array
-    """(p,) rows of the pool."""
+    """(pairs,) rows of the pool."""
     rows: Int32Array
+    """(pairs,) points."""
     squared: Float32Array
-    """(p,) lower bounds on the squared distances of shifted points."""
+    """(pairs,) lower bounds on the squared distances of shifted points."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +75,7 @@ def may_keep(problem: CoverageProblem) -> bool:
 
 
 def find_pairs(
-    kept: KeptPairs | None, search: PairSearch, limits: FloatArray, cover: FloatArray, reach: float, capacity: int,
+    kept: KeptPairs | None, search: PairSearch, limits: FloatArray, covered: FloatArray, reach: float, capacity: int,
     look: Look,
 ) -> tuple[Pairs, KeptPairs | None]:  # fmt: skip
     """The pairs of every candidate, as `PairSearch.run` finds them, and what to keep of them.
@@ -92,18 +93,18 @@ def find_pairs(
         if n_new > NEW_SHARE * n_rows or np.count_nonzero(is_new) > NEW_SHARE * len(candidates):
             kept = None
     if kept is None:
-        found = search.run(limits, cover, every, reach, capacity, look)
-        return found, _keep(_flat(found), limits, candidates, reach * search.space.unit)
+        found = search.run(limits, covered, every, reach, capacity, look)
+        return found, _keep(_flat(found), limits, candidates, n_pool, reach * search.space.unit)
     numbers[candidates[is_new]] = -1
     old = np.where(is_new_row, -1.0, limits)
     parts = [_within(kept, old, numbers, reach * search.space.unit)]
     if is_new_row.any():
-        parts.append(_flat(search.run(np.where(is_new_row, limits, -1.0), cover, every, reach, capacity, look)))
+        parts.append(_flat(search.run(np.where(is_new_row, limits, -1.0), covered, every, reach, capacity, look)))
     if is_new.any():
-        parts.append(_flat(search.run(old, cover, every[is_new], reach, capacity, look)))
+        parts.append(_flat(search.run(old, covered, every[is_new], reach, capacity, look)))
     if len(parts) > 1:
         flat = np.concatenate(parts)
-        kept = _keep(flat, limits, candidates, reach * search.space.unit)
+        kept = _keep(flat, limits, candidates, n_pool, reach * search.space.unit)
     else:
         flat = parts[0]
     return search.grouped(flat, every.astype(np.int32), len(candidates)), kept
@@ -118,11 +119,11 @@ def _flat(pairs: Pairs) -> AnyArray:
     return flat
 
 
-def _keep(flat: AnyArray, limits: FloatArray, candidates: IntArray, reach: float) -> KeptPairs | None:
+def _keep(flat: AnyArray, limits: FloatArray, candidates: IntArray, n_pool: int, reach: float) -> KeptPairs | None:
     """``reach`` is squared, of shifted points."""
     if flat.nbytes > MOST_BYTES:
         return None
-    is_candidate = np.zeros(len(limits), dtype=np.bool_)
+    is_candidate = np.zeros(n_pool, dtype=np.bool_)
     is_candidate[candidates] = True
     squared = (reach * (1.0 - np.sqrt(flat["kernel"], dtype=np.float64))).astype(np.float32)
     squared = np.maximum(np.nextafter(squared, np.float32(-np.inf)), np.float32(0.0))
@@ -130,7 +131,7 @@ def _keep(flat: AnyArray, limits: FloatArray, candidates: IntArray, reach: float
 
 
 def _within(kept: KeptPairs, limits: FloatArray, numbers: Int32Array, reach: float) -> AnyArray:
-    """Kept pairs that are within limits (n,), of candidates by their numbers (n,), with kernels for this reach."""
+    """Kept pairs that are within limits (p,), of candidates by their numbers (n,), with kernels for this reach."""
     limit = np.where(limits > 0.0, np.minimum(limits * NEAR, np.finfo(np.float32).max), -1.0).astype(np.float32)
     chosen = np.flatnonzero((kept.squared <= limit[kept.rows]) & (numbers[kept.candidates] >= 0))
     flat = np.empty(len(chosen), dtype=PAIR)

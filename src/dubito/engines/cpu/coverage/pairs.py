@@ -96,10 +96,10 @@ class Nearest:
         if cloud is None:
             cells, owner = Cells.one(targets.head.shape[1]), np.zeros(len(rows), dtype=np.int64)
         else:
-            positions = np.searchsorted(cloud.rows, rows)
-            cells, owner = cloud.cells, cloud.of_point[positions]
-        order, of_target = np.argsort(owner, kind="stable"), cells.nearest(compiled.steps, targets)
-        rows, owner, by_cell = rows[order], owner[order], np.argsort(of_target, kind="stable")
+            numbers = np.sort(cloud.numbers[rows]).astype(np.int64)
+            cells, owner, rows = cloud.cells, cloud.of_point[numbers], cloud.rows[numbers]
+        of_target = cells.nearest(compiled.steps, targets)
+        by_cell = np.argsort(of_target, kind="stable")
         targets, of_target = targets.take(by_cell), of_target[by_cell]
         target_starts = _cut(of_target, PANEL)
         target_cells = of_target[target_starts[:-1]]
@@ -116,7 +116,7 @@ class Nearest:
             if cloud is None:
                 points = directions.points(space, pool.array, pool.rows[rows[span]])
             else:
-                points = cloud.points.take(positions[order[span]])
+                points = cloud.points.take(numbers[span])
             squared, starts = known.squared[rows[span]], _cut(owner[span], MOST_ROWS)
             n_leaves = len(starts) - 1
             sizes = (*others.array.shape[::-1], len(points), len(targets), *points.widths(directions))
@@ -246,36 +246,41 @@ def used_rows(problem: CoverageProblem) -> BoolArray:
 
 
 class Cloud:
-    """The points of `used_rows`, and their cells."""
+    """The points of `used_rows`, by their cells: near points have near numbers."""
 
     def __init__(self, steps: compiled.CompiledSteps, space: Space, directions: Directions, rows: IntArray) -> None:
         matrix, where = (space.problem.pool, rows) if space.pool is None else (space.pool.array, space.pool.rows[rows])
-        self.rows, self.points = rows, directions.points(space, matrix, where)
-        self.cells = find_cells(steps, self.points)
-        self.of_point = self.cells.nearest(steps, self.points)
+        points = directions.points(space, matrix, where)
+        self.cells = find_cells(steps, points)
+        of_point = self.cells.nearest(steps, points)
+        order = np.argsort(of_point, kind="stable")
+        self.rows, self.points, self.of_point = rows[order], points.take(order), of_point[order]
+        self.numbers = np.full(len_of(space.problem.pool), -1, dtype=np.int32)
+        """(n,) of the pool's rows, as points."""
+        self.numbers[self.rows] = np.arange(len(rows))
 
 
 class PairSearch:
-    """Finds the pairs of some points with each other."""
+    """Finds the pairs of some points with each other, by their numbers in the cloud."""
 
     def __init__(self, steps: compiled.CompiledSteps, space: Space, directions: Directions, cloud: Cloud) -> None:
         self.steps, self.space, self.directions, self.cloud = steps, space, directions, cloud
         self.gaps = cloud.cells.gaps(directions)
 
     def run(
-        self, limits: FloatArray, cover: FloatArray, candidates: IntArray, reach: float, capacity: int, look: Look,
+        self, limits: FloatArray, covered: FloatArray, candidates: IntArray, reach: float, capacity: int, look: Look,
         sums: FloatArray | None = None,
     ) -> Pairs:  # fmt: skip
-        """Pairs of rows with these candidates, by their numbers; raises TooManyPairs if they exceed the capacity.
+        """Pairs of points with these candidates, by their numbers; raises TooManyPairs if they exceed the capacity.
 
-        ``limits`` (n,) are squared distances of shifted points, -1 for rows without one. With ``sums`` (candidates,)
-        pairs are not kept: upper bounds on the gains, but for ROUND_UP, are added to it.
+        ``limits`` (p,) are squared distances of shifted points, -1 for those without one; ``covered`` (p, 2) cover and
+        weight. With ``sums`` (candidates,) pairs are not kept: upper bounds on the gains, but for ROUND_UP, are added
+        to it.
         """
         problem, steps, space, cloud = self.space.problem, self.steps, self.space, self.cloud
-        n_candidates, of_row = len(problem.candidates), np.full(len(limits), -1, dtype=np.int32)
-        of_row[problem.candidates[candidates]] = candidates
-        squared, own = limits[cloud.rows], of_row[cloud.rows]
-        squared = np.where(squared > 0.0, np.clip(squared * NEAR, FLOOR, FLOAT32_LARGEST), -1.0)
+        n_candidates, own = len(problem.candidates), np.full(len(limits), -1, dtype=np.int32)
+        own[cloud.numbers[problem.candidates[candidates]]] = candidates
+        squared = np.where(limits > 0.0, np.clip(limits * NEAR, FLOOR, FLOAT32_LARGEST), -1.0)
         limit = squared.astype(np.float32)
         is_used = (limit > 0.0) | (own >= 0)
         kind = np.where(limit > 0.0, (own >= 0).astype(np.int64), 2)
@@ -296,15 +301,15 @@ class PairSearch:
         added = np.zeros(0 if sums is None else len(own))
         pairs = np.empty(0 if sums is not None else capacity, dtype=PAIR)
         arrays = (
-            *(*space.arrays(reach), *points.arrays, cloud.rows[order], limit, numbers),
+            *(*space.arrays(reach), *points.arrays, order, limit, numbers),
             *(starts, cells, leaves, pack(centers), *edges),
-            *(*self.gaps, problem.weights, cover, added, pairs.view(np.uint8)),
+            *(*self.gaps, covered, added, pairs.view(np.uint8)),
         )
         sizes = (
             *(
                 problem.pool.shape[1],
                 space.n_matrix,
-                len(problem.weights),
+                len(limits),
                 len(own),
                 len(points),
                 *points.widths(self.directions),

@@ -133,7 +133,9 @@ class FirstCover:
         search = PairSearch(compiled.steps, self.space, self.directions, self.cloud)
         all_pairs = n_limits * len(self.problem.candidates) + CHUNK * len(self.cloud.rows)
         capacity = min(self.n_pairs, all_pairs)
-        arguments = self.limits, self.cover, self.reach, capacity, self.look
+        rows, weights = self.cloud.rows, self.problem.weights
+        covered = np.column_stack([self.cover[rows], weights[rows]])
+        arguments = self.limits[rows], covered, self.reach, capacity, self.look
         if not may_keep(self.problem):
             return CompiledGains(search, *arguments, budget)
 

@@ -117,6 +117,10 @@ class Codes(NamedTuple):
             return self
         return Codes(_take(self.numbers, order), self.sizes[order], self.errors[order])
 
+    def cut(self, span: slice) -> "Codes":
+        """Consecutive ones, without a copy."""
+        return Codes(self.numbers[span.start : span.stop + TILE], self.sizes[span], self.errors[span])
+
 
 def encode(points: Float32Array, scale: Scale) -> Codes:
     codes = Codes.empty(len(points), points.shape[1], scale)
@@ -179,10 +183,19 @@ class Points(NamedTuple):
         """The same points in another order, or some of them."""
         if len(order) == len(self) and (order[1:] > order[:-1]).all():
             return self
+        if len(order) and order[-1] - order[0] == len(order) - 1 and (order[1:] > order[:-1]).all():
+            return self._cut(slice(int(order[0]), int(order[-1]) + 1))
         head = _take(self.head, order)
         full = head[: len(order)] if self.is_whole else self.full[order] if len(self.full) else self.full
         codes, fine = self.codes.take(order), self.fine.take(order)
         return Points(head, full, self.length[order], self.rows[order], codes, fine, self.is_whole)
+
+    def _cut(self, span: slice) -> "Points":
+        """Consecutive points, without a copy."""
+        head = self.head[span.start : span.stop + TILE]
+        full = head[: span.stop - span.start] if self.is_whole else self.full[span]
+        codes, fine = self.codes.cut(span), self.fine.cut(span)
+        return Points(head, full, self.length[span], self.rows[span], codes, fine, self.is_whole)
 
 
 def _take(array: npt.NDArray[Number], order: IntArray) -> npt.NDArray[Number]:
