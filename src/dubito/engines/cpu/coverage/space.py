@@ -54,7 +54,7 @@ STEP_SHARES = (1.0, 0.7, 0.5, 0.35)
 """Of the steps by which no code is cut off, tried."""
 MOST_SQUARED = 2**30 / (2 * 255 * 127)
 """Sums of products of codes, with the weights of their levels, stay below 2³⁰."""
-TRIED_ROWS = 128
+TRIED_ROWS = 256
 """On which they are tried."""
 STEP_BITS = 12
 LARGEST = 1e10
@@ -141,7 +141,8 @@ def best_scale(points: Float32Array, n_levels: int = LEVELS) -> Scale:
         mantissa, exponent = np.frexp(sizes[0] * share / 127.0 / 2.0 ** (LEVELS - 1 - first))
         step = float(np.ldexp(np.ceil(mantissa * 2.0**STEP_BITS), exponent - STEP_BITS))
         scale = Scale(step, tuple(ends))
-        tried.append((float(encode(few, scale).errors.sum(dtype=np.float64)), scale))
+        # Squared, since few points with large errors cost more than many with small ones.
+        tried.append((float(np.square(encode(few, scale).errors, dtype=np.float64).sum()), scale))
     return min(tried)[1]
 
 
