@@ -229,6 +229,14 @@ class CompiledSteps(Protocol):
         """Codes of points (n, k)."""
         ...
 
+    def read_points(self, arrays: Arrays, /, *numbers: float) -> None:
+        """Heads, lengths and codes of rows of a matrix."""
+        ...
+
+    def take_rows(self, arrays: Arrays, n_from: int, n: int, row_bytes: int, n_threads: int, /) -> None:
+        """Rows of a matrix of bytes in another order."""
+        ...
+
     def search_pairs(self, arrays: Arrays, /, *numbers: float) -> tuple[bool, int]:
         """Pairs of rows and candidates within the rows' limits, or, if it ``fills`` them, bounds between leaves.
 

@@ -55,7 +55,7 @@ WIDE static void encode_chunk(const float *restrict point, int64_t k, float step
     *total += sum;
 }
 
-static void encode_point(const float *point, int64_t k, const Codes *to, int64_t i)
+void encode_point(const float *point, int64_t k, const Codes *to, int64_t i)
 {
     float lanes[CODE_LANES] = {0.0f}, sum = 0.0f;
     int32_t squares = 0, total = 0;

@@ -25,6 +25,9 @@ typedef struct {
 /* Encode points (n, k). The arrays of ``to`` are written; steps have so few digits that code · step is a float. */
 int encode_points(const float *points, int64_t n, int64_t k, const Codes *to, int n_threads);
 
+/* Encode the i-th point. */
+void encode_point(const float *point, int64_t k, const Codes *to, int64_t i);
+
 /* Put k codes into a column of a panel (k, PANEL) of floats, or of another layout that needs no more memory. NULL: 0s. */
 void pack_codes(const int8_t *codes, int64_t k, int64_t column, float *panel);
 

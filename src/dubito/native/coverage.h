@@ -34,6 +34,24 @@ typedef struct {
     Numbers matrix;       /* data is NULL if C cannot read it */
 } Points;
 
+/* Reading points from their matrix. */
+typedef struct {
+    Space space;
+    CoverageConstants constants;
+    Points points;           /* what there is to read, and the codes to write */
+    const int64_t *order;    /* (d,) of the features in a head; used without directions */
+    const float *directions; /* (panels, d, PANEL); NULL without panels */
+    int64_t n_panels;
+    int is_whole;            /* whether heads hold all features */
+    double error;            /* of a head's coordinates over the length of a point */
+    float *head, *full, *length; /* to write; full may be NULL */
+} PointReader;
+
+int read_points(PointReader *task, int n_threads);
+
+/* Rows of ``row_bytes`` in another order. */
+int take_rows(const void *from, const int64_t *order, int64_t n, int64_t row_bytes, void *to, int n_threads);
+
 #define FLOOR 4e-30       /* more than squared distances of heads lose to underflow */
 #define NEAR (1.0 + 1e-6) /* more than the rounding of limits and kernels to float32 */
 

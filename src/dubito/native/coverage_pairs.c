@@ -16,6 +16,8 @@
 #endif
 
 #define CHUNK 64           /* pairs that a thread reserves at a time */
+#define DENSE 8            /* one in so many pairs of two leaves are left */
+#define SMALL_ERROR 0.005  /* of products, over the largest limit */
 
 /* Limits (n,) on squared distances of points as limits on those of codes, -1 where there is none. ``error`` is that of the
    other points, ``added`` the error of squared distances of heads. */
@@ -78,6 +80,8 @@ typedef struct {
     double *wide;
     float *shifted, *room;
     Near *pairs; /* (PANEL · PANEL,) */
+    float *panel, *products; /* the own leaf, once it is packed, and its products with the far one */
+    int is_packed;
 } Worker;
 
 static void add_double(double *to, double value)
@@ -155,31 +159,55 @@ static int64_t filter_by_codes(const PairSearch *task, const float *far_roots, i
     return kept;
 }
 
-/* The same by differences in float32, which bound squared distances. The error of a length a is a·e + f, and
-   2·a·f <= f·(a²/t + t) for any t: no root is needed. */
-WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker, const Sides *sides, Near *pairs, int64_t n)
+/* How much smaller a squared distance of shifted points can be than the one in float32: factor · squared - less. The error of
+   a length a is a·e + f, and 2·a·f <= f·(a²/t + t) for any t: no root is needed. */
+typedef struct {
+    double factor, less;
+} Shrinking;
+
+static Shrinking shrinking(const CoverageConstants *constants, double length)
+{
+    double error = constants->shift * length + constants->floor_length, middle = sqrt(constants->scaled_reach) + 4.0 * error;
+    return (Shrinking){1.0 - 2.0 * (constants->shift + constants->spread) - 1e-12 - error / middle, error * middle};
+}
+
+/* Keep the pairs of leaves within a limit of either by differences in float32, which bound squared distances. Limits are
+   those of the far leaf, which begins at ``start``, and of the own one. */
+WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker, const float *far_limits, int64_t start,
+                                          const float *own_limits, int64_t first, Near *pairs, int64_t n)
 {
     const Points *points = &task->points;
-    const CoverageConstants *constants = &task->constants;
-    const float *limits = task->limits, *point = NULL;
-    double reach = sqrt(constants->scaled_reach), factor = 1.0, less = 0.0;
+    const float *point = NULL;
+    Shrinking less = {1.0, 0.0};
     int64_t kept = 0, d = task->space.d;
     for (int64_t i = 0, last = -1; i < n; i++) {
         int32_t far = pairs[i].far, own = pairs[i].own;
+        float limit = far_limits[far - start] > own_limits[own - first] ? far_limits[far - start] : own_limits[own - first];
         if (far != last) {
-            double error = constants->shift * points->length[far] + constants->floor_length, middle = reach + 4.0 * error;
-            factor = 1.0 - 2.0 * (constants->shift + constants->spread) - 1e-12 - error / middle;
-            less = error * middle;
+            less = shrinking(&task->constants, points->length[far]);
             point = view_point(points, far, &task->space, worker->wide, worker->shifted);
         }
         last = far;
         const float *other = view_point(points, own, &task->space, worker->wide, worker->room);
-        double squared = factor * squared_distance(point, other, d) - less;
+        double squared = less.factor * squared_distance(point, other, d) - less.less;
         squared = squared > 0.0 ? squared : 0.0;
         pairs[kept] = (Near){far, own, squared};
-        kept += (sides->wants & (squared < limits[far])) | (sides->is_wanted & (squared < limits[own]));
+        kept += squared < limit;
     }
     return kept;
+}
+
+/* Lower bounds on squared distances from products (PANEL,) with points of these squared lengths, and whether they are
+   within a limit. */
+WIDE static void bound_products(const float *restrict products, float square, const float *restrict squares, float factor,
+                                float slack, float less, float limit, const float *restrict limits, float *restrict low,
+                                uint8_t *restrict is_near)
+{
+    for (int64_t i = 0; i < PANEL; i++) {
+        float squared = factor * (square + squares[i] - 2.0f * products[i]) - slack * (square + squares[i]) - less;
+        low[i] = squared > 0.0f ? squared : 0.0f;
+        is_near[i] = low[i] < (limit > limits[i] ? limit : limits[i]);
+    }
 }
 
 /* The points of a leaf, packed. */
@@ -190,6 +218,38 @@ typedef struct {
     float *panel;
 } PackedLeaf;
 
+/* The same as filter_by_differences for the pairs in ``near``, by products of all points of two leaves, whose heads hold all
+   features. Their error relative to squared lengths is at most the slack; as much again is for rounding here. */
+static int64_t filter_by_products(const PairSearch *task, Worker *worker, const PackedLeaf *own, const float *far_limits,
+                                  int64_t start, int64_t n, const float *own_limits, const uint64_t *near)
+{
+    const Points *points = &task->points;
+    int64_t k = points->k, n_pairs = 0;
+    float squares[PANEL] = {0.0f}, low[PANEL];
+    uint8_t is_near[PANEL];
+    for (int64_t column = 0; column < PANEL && !worker->is_packed; column++)
+        for (int64_t i = 0; i < k; i++)
+            worker->panel[i * PANEL + column] = column < own->n ? points->head[(own->first + column) * k + i] : 0.0f;
+    worker->is_packed = 1;
+    multiply_tiles(points->head + start * k, (n + TILE - 1) / TILE, k, worker->panel, worker->products, PANEL, NULL);
+    for (int64_t i = 0; i < own->n; i++)
+        squares[i] = points->length[own->first + i] * points->length[own->first + i];
+    for (int64_t row = 0; row < n; row++) {
+        float length = points->length[start + row], square = length * length;
+        Shrinking less = shrinking(&task->constants, length);
+        if (near[row] == 0)
+            continue;
+        bound_products(worker->products + row * PANEL, square, squares, (float)less.factor, (float)(2.0 * points->slack),
+                       (float)(less.less + FLOOR), far_limits[row], own_limits, low, is_near);
+        for (uint64_t left = near[row]; left; left &= left - 1) {
+            int column = first_bit(left);
+            worker->pairs[n_pairs] = (Near){(int32_t)(start + row), (int32_t)(own->first + column), low[column]};
+            n_pairs += is_near[column];
+        }
+    }
+    return n_pairs;
+}
+
 /* Compare a leaf with another one. ``products`` has room for PANEL + TILE rows. */
 static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *own, const Sides *sides, int64_t start,
                            int64_t n, const Leaf *far, int32_t *products)
@@ -197,37 +257,49 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
     const Points *points = &task->points;
     const Codes *codes = &points->codes;
     int32_t limits[PANEL], row_limits[PANEL], row_sizes[PANEL];
+    float far_limits[PANEL], own_limits[PANEL];
     uint64_t near[PANEL];
     int64_t n_pairs = 0;
     Near *pairs = worker->pairs;
     double squares = (double)own->leaf.longest * own->leaf.longest + (double)far->longest * far->longest;
     float added = (float)(points->slack * squares + FLOOR), step = (float)codes->step;
     multiply_codes(codes, start, (n + TILE - 1) / TILE, own->panel, products, PANEL);
-    limit_codes(task->limits + own->first, codes->errors + own->first, own->n, far->error, added, step, limits);
-    limit_codes(task->limits + start, codes->errors + start, n, own->leaf.error, added, step, row_limits);
-    for (int64_t i = sides->is_wanted ? own->n : 0; i < PANEL; i++)
-        limits[i] = -1;
-    for (int64_t i = 0; i < n; i++) {
-        row_sizes[i] = codes->sizes[2 * (start + i) + 1];
-        row_limits[i] = sides->wants ? row_limits[i] : -1;
+    for (int64_t i = 0; i < PANEL; i++) {
+        far_limits[i] = sides->wants && i < n ? task->limits[start + i] : -1.0f;
+        own_limits[i] = sides->is_wanted && i < own->n ? task->limits[own->first + i] : -1.0f;
     }
+    limit_codes(own_limits, codes->errors + own->first, own->n, far->error, added, step, limits);
+    limit_codes(far_limits, codes->errors + start, n, own->leaf.error, added, step, row_limits);
+    for (int64_t i = own->n; i < PANEL; i++)
+        limits[i] = -1;
+    for (int64_t i = 0; i < n; i++)
+        row_sizes[i] = codes->sizes[2 * (start + i) + 1];
     compare_codes(products, n, own->sizes, limits, row_sizes, row_limits, near);
     for (int64_t i = 0; i < n; i++)
-        for (; near[i]; near[i] &= near[i] - 1)
-            pairs[n_pairs++] = (Near){(int32_t)(start + i), (int32_t)(own->first + first_bit(near[i])), 0.0};
-    int has_features = points->full || points->matrix.data;
-    if (points->fine.n_codes && n_pairs) {
-        float far_roots[PANEL] = {0.0f}, own_roots[PANEL] = {0.0f};
-        take_roots(task->limits + start, sides->wants ? n : 0, far_roots);
-        take_roots(task->limits + own->first, sides->is_wanted ? own->n : 0, own_roots);
-        n_pairs = filter_by_codes(task, far_roots, start, own_roots, own->first, pairs, n_pairs, !has_features);
+        n_pairs += count_bits(near[i]);
+    double most = far->farthest > own->leaf.farthest ? far->farthest : own->leaf.farthest;
+    if (points->full == points->head && n_pairs * DENSE > n * own->n && added < SMALL_ERROR * most) {
+        /* All products together cost less than so many differences. */
+        n_pairs = filter_by_products(task, worker, own, far_limits, start, n, own_limits, near);
+    } else {
+        int has_features = points->full || points->matrix.data;
+        n_pairs = 0;
+        for (int64_t i = 0; i < n; i++)
+            for (; near[i]; near[i] &= near[i] - 1)
+                pairs[n_pairs++] = (Near){(int32_t)(start + i), (int32_t)(own->first + first_bit(near[i])), 0.0};
+        if (points->fine.n_codes && n_pairs) {
+            float far_roots[PANEL], own_roots[PANEL];
+            take_roots(far_limits, PANEL, far_roots);
+            take_roots(own_limits, PANEL, own_roots);
+            n_pairs = filter_by_codes(task, far_roots, start, own_roots, own->first, pairs, n_pairs, !has_features);
+        }
+        if (has_features)
+            n_pairs = filter_by_differences(task, worker, far_limits, start, own_limits, own->first, pairs, n_pairs);
     }
-    if (has_features)
-        n_pairs = filter_by_differences(task, worker, sides, pairs, n_pairs);
     for (const Near *pair = pairs; pair < pairs + n_pairs; pair++) {
-        if (sides->wants && task->candidates[pair->own] >= 0 && pair->squared < task->limits[pair->far])
+        if (task->candidates[pair->own] >= 0 && pair->squared < far_limits[pair->far - start])
             emit(task, worker, pair->far, task->candidates[pair->own], pair->squared);
-        if (sides->is_wanted && task->candidates[pair->far] >= 0 && pair->squared < task->limits[pair->own])
+        if (task->candidates[pair->far] >= 0 && pair->squared < own_limits[pair->own - own->first])
             emit(task, worker, pair->own, task->candidates[pair->far], pair->squared);
     }
 }
@@ -244,6 +316,8 @@ static void search_piece(void *data, int64_t piece, void *scratch)
     worker.room = worker.shifted + d;
     PackedLeaf own = {.first = first, .n = n, .leaf = task->leaves[leaf], .panel = worker.room + d};
     int32_t *products = (int32_t *)(own.panel + PANEL * codes->n_codes);
+    worker.products = (float *)(products + (PANEL + TILE) * PANEL);
+    worker.panel = worker.products + (PANEL + TILE) * PANEL;
     for (int64_t i = 0; i < PANEL; i++) {
         own.sizes[i] = i < n ? codes->sizes[2 * (first + i)] : NO_CODE;
         pack_codes(i < n ? codes->codes + (first + i) * codes->n_codes : NULL, codes->n_codes, i, own.panel);
@@ -280,7 +354,8 @@ int search_pairs(PairSearch *task, int n_threads)
         .task = task,
         .n_pieces = task->n_pieces,
         .scratch_bytes = (int64_t)sizeof(Near) * PANEL * PANEL + (int64_t)sizeof(double) * 2 * d +
-                         (int64_t)sizeof(float) * (2 * d + PANEL * task->points.codes.n_codes + (PANEL + TILE) * PANEL)};
+                         (int64_t)sizeof(float) * (2 * d + PANEL * task->points.codes.n_codes + 2 * (PANEL + TILE) * PANEL +
+                                              PANEL * task->points.k)};
     return parallel_for(&task->loop, n_threads);
 }
 

@@ -649,6 +649,62 @@ static PyObject *py_encode_points(PyObject *Py_UNUSED(self), PyObject *args)
     return finish_call(call, is_done);
 }
 
+static PyObject *py_read_points(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    PointReader task = {0};
+    Space *space = &task.space;
+    Points *points = &task.points;
+    int64_t n_matrix;
+    int has_center, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLLLdddppipppi", &space->d, &n_matrix, &points->n, &points->k, ENDS(points->codes),
+               &points->fine.n_codes, &task.n_panels, &points->codes.step, &points->fine.step, &task.error, &task.is_whole,
+               &points->has_full, &points->matrix.itemsize, &space->is_cosine, &space->in_single, &has_center, &n_threads))
+        return NULL;
+    set_levels(points);
+    expect_levels(call, &points->codes);
+    expect_levels(call, &points->fine);
+    int64_t width = points->k - !task.is_whole;
+    expect(call, points->n >= 0 && width >= 0 && points->k <= points->codes.n_codes && points->matrix.itemsize > 0 &&
+           (points->fine.n_codes == 0 || space->d <= points->fine.n_codes) &&
+           width <= (task.n_panels ? task.n_panels * PANEL : space->d), "heads of a wrong width");
+    take_space(call, space, &task.constants, &points->matrix, n_matrix, has_center);
+    points->rows = READ(int64_t, points->n);
+    task.order = READ(int64_t, space->d);
+    task.directions = READ_IF(task.n_panels > 0, float, times(call, times(call, task.n_panels, space->d), PANEL));
+    task.head = WRITE(float, times(call, points->n + TILE, points->k));
+    task.full = WRITE(float, points->has_full ? times(call, points->n, space->d) : 0);
+    task.length = WRITE(float, points->n);
+    Codes *each[] = {&points->codes, &points->fine};
+    for (int i = 0; i < 2; i++) {
+        int64_t n_coded = each[i]->n_codes ? points->n : 0;
+        each[i]->codes = WRITE(int8_t, times(call, points->n + TILE, each[i]->n_codes));
+        each[i]->sizes = WRITE(int32_t, 2 * n_coded);
+        each[i]->errors = WRITE(float, n_coded);
+    }
+    expect_rows(call, points->rows, points->n, n_matrix);
+    expect_rows(call, task.order, space->d, space->d);
+    if (!points->has_full)
+        task.full = NULL;
+    RUN(is_done = read_points(&task, n_threads));
+    return finish_call(call, is_done);
+}
+
+static PyObject *py_take_rows(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    int64_t n_from, n, row_bytes;
+    int n_threads, is_done = 0;
+    if (!PARSE("LLLi", &n_from, &n, &row_bytes, &n_threads))
+        return NULL;
+    const uint8_t *from = READ(uint8_t, times(call, n_from, row_bytes));
+    const int64_t *order = READ(int64_t, n);
+    uint8_t *to = WRITE(uint8_t, times(call, n, row_bytes));
+    expect_rows(call, order, n, n_from);
+    RUN(is_done = take_rows(from, order, n, row_bytes, to, n_threads));
+    return finish_call(call, is_done);
+}
+
 static PyObject *py_find_nearest(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Call call[1];
@@ -844,6 +900,8 @@ static PyMethodDef methods[] = {
     {"pairwise_sq_distances", py_pairwise_sq_distances, METH_VARARGS, NULL},
     {"magnitude", py_magnitude, METH_VARARGS, NULL},
     {"encode_points", py_encode_points, METH_VARARGS, NULL},
+    {"read_points", py_read_points, METH_VARARGS, NULL},
+    {"take_rows", py_take_rows, METH_VARARGS, NULL},
     {"find_nearest", py_find_nearest, METH_VARARGS, NULL},
     {"search_pairs", py_search_pairs, METH_VARARGS, NULL},
     {"group_pairs", py_group_pairs, METH_VARARGS, NULL},

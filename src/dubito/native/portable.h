@@ -34,9 +34,17 @@
 #define HAS_TARGETS 0
 #endif
 
-/* The lowest bit, and relaxed atomic operations. */
+/* The lowest bit, the number of bits, and relaxed atomic operations. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
+
+static inline int count_bits(uint64_t bits)
+{
+    int count = 0;
+    for (; bits; bits &= bits - 1)
+        count++;
+    return count;
+}
 
 static inline int first_bit(uint64_t bits) /* of bits that are not all 0 */
 {
@@ -63,6 +71,11 @@ static inline int atomic_replace(int64_t *at, int64_t *expected, int64_t value)
     return is_replaced;
 }
 #else
+static inline int count_bits(uint64_t bits)
+{
+    return __builtin_popcountll(bits);
+}
+
 static inline int first_bit(uint64_t bits) /* of bits that are not all 0 */
 {
     return __builtin_ctzll(bits);

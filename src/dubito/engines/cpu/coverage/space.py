@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dubito import native as compiled
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.distances import read_rows
-from dubito.engines.cpu.products import product
+from dubito.engines.cpu.products import PANEL, pack, product
 from dubito.engines.cpu.sketch import Sketch, is_single, orthonormal, plain_sketch
 from dubito.engines.lazy.bounds import (
     FLOOR,
@@ -37,6 +37,8 @@ FIT_ROWS = 1024
 """Points that directions and steps of codes are fitted to."""
 ONE_THREAD = 5e8
 """Products of features that one thread computes before others would be awake."""
+THREADED_BYTES = 1 << 22
+"""Copies larger than this are made by all threads."""
 WIDEST = 192
 """Maximum number of directions."""
 NARROWEST = 64
@@ -52,6 +54,8 @@ STEP_SHARES = (1.0, 0.7, 0.5, 0.35)
 """Of the steps by which no code is cut off, tried."""
 MOST_SQUARED = 2**30 / (2 * 255 * 127)
 """Sums of products of codes, with the weights of their levels, stay below 2³⁰."""
+TRIED_ROWS = 256
+"""On which they are tried."""
 STEP_BITS = 12
 LARGEST = 1e10
 """Steps are those of numbers up to this, and down to its reciprocal: others have large errors."""
@@ -101,16 +105,6 @@ class Codes(NamedTuple):
         numbers[n:], numbers[:, k:], n_coded = 0, 0, n if scale.ends[-1] else 0
         return cls(numbers, np.empty((n_coded, 2), np.int32), np.empty(n_coded, np.float32))
 
-    def write(self, span: slice, points: Float32Array, scale: Scale, threads: int) -> None:
-        assert compiled.steps is not None
-        arrays = (
-            np.ascontiguousarray(points),
-            self.numbers[: len(self.sizes)][span],
-            self.sizes[span],
-            self.errors[span],
-        )
-        compiled.steps.encode_points(arrays, *points.shape, *scale.ends, scale.step, threads)
-
     def take(self, order: IntArray) -> "Codes":
         """Those of some points, or in another order."""
         if self.numbers.shape[1] == 0:
@@ -123,8 +117,10 @@ class Codes(NamedTuple):
 
 
 def encode(points: Float32Array, scale: Scale) -> Codes:
+    assert compiled.steps is not None
     codes = Codes.empty(len(points), points.shape[1], scale)
-    codes.write(slice(0, len(points)), points, scale, 1)
+    arrays = np.ascontiguousarray(points), codes.numbers[: len(points)], *codes[1:]
+    compiled.steps.encode_points(arrays, *points.shape, *scale.ends, scale.step, 1)
     return codes
 
 
@@ -140,12 +136,13 @@ def best_scale(points: Float32Array, n_levels: int = LEVELS) -> Scale:
     if weights @ np.diff([0, *ends]) >= MOST_SQUARED:
         ends = [*(0,) * (LEVELS - 1), ends[-1]]
     first = next(each for each, end in enumerate(ends) if end > 0)
-    tried = list[tuple[float, Scale]]()
+    tried, few = list[tuple[float, Scale]](), points[evenly(len(points), TRIED_ROWS)]
     for share in STEP_SHARES:
         mantissa, exponent = np.frexp(sizes[0] * share / 127.0 / 2.0 ** (LEVELS - 1 - first))
         step = float(np.ldexp(np.ceil(mantissa * 2.0**STEP_BITS), exponent - STEP_BITS))
         scale = Scale(step, tuple(ends))
-        tried.append((float(encode(points, scale).errors.sum(dtype=np.float64)), scale))
+        # Squared, since few points with large errors cost more than many with small ones.
+        tried.append((float(np.square(encode(few, scale).errors, dtype=np.float64).sum()), scale))
     return min(tried)[1]
 
 
@@ -184,13 +181,19 @@ class Points(NamedTuple):
         if len(order) == len(self) and (order[1:] > order[:-1]).all():
             return self
         if len(order) and order[-1] - order[0] == len(order) - 1 and (order[1:] > order[:-1]).all():
-            return self._cut(slice(int(order[0]), int(order[-1]) + 1))
+            return self.cut(slice(int(order[0]), int(order[-1]) + 1))
         head = _take(self.head, order)
-        full = head[: len(order)] if self.is_whole else self.full[order] if len(self.full) else self.full
+        full = (
+            head[: len(order)]
+            if self.is_whole
+            else _take(self.full, order)[: len(order)]
+            if len(self.full)
+            else self.full
+        )
         codes, fine = self.codes.take(order), self.fine.take(order)
         return Points(head, full, self.length[order], self.rows[order], codes, fine, self.is_whole)
 
-    def _cut(self, span: slice) -> "Points":
+    def cut(self, span: slice) -> "Points":
         """Consecutive points, without a copy."""
         head = self.head[span.start : span.stop + TILE]
         full = head[: span.stop - span.start] if self.is_whole else self.full[span]
@@ -200,10 +203,12 @@ class Points(NamedTuple):
 
 def _take(array: npt.NDArray[Number], order: IntArray) -> npt.NDArray[Number]:
     """Rows of an array, and `TILE` more."""
+    assert compiled.steps is not None
     found = np.empty((len(order) + TILE, array.shape[1]), dtype=array.dtype)
-    # In the mode "raise" NumPy writes to a buffer first.
-    np.take(array, order, axis=0, out=found[: len(order)], mode="clip")
     found[len(order) :] = 0
+    arrays = array.view(np.uint8), np.ascontiguousarray(order), found[: len(order)].view(np.uint8)
+    threads = n_threads() if found.nbytes > THREADED_BYTES else 1
+    compiled.steps.take_rows(arrays, len(array), len(order), array.itemsize * array.shape[1], threads)
     return found
 
 
@@ -350,23 +355,30 @@ class Directions:
         return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
 
     def points(self, space: "Space", matrix: Matrix, rows: IntArray) -> Points:
+        assert compiled.steps is not None
         n, d, is_whole = len(rows), matrix.shape[1], self.is_whole
         is_kept = not is_whole and 8 * n * d <= space.full_bytes
-        head = np.zeros((n + TILE, self.width + (not is_whole)), dtype=np.float32)
+        head = np.empty((n + TILE, self.width + (not is_whole)), dtype=np.float32)
+        head[n:] = 0.0
         full = head[:n] if is_whole else np.empty((n * is_kept, d), dtype=np.float32)
-        fine_scale, threads = self.fine_scale(space), space.n_threads
+        fine_scale = self.fine_scale(space)
         codes, fine = Codes.empty(n, head.shape[1], self.scale), Codes.empty(n, d, fine_scale)
         found = Points(head, full, np.empty(n, dtype=np.float32), rows, codes, fine, is_whole)
-        for span in blocks(n, READ_ROWS):
-            shifted = space.shifted(matrix, rows[span])
-            sizes = squared_lengths(shifted)
-            found.length[span] = np.sqrt(sizes)
-            head[:n][span] = self.heads(shifted, sizes)
-            codes.write(span, head[:n][span], self.scale, threads)
-            if fine_scale.ends[-1]:
-                fine.write(span, shifted, fine_scale, threads)
-            if is_kept:
-                full[span] = shifted
+        none = np.empty((0, d, PANEL), dtype=np.float32)
+        panels = none if self.matrix is None else pack(np.ascontiguousarray(self.matrix[:, : self.width].T))
+        numbers = *found.widths(self), len(panels), self.scale.step, fine_scale.step, self.error, is_whole, is_kept
+        _, *shift = space.arrays(1.0)
+        is_readable = isinstance(matrix, np.ndarray) and compiled.can_read(matrix)
+        for span in blocks(n, n if is_readable else READ_ROWS):
+            part = found.cut(span)
+            if isinstance(matrix, np.ndarray) and is_readable:
+                read, flags, where = matrix, (matrix.itemsize, *space.flags), (*shift, part.rows)
+            else:
+                read, flags = np.ascontiguousarray(space.shifted(matrix, part.rows)), (4, False, True, False)
+                where = shift[0][:0], shift[1], np.arange(len(part))
+            arrays = read, *where, self.order, panels, part.head, part.full[: len(part) * is_kept], part.length
+            sizes = d, len(read), len(part), *numbers
+            compiled.steps.read_points((*arrays, *part.codes, *part.fine), *sizes, *flags, space.n_threads)
         return found
 
 
