@@ -406,7 +406,9 @@ def test_an_item_that_a_pool_has_lost_keeps_its_label_and_comes_back(
         text: label for text, label in labels.items() if text != texts[-1]
     }
     embed_again(folder, texts)
-    open_project(str(folder / "pool.parquet"))
+    notes.clear()
+    open_project(str(folder / "pool.parquet"), report=notes.append)
+    assert "1 new" in notes[0]
     assert texts_of(str(folder / "pool.dubito")) == labels
 
 

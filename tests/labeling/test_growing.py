@@ -80,8 +80,18 @@ def test_update_adds_new_items_and_keeps_labels_ids_and_numbers(
     assert "nothing is new" in capsys.readouterr().err
     draw(photos / "3.png", 3)
     assert main(["update", folder]) == 0
+    assert "1 new (3.png)" in capsys.readouterr().err
     assert read_state(folder).contents.gone == frozenset()
     assert labels_of(folder)["3.png"] == "bright"
+    (photos / "00-first.png").unlink()
+    assert main(["update", folder]) == 0
+    assert "1 removed (00-first.png)" in capsys.readouterr().err
+    draw(photos / "00-first.png", 20)
+    assert main(["update", folder]) == 0
+    assert "1 new (00-first.png)" in capsys.readouterr().err
+    (photos / "00-first.png").unlink()
+    assert main(["update", folder]) == 0
+    assert "1 removed (00-first.png)" in capsys.readouterr().err
 
 
 def test_items_that_are_gone_are_neither_shown_nor_trained_on_nor_picked(photos: Path, tmp_path: Path) -> None:

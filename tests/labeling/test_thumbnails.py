@@ -246,7 +246,7 @@ def test_paths_that_none_can_be_and_files_that_are_too_large_are_refused(picture
     with open(photos / "large.png", "wb") as file:
         file.truncate(module.MAX_BYTES + 1)
     contents = contents_of(photos, "a\0b.png", "large.png")
-    with pytest.raises(MissingFile, match="item 0 has a path that none can be"):
+    with pytest.raises(MissingFile, match="the path of the picture item 0 contains a NUL character"):
         show(pictures, contents, 0)
     with pytest.raises(Unshowable, match=r"item 1 has 64,000,001 bytes, more than the 64,000,000 that are shown"):
         show(pictures, contents, 1)

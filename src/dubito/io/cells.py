@@ -80,7 +80,7 @@ def as_number(text: str, decimal_comma: bool = False) -> float | None:
 
 
 def as_numbers(rows: Sequence[Sequence[str]], decimal_comma: bool) -> FloatArray | None:
-    """Rows of plain numbers as an array, or None if any cell is something else."""
+    """Rows of numbers as an array, or None if NumPy cannot parse every cell: true and false, for example."""
     if decimal_comma:
         if any("." in cell for row in rows for cell in row):
             return None
@@ -114,21 +114,23 @@ def are_mostly_numbers(values: Iterable[object]) -> bool:
     return 2 * sum(is_number(text) or what_is_odd(text) is not None for text in filled) > len(filled)
 
 
-def plain_numbers(entry: Entry) -> str:
+def plain_number_hint(entry: Entry) -> str:
     """The start of the hint for a text column that is mostly numbers; empty for others."""
     is_text = entry.ndim == 1 and entry.content == "text"
     return f"{PLAIN_NUMBER}; " if is_text and are_mostly_numbers(entry.values()[:MOST_JUDGED].tolist()) else ""
 
 
-def may_be_thousands(values: Sequence[str]) -> str | None:
+def first_possible_thousands(values: Sequence[str]) -> str | None:
     """The first number whose point may be a thousands separator, or None.
 
     That is the case if some values have points, all of these like 1.234, and some values have none.
 
     Examples
     --------
-    >>> may_be_thousands(["1.500", "900"]), may_be_thousands(["1.500", "0.900"]), may_be_thousands(["1.500", "2.500"])
-    ('1.500', None, None)
+    >>> first_possible_thousands(["1.500", "900"])
+    '1.500'
+    >>> first_possible_thousands(["1.500", "0.900"]), first_possible_thousands(["1.500", "2.500"])
+    (None, None)
     """
     pointed = [value for value in values if "." in value]
     is_mixed = 0 < len(pointed) < len(values)
@@ -177,8 +179,8 @@ RISKY = re.compile(r"'*[=+\-@\t\r\n]")
 MARK = "'"
 
 
-def is_formula(value: object) -> bool:
-    """Whether a spreadsheet would evaluate the value."""
+def needs_escape(value: object) -> bool:
+    """Whether `safe_cell` adds an apostrophe: to text that a spreadsheet would evaluate, also if it has some."""
     return isinstance(value, str) and RISKY.match(value) is not None and not is_number(value)
 
 
@@ -190,7 +192,7 @@ def safe_cell(value: object) -> object:
     >>> safe_cell("=1+1"), safe_cell("@name"), safe_cell("-5"), safe_cell("a=b"), safe_cell(-5)
     ("'=1+1", "'@name", '-5', 'a=b', -5)
     """
-    return f"{MARK}{value}" if is_formula(value) else value
+    return f"{MARK}{value}" if needs_escape(value) else value
 
 
 def plain_cell(text: str) -> str:

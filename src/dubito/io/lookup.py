@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, by_interface
-from dubito.io.cells import plain_numbers
+from dubito.io.cells import plain_number_hint
 from dubito.io.source import Entry, Source, natural_order, whole
 from dubito.matrix import AnyArray, FloatArray
 from dubito.request.columns import (
@@ -268,8 +268,8 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns:
             as_ids = f"rename it to {columns.id!r}, as in the pool, or to 'id'"  # The option names the pool's column.
         raise InvalidData(
             f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
-            hint=f"{plain_numbers(entry)}{_hint_to_embed(source, role, no_numbers)}if it identifies the rows {as_ids}, "
-            f"if it is their class {_as_column('label', name)}, else {ignoring}.",
+            hint=f"{plain_number_hint(entry)}{_hint_to_embed(source, role, no_numbers)}"
+            f"if it identifies the rows {as_ids}, if it is their class {_as_column('label', name)}, else {ignoring}.",
         )
     if not free:
         hint = f"it holds {source.listing()}."
@@ -384,7 +384,7 @@ def check_numbers(source: Source, name: str, role: Role) -> None:
     """Raise InvalidData unless the entry is a column of numbers."""
     entry = source.entry(name)
     if entry.ndim != 1 or entry.content != "numbers":
-        hint = f"{plain_numbers(entry)}the {role} must be columns of numbers, or one column of lists."
+        hint = f"{plain_number_hint(entry)}the {role} must be columns of numbers, or one column of lists."
         raise InvalidData(f"column {name!r} of {source.path} holds {entry.summary.strip('()')}", hint=hint)
 
 

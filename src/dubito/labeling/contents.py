@@ -97,7 +97,7 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
     gone = rows < 0
     is_kept = ~gone[: len(match.rows)]
     ids = [*match.known.ids, *(found.ids[row] for row in match.new)]
-    digests = np.concatenate([match.known.digests, found.digests[match.new]])
+    digests = np.concatenate([match.known.digests, found.digests[list(match.new)]])
     if match.known.kind == found.kind or not gone.any():
         digests[~gone] = found.digests[rows[~gone]]
         now = Identities(
@@ -106,7 +106,7 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
             found.kind,
             found.has_ids,
         )
-    else:  # Of items that are gone, only the ids can be compared from now on.
+    else:  # The digests of items that are gone are of another kind: until they are back, all are compared by id alone.
         now = Identities(ids, np.zeros(len(ids), dtype=np.uint64), "ids", found.has_ids)
     removed = np.flatnonzero(gone[: len(match.rows)] & ~match.was_gone).tolist()
     back = np.flatnonzero(is_kept & match.was_gone).tolist()
@@ -130,8 +130,10 @@ def described_changes(contents: Contents, changes: Changes, n_other_ids: int) ->
         notes.append("look at the labels of the changed items again: they were given to what was there before.")
     if changes.removed:
         notes.append("removed items are not shown or trained on until they are back; exports still have their labels.")
-    added = len(changes.added)
-    n_labeled = sum(each is not None for each in contents.labels[len(contents.labels) - added :]) if added else 0
+    added = set(changes.added)
+    n_labeled = sum(
+        name in added and label is not None for name, label in zip(contents.ids, contents.labels, strict=False)
+    )
     if n_labeled:
         notes.append(f"{n_labeled:,} of the new items have labels in the source, which are not taken.")
     if n_other_ids:
@@ -165,8 +167,8 @@ def _arrange(contents: Contents, rows: IntArray, items: Identities) -> Contents:
 def find_copies(contents: Contents, items: Identities) -> dict[int, tuple[int, ...]]:
     """See `Contents.copies`. Exact copies have the same text or picture file.
 
-    Items that are no longer in the pool are compared by their digests. Several items of one picture file, such as
-    boxes, are no copies.
+    Items that are no longer in the pool are compared by their digests. If a picture file has several items, such as
+    boxes, no copies are reported at all.
     """
     paths = [each for each in contents.shown or () if contents.what == "pictures" and isinstance(each, str)]
     if items.kind not in ("contents", "shown") or len(set(paths)) < len(paths):

@@ -2,9 +2,10 @@
 
 Labels refer to items by number, and items are never removed. The id of every item and a digest of its text, its picture
 or (without ids) its features are stored in the folder of the project, and compared with the pool: rows that moved are
-matched, and other rows are new items. Where ids and contents contradict each other, an item is the row with its
-content, because that is what people saw when they labeled it. An item whose id has another content now keeps its
-labels. An item whose id and content are both missing is gone: its labels stay in the log, but it is not shown.
+matched, and other rows are new items. An item is matched to the row with its id and content; if there is none, to a row
+with its content and another id, because the content is what people saw when they labeled it; if there is none, to the
+row with its id, whose content has changed (its labels are kept). An item without a row is gone: its labels stay in the
+log, but it is not shown.
 """
 
 import os
@@ -36,7 +37,7 @@ class Identities:
     kind: str
     """What the digests are of: ``contents`` (picture files), ``shown``, ``features`` or ``ids`` (no digest)."""
     has_ids: bool = True
-    """False if the ids are row numbers."""
+    """False if the pool has no ids, and ``ids`` are row numbers. Not stored."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -92,10 +93,10 @@ def match_items(project: Project, found: Identities) -> Match:
     changed: list[int] = []
     if known.kind == found.kind:
         if known.ids == list(found.ids) and np.array_equal(known.digests, found.digests):
-            return Match(stored_items, None, was_gone)
+            return Match(stored_items, np.arange(len(known)) if was_gone.any() else None, was_gone)
         rows = _rows_by_id(known, found)
         _match_by_content(rows, known, found)
-        if found.has_ids and not _are_numbers(found.ids):
+        if found.has_ids and not _equal_row_numbers(found.ids):
             changed = _match_changed(rows, known, found)
     lost = np.flatnonzero((rows < 0) & ~was_gone)
     if 2 * len(lost) > len(known) - was_gone.sum():
@@ -106,15 +107,15 @@ def match_items(project: Project, found: Identities) -> Match:
         )
         raise InvalidData(problem, hint="put the file back that the project was made with, or begin a new project.")
     n_other_ids = 0
-    if not _are_numbers(found.ids):
+    if not _equal_row_numbers(found.ids):
         n_other_ids = sum(row >= 0 and known.ids[item] != found.ids[row] for item, row in enumerate(rows.tolist()))
     is_new = np.ones(len(found), dtype=np.bool_)
     is_new[rows[rows >= 0]] = False
     return Match(stored_items, rows, was_gone, changed, np.flatnonzero(is_new).tolist(), n_other_ids)
 
 
-def _are_numbers(ids: Sequence[str]) -> bool:
-    """Whether the ids are the numbers of the rows, which change where rows move."""
+def _equal_row_numbers(ids: Sequence[str]) -> bool:
+    """Whether every id is the number of its row, be it from the file or not; it names another once rows move."""
     return all(name == str(row) for row, name in enumerate(ids))
 
 
@@ -138,7 +139,10 @@ def _rows_by_id(known: Identities, found: Identities) -> IntArray:
 
 
 def _match_by_content(rows: IntArray, known: Identities, found: Identities) -> None:
-    """Match items whose ids changed by content, updating `rows` in place; equal contents are matched in order."""
+    """By content, match the items that have no row yet, updating `rows` in place.
+
+    Items of equal content are matched in order; none of them if they are more than the free rows with it.
+    """
     is_free = np.ones(len(found), dtype=np.bool_)
     is_free[rows[rows >= 0]] = False
     free_rows: dict[int, list[int]] = defaultdict(list)

@@ -153,8 +153,8 @@ def find_picture(contents: Contents, item: int) -> PictureSource:
     root = os.path.realpath(contents.root)
     try:
         path = os.path.realpath(os.path.join(root, str(shown)))
-    except ValueError:  # No path has a NUL in it.
-        raise MissingFile(f"the picture {name} has a path that none can be", hint="skip it.") from None
+    except ValueError:
+        raise MissingFile(f"the path of the picture {name} contains a NUL character", hint="skip it.") from None
     if os.path.commonpath([path, root]) != root:
         raise MissingFile(f"the picture {name} lies outside the source", hint="only what is inside it is shown.")
     with _open(path, name) as file:

@@ -6,7 +6,7 @@ from dubito.labeling.events import LabelTable
 from dubito.labeling.store import Pick
 
 LEASE = 600.0
-"""Seconds for which an item stays assigned to an annotator; asking again renews the lease."""
+"""Seconds for which an item stays assigned to an annotator. `ask` proposes items; `hold` leases them, or renews it."""
 
 
 class PickQueue:
@@ -32,7 +32,7 @@ class PickQueue:
         self._holders: dict[int, dict[str, float]] = {}
         self._held: dict[str, dict[int, float]] = {}
         self._next_pick = self._next_random = 0
-        """All picks and random items before these positions are answered, so that a scan can skip them."""
+        """Where scans begin: picks before have all the answers they need, random items at least one."""
 
     def rescan(self) -> None:
         """Scan from the start again, after an answer was undone."""
@@ -82,7 +82,7 @@ class PickQueue:
         return {item for item, holders in self._holders.items() if max(holders.values()) > now}
 
     def ask(self, annotator: str, count: int, now: float) -> list[Pick]:
-        """Items to show next: those already leased, items that need another annotator, then the picks in order."""
+        """Items to show next: those leased already, those that need more answers, the picks in order, random items."""
         found = [self._pick_for(item) for item in self.held_by(annotator) if self._is_pending(item, annotator, now)]
         taken = {pick.item for pick in found}
         for pick in self._available(annotator, now):
@@ -129,7 +129,7 @@ class PickQueue:
         yield from self._random_picks(annotator, now)
 
     def _random_picks(self, annotator: str, now: float) -> Iterator[Pick]:
-        """Random items, to be shown while the next round is computed. Only a round draws items of the audit."""
+        """Random items, to be shown while the next round is computed. The estimate of accuracy does not count them."""
         while self._next_random < len(self.random_order) and self.table.n_answers(self.random_order[self._next_random]):
             self._next_random += 1
         number = self.picks[-1].round if self.picks else 0

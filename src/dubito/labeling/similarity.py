@@ -101,7 +101,7 @@ class Similarity:
         self._found: dict[object, FloatArray] = {}
 
     def to_item(self, item: int) -> FloatArray:
-        """(n,) squared Euclidean distances to an item; the item itself comes first, at -1."""
+        """(n,) squared Euclidean distances of all items to one: -1 for itself, infinite for items that are gone."""
         with self._lock:
             features, contents = self._read(), self._state.contents
             if item in contents.gone:
@@ -124,7 +124,9 @@ class Similarity:
             features = self._read()
             if text not in self._found:
                 point = unit_rows(self._text_encoder().embed(text)[None, :])[0]
-                self._keep(text, sq_distances(features, point, "cosine"))
+                distances = sq_distances(features, point, "cosine")
+                distances[list(self._state.contents.gone)] = np.inf
+                self._keep(text, distances)
             return self._found[text]
 
     def note(self, text: str) -> str | None:
@@ -145,7 +147,7 @@ class Similarity:
         """The features, on the scale of a selection; read again after the pool has changed."""
         contents = self._state.contents
         if self._features is None or self._features[0] is not contents:
-            rows = None if contents.rows is None else np.maximum(contents.rows, 0)  # Items that are gone have no row.
+            rows = None if contents.rows is None else np.maximum(contents.rows, 0)  # Items that are gone get row 0.
             features, is_table = features_of(self._state.project, rows)
             scaled = on_scale(features, measure_scale(features)) if is_table else features
             self._features = contents, scaled

@@ -83,7 +83,7 @@ def fit_mixture(
     points : array (n, d)
         Features.
     components : int
-        K; at most n.
+        K; n if there are fewer points.
     covariance : {"full", "tied", "diag", "spherical"}
         The covariance of the components. ``full`` takes d times as long as ``diag``.
     seed : int
@@ -137,9 +137,9 @@ def batch_scores(
 ) -> FloatArray:
     """M-bBALD of batches in nats: ``H(y_1..y_b) - mean_k Σ_i H(y_i | θ_k)`` of each.
 
-    Exact, over all ``2**b`` labelings of a batch, if there are at most ``samples``. Otherwise the mean over ``samples``
-    labelings (rounded up to a multiple of K), drawn in equal numbers from each component: unbiased, and with the same
-    random numbers for all batches, so that differences between batches are precise.
+    Exact, over all ``2**(b + m)`` labelings of a batch and the m labeled points, if these are at most ``samples``.
+    Otherwise the mean over ``samples`` labelings (rounded up to a multiple of K), drawn in equal numbers from each
+    component: unbiased, and with the same random numbers for all batches, so that differences are precise.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def batch_scores(
     seed : int
         For drawing labelings.
 
-    Returns (number,) scores from 0 to ln K. O(number·b·K·samples) time, O((b + K)·samples) memory.
+    Returns (number,) scores from 0 to ln K. O((number·b + m)·K·samples) time, O((b + K)·samples) memory.
 
     Examples
     --------

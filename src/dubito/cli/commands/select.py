@@ -36,7 +36,7 @@ from dubito.io import (
     split_spec,
     write_atomically,
 )
-from dubito.io.cells import is_formula
+from dubito.io.cells import needs_escape
 from dubito.io.column_notes import describe_scale, should_standardize
 from dubito.io.durable import check_writable, file_lock
 from dubito.io.inputs import (
@@ -311,7 +311,7 @@ def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[
 def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
     """Tell the user which columns contain escaped text, because joins on them would fail."""
     columns = selection.columns()
-    n_marked = {name: sum(map(is_formula, values)) for name, values in columns.items()}
+    n_marked = {name: sum(map(needs_escape, values)) for name, values in columns.items()}
     text = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
     if text:
         say(

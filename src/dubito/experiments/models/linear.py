@@ -48,7 +48,7 @@ class Linear(ModelDefaults):
         check_samples(self.samples)
 
     def fit(self, train_set: TrainingSet) -> Fitted:
-        """Take O(m·d·c) time per iteration."""
+        """Take O(m·d·n_classes) time per iteration, for m labels and d features."""
         from sklearn.linear_model import LogisticRegression
 
         features = flat(train_set.features)

@@ -52,8 +52,8 @@ STRATEGY_COLORS = {
     "batchbald": "#332288",
     "probabilistic-coreset": "#5A1A1A",
 }
-"""Random, the baseline, is gray. The last four are not in the palette; readers with either kind of red-green blindness
-can distinguish them from it and from each other."""
+"""Random, the baseline, is gray. Readers with either kind of red-green blindness can distinguish the last four, which
+are not in the palette, from it and from each other."""
 
 
 def strategy_color(name: str) -> str:
@@ -66,10 +66,10 @@ def strategy_color(name: str) -> str:
     >>> strategy_color("doubt-coreset:strength=0.5") == strategy_color("doubt-coreset")
     True
     """
-    known = name.partition(":")[0]
-    if known in STRATEGY_COLORS:
-        return STRATEGY_COLORS[known]
-    color = list(OKABE_ITO.values())[1:][crc32(known.encode()) % 7]
+    strategy = name.partition(":")[0]
+    if strategy in STRATEGY_COLORS:
+        return STRATEGY_COLORS[strategy]
+    color = list(OKABE_ITO.values())[1:][crc32(strategy.encode()) % 7]
     red, green, blue = (round(255 * 0.62 * part) for part in to_rgb(color))
     return f"#{red:02X}{green:02X}{blue:02X}"
 
@@ -83,7 +83,7 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> tuple[Figure, Axes]:
 
 
 def plain_axes(axes: Axes) -> None:
-    """Show two thin spines instead of a box, and small gray ticks."""
+    """Show two gray spines instead of a box, and small gray ticks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(QUIET)
     axes.tick_params(which="both", colors=QUIET, labelsize=9, width=0.6)

@@ -23,10 +23,10 @@ from dubito.io.cells import (
     as_names,
     as_number,
     as_numbers,
+    first_possible_thousands,
     is_gap,
     is_number,
     is_truth,
-    may_be_thousands,
     plain_cell,
     what_is_odd,
 )
@@ -480,7 +480,7 @@ def _entry(table: DelimitedTable, name: str, sample: list[str]) -> Entry:
 def _first_non_number(values: list[str], dialect: Dialect) -> tuple[str | None, str]:
     """The first value that is not a number, or None, and what is wrong with it."""
     comma = dialect.decimal_comma
-    thousands = may_be_thousands(values) if dialect.delimiter != "," and not comma else None
+    thousands = first_possible_thousands(values) if dialect.delimiter != "," and not comma else None
     if thousands is not None:
         return thousands, ", whose point may be a decimal point or a thousands separator: write all numbers alike"
     example = next((value for value in values if not is_number(value, comma)), None)

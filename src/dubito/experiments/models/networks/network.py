@@ -1,6 +1,7 @@
 """Models that are PyTorch networks: ``torch`` (any module) and ``mlp`` (a small perceptron). Extra ``torch``.
 
-Distances are measured between the inputs of the last layer, the head.
+Distances are measured between the inputs of the last layer, the head; for ``mlp``, between the features themselves
+unless ``features = "hidden"``.
 """
 
 from collections.abc import Mapping
@@ -236,7 +237,7 @@ class Mlp(ModelDefaults):
         return training_of(self, check_device(self.device), "float32")
 
     def fit(self, train_set: TrainingSet) -> Fitted:
-        """Take O(m·width) time per epoch."""
+        """Take O(m·number of weights) time per epoch."""
         n_inputs = flat(train_set.features).shape[1]
         with deterministic(derive_seed(train_set.seed, "weights"), self.device):
             network = perceptron((n_inputs, *self.widths, train_set.n_classes))
@@ -256,8 +257,8 @@ def perceptron(widths: tuple[int, ...]) -> "torch.nn.Module":
     import torch
 
     layers: dict[str, torch.nn.Module] = {"flat": torch.nn.Flatten()}
-    for position, (narrow, wide) in enumerate(pairwise(widths[:-1])):
-        layers[f"hidden{position}"], layers[f"relu{position}"] = torch.nn.Linear(narrow, wide), torch.nn.ReLU()
+    for position, (n_in, n_out) in enumerate(pairwise(widths[:-1])):
+        layers[f"hidden{position}"], layers[f"relu{position}"] = torch.nn.Linear(n_in, n_out), torch.nn.ReLU()
     layers["head"] = torch.nn.Linear(widths[-2], widths[-1])
     network = torch.nn.Sequential()
     for name, layer in layers.items():
