@@ -285,8 +285,7 @@ class PairSearch:
         is_used = (limit > 0.0) | (own >= 0)
         kind = np.where(limit > 0.0, (own >= 0).astype(np.int64), 2)
         key = 3 * cloud.of_point + kind
-        # Leaves of points with similar limits are ruled out more often, but only those of different cells are.
-        order = np.lexsort((-limit, key)) if len(cloud.cells.centers) > 1 else np.argsort(key, kind="stable")
+        order = np.argsort(key, kind="stable")
         order = order[is_used[order]]
         if len(order) == 0:
             nowhere = np.zeros(n_candidates, dtype=np.int64)
