@@ -168,7 +168,8 @@ int fill_edges(PairSearch *task, int n_threads);
 /* ``is_full`` is set if there were more pairs than ``capacity``. */
 int search_pairs(PairSearch *task, int n_threads);
 
-/* Sort pairs by candidate: those of the i-th go to ``starts[i]`` and on. Returns 0 if memory ran out. */
+/* Sort pairs by candidate: those of the i-th go to ``starts[i]`` and on. Returns 0 if memory ran out,
+   and -1 if there is no such candidate. */
 int group_pairs(const Pair *pairs, int64_t n_pairs, int64_t n_candidates, int64_t *starts, int32_t *rows, float *kernels,
                 int n_threads);
 

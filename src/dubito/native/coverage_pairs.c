@@ -82,6 +82,7 @@ typedef struct {
     Near *pairs; /* (PANEL · PANEL,) */
     float *panel, *products; /* the own leaf, once it is packed, and its products with the far one */
     int is_packed;
+    double inverse_reach; /* of 1/R² of shifted points; NEAR is more than its rounding */
 } Worker;
 
 static void add_double(double *to, double value)
@@ -99,7 +100,7 @@ static void add_double(double *to, double value)
 static void emit(PairSearch *task, Worker *worker, int64_t point, int32_t candidate, double squared)
 {
     int64_t row = task->numbers[point];
-    double near = 1.0 - squared / task->constants.scaled_reach, kernel;
+    double near = 1.0 - squared * worker->inverse_reach, kernel;
     if (!(near > 0.0))
         return;
     kernel = near * near * NEAR + 1e-30;
@@ -165,6 +166,7 @@ typedef struct {
     double factor, less;
 } Shrinking;
 
+/* Of points that are no longer than ``length``. */
 static Shrinking shrinking(const CoverageConstants *constants, double length)
 {
     double error = constants->shift * length + constants->floor_length, middle = sqrt(constants->scaled_reach) + 4.0 * error;
@@ -173,20 +175,17 @@ static Shrinking shrinking(const CoverageConstants *constants, double length)
 
 /* Keep the pairs of leaves within a limit of either by differences in float32, which bound squared distances. Limits are
    those of the far leaf, which begins at ``start``, and of the own one. */
-WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker, const float *far_limits, int64_t start,
-                                          const float *own_limits, int64_t first, Near *pairs, int64_t n)
+WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker, Shrinking less, const float *far_limits,
+                                          int64_t start, const float *own_limits, int64_t first, Near *pairs, int64_t n)
 {
     const Points *points = &task->points;
     const float *point = NULL;
-    Shrinking less = {1.0, 0.0};
     int64_t kept = 0, d = task->space.d;
     for (int64_t i = 0, last = -1; i < n; i++) {
         int32_t far = pairs[i].far, own = pairs[i].own;
         float limit = far_limits[far - start] > own_limits[own - first] ? far_limits[far - start] : own_limits[own - first];
-        if (far != last) {
-            less = shrinking(&task->constants, points->length[far]);
+        if (far != last)
             point = view_point(points, far, &task->space, worker->wide, worker->shifted);
-        }
         last = far;
         const float *other = view_point(points, own, &task->space, worker->wide, worker->room);
         double squared = less.factor * squared_distance(point, other, d) - less.less;
@@ -220,8 +219,9 @@ typedef struct {
 
 /* The same as filter_by_differences for the pairs in ``near``, by products of all points of two leaves, whose heads hold all
    features. Their error relative to squared lengths is at most the slack; as much again is for rounding here. */
-static int64_t filter_by_products(const PairSearch *task, Worker *worker, const PackedLeaf *own, const float *far_limits,
-                                  int64_t start, int64_t n, const float *own_limits, const uint64_t *near)
+static int64_t filter_by_products(const PairSearch *task, Worker *worker, Shrinking less, const PackedLeaf *own,
+                                  const float *far_limits, int64_t start, int64_t n, const float *own_limits,
+                                  const uint64_t *near)
 {
     const Points *points = &task->points;
     int64_t k = points->k, n_pairs = 0;
@@ -236,7 +236,6 @@ static int64_t filter_by_products(const PairSearch *task, Worker *worker, const 
         squares[i] = points->length[own->first + i] * points->length[own->first + i];
     for (int64_t row = 0; row < n; row++) {
         float length = points->length[start + row], square = length * length;
-        Shrinking less = shrinking(&task->constants, length);
         if (near[row] == 0)
             continue;
         bound_products(worker->products + row * PANEL, square, squares, (float)less.factor, (float)(2.0 * points->slack),
@@ -277,10 +276,11 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
     compare_codes(products, n, own->sizes, limits, row_sizes, row_limits, near);
     for (int64_t i = 0; i < n; i++)
         n_pairs += count_bits(near[i]);
+    Shrinking less = shrinking(&task->constants, far->longest);
     double most = far->farthest > own->leaf.farthest ? far->farthest : own->leaf.farthest;
     if (points->full == points->head && n_pairs * DENSE > n * own->n && added < SMALL_ERROR * most) {
         /* All products together cost less than so many differences. */
-        n_pairs = filter_by_products(task, worker, own, far_limits, start, n, own_limits, near);
+        n_pairs = filter_by_products(task, worker, less, own, far_limits, start, n, own_limits, near);
     } else {
         int has_features = points->full || points->matrix.data;
         n_pairs = 0;
@@ -294,7 +294,7 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
             n_pairs = filter_by_codes(task, far_roots, start, own_roots, own->first, pairs, n_pairs, !has_features);
         }
         if (has_features)
-            n_pairs = filter_by_differences(task, worker, far_limits, start, own_limits, own->first, pairs, n_pairs);
+            n_pairs = filter_by_differences(task, worker, less, far_limits, start, own_limits, own->first, pairs, n_pairs);
     }
     for (const Near *pair = pairs; pair < pairs + n_pairs; pair++) {
         if (task->candidates[pair->own] >= 0 && pair->squared < far_limits[pair->far - start])
@@ -310,7 +310,7 @@ static void search_piece(void *data, int64_t piece, void *scratch)
     const Codes *codes = &task->points.codes;
     int64_t leaf = task->first + task->n_pieces - 1 - piece, d = task->space.d, cell = task->cells[leaf];
     int64_t first = task->starts[leaf], n = task->starts[leaf + 1] - first;
-    Worker worker = {.pairs = scratch};
+    Worker worker = {.pairs = scratch, .inverse_reach = 1.0 / task->constants.scaled_reach};
     worker.wide = (double *)(worker.pairs + PANEL * PANEL);
     worker.shifted = (float *)(worker.wide + 2 * d);
     worker.room = worker.shifted + d;
@@ -365,10 +365,11 @@ int search_pairs(PairSearch *task, int n_threads)
 
 typedef struct {
     const Pair *pairs;
-    int64_t n_pairs, *cursors;
+    int64_t n_pairs, n_candidates, *cursors;
     int is_alone; /* there is one piece */
     int32_t *rows;
     float *kernels;
+    ParallelFor loop;
 } Grouping;
 
 static void group_piece(void *data, int64_t piece, void *scratch)
@@ -379,6 +380,10 @@ static void group_piece(void *data, int64_t piece, void *scratch)
     for (const Pair *pair = task->pairs + first; pair < task->pairs + stop; pair++) {
         if (pair->candidate < 0)
             continue;
+        if (pair->candidate >= task->n_candidates) {
+            cancel(&task->loop, 0);
+            return;
+        }
         int64_t *cursor = task->cursors + pair->candidate, at = task->is_alone ? (*cursor)++ : atomic_add(cursor, 1);
         if (task->rows != NULL) {
             task->rows[at] = pair->row;
@@ -391,12 +396,14 @@ int group_pairs(const Pair *pairs, int64_t n_pairs, int64_t n_candidates, int64_
                 int n_threads)
 {
     int64_t before = 0, n_pieces = (n_pairs + GROUPED - 1) / GROUPED;
-    Grouping task = {pairs, n_pairs, starts, n_pieces == 1, NULL, NULL};
-    ParallelFor loop = {.work = group_piece, .task = &task, .n_pieces = n_pieces};
+    Grouping task = {pairs, n_pairs, n_candidates, starts, n_pieces == 1, NULL, NULL,
+                     {.work = group_piece, .task = &task, .n_pieces = n_pieces}};
     for (int64_t i = 0; i <= n_candidates; i++)
         starts[i] = 0;
-    if (!parallel_for(&loop, n_threads))
+    if (!parallel_for(&task.loop, n_threads))
         return 0;
+    if (task.loop.is_canceled)
+        return -1;
     for (int64_t i = 0; i <= n_candidates; i++) {
         int64_t own = starts[i];
         starts[i] = before;
@@ -404,8 +411,8 @@ int group_pairs(const Pair *pairs, int64_t n_pairs, int64_t n_candidates, int64_
     }
     task.rows = rows;
     task.kernels = kernels;
-    loop = (ParallelFor){.work = group_piece, .task = &task, .n_pieces = n_pieces};
-    if (!parallel_for(&loop, n_threads))
+    task.loop = (ParallelFor){.work = group_piece, .task = &task, .n_pieces = n_pieces};
+    if (!parallel_for(&task.loop, n_threads))
         return 0;
     for (int64_t i = n_candidates; i > 0; i--)
         starts[i] = starts[i - 1];

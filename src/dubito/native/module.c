@@ -807,9 +807,8 @@ static PyObject *py_group_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     int64_t *starts = WRITE(int64_t, n_candidates + 1);
     int32_t *rows = WRITE(int32_t, n_pairs);
     float *kernels = WRITE(float, n_pairs);
-    for (int64_t i = 0; !call->failed && i < n_pairs; i++)
-        expect(call, pairs[i].candidate < n_candidates, "candidate out of range");
     RUN(is_done = group_pairs(pairs, n_pairs, n_candidates, starts, rows, kernels, n_threads));
+    expect(call, is_done >= 0, "candidate out of range");
     return finish_call(call, is_done);
 }
 

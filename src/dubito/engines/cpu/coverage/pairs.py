@@ -8,6 +8,7 @@ cells a and c are skipped if even their projections on the line between the cent
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -232,10 +233,9 @@ def _nearest_center(steps: compiled.CompiledSteps, heads: Float32Array, centers:
 
 def _cut(key: IntArray, most: int) -> IntArray:
     """(leaves + 1,) where leaves start: at most so many points, of equal key."""
-    runs = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
-    counts = -(-np.diff(runs) // most)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.append(np.repeat(runs[:-1], counts) + most * within, len(key))
+    runs = [0, *(np.flatnonzero(key[1:] != key[:-1]) + 1).tolist(), len(key)]
+    starts = [each for first, stop in pairwise(runs) for each in range(first, stop, most)]
+    return np.array([*starts, len(key)], dtype=np.int64)
 
 
 def used_rows(problem: CoverageProblem) -> BoolArray:
@@ -285,7 +285,7 @@ class PairSearch:
         is_used = (limit > 0.0) | (own >= 0)
         kind = np.where(limit > 0.0, (own >= 0).astype(np.int64), 2)
         key = 3 * cloud.of_point + kind
-        order = np.lexsort((-limit, key))
+        order = np.argsort(key, kind="stable")
         order = order[is_used[order]]
         if len(order) == 0:
             nowhere = np.zeros(n_candidates, dtype=np.int64)

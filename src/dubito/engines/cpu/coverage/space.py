@@ -34,7 +34,9 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, Rows, blocks, 
 from dubito.threads import n_threads
 
 FIT_ROWS = 1024
-"""Points that directions and steps of codes are fitted to."""
+"""Points that directions are fitted to."""
+SCALE_ROWS = 256
+"""Points that steps of codes are fitted to."""
 ONE_THREAD = 5e8
 """Products of features that one thread computes before others would be awake."""
 THREADED_BYTES = 1 << 22
@@ -54,8 +56,6 @@ STEP_SHARES = (1.0, 0.7, 0.5, 0.35)
 """Of the steps by which no code is cut off, tried."""
 MOST_SQUARED = 2**30 / (2 * 255 * 127)
 """Sums of products of codes, with the weights of their levels, stay below 2³⁰."""
-TRIED_ROWS = 256
-"""On which they are tried."""
 STEP_BITS = 12
 LARGEST = 1e10
 """Steps are those of numbers up to this, and down to its reciprocal: others have large errors."""
@@ -136,13 +136,13 @@ def best_scale(points: Float32Array, n_levels: int = LEVELS) -> Scale:
     if weights @ np.diff([0, *ends]) >= MOST_SQUARED:
         ends = [*(0,) * (LEVELS - 1), ends[-1]]
     first = next(each for each, end in enumerate(ends) if end > 0)
-    tried, few = list[tuple[float, Scale]](), points[evenly(len(points), TRIED_ROWS)]
+    tried = list[tuple[float, Scale]]()
     for share in STEP_SHARES:
         mantissa, exponent = np.frexp(sizes[0] * share / 127.0 / 2.0 ** (LEVELS - 1 - first))
         step = float(np.ldexp(np.ceil(mantissa * 2.0**STEP_BITS), exponent - STEP_BITS))
         scale = Scale(step, tuple(ends))
         # Squared, since few points with large errors cost more than many with small ones.
-        tried.append((float(np.square(encode(few, scale).errors, dtype=np.float64).sum()), scale))
+        tried.append((float(np.square(encode(points, scale).errors, dtype=np.float64).sum()), scale))
     return min(tried)[1]
 
 
@@ -233,7 +233,12 @@ class Space:
 
     @cached_property
     def scale(self) -> Scale:
-        return best_scale(self.sample, n_levels=1)
+        return best_scale(self.few, n_levels=1)
+
+    @cached_property
+    def few(self) -> Float32Array:
+        """Fewer of them."""
+        return self.shifted(self.problem.pool, evenly(len_of(self.problem.pool), SCALE_ROWS))
 
     @property
     def n_threads(self) -> int:
@@ -309,7 +314,7 @@ class Directions:
     @classmethod
     def features(cls, space: "Space") -> "Directions":
         """The features themselves, or the largest of them."""
-        order = np.argsort(-space.sample.var(axis=0), kind="stable")
+        order = np.argsort(-space.few.var(axis=0), kind="stable")
         return cls(None, order, len(order) if len(order) <= MOST_CODES else MOST_CODES - 1)
 
     @property
@@ -352,7 +357,7 @@ class Directions:
         """The same with the most accurate scale of codes, if the C extension is available."""
         if compiled.steps is None:
             return self
-        return replace(self, scale=best_scale(self.heads(space.sample, squared_lengths(space.sample))))
+        return replace(self, scale=best_scale(self.heads(space.few, squared_lengths(space.few))))
 
     def points(self, space: "Space", matrix: Matrix, rows: IntArray) -> Points:
         assert compiled.steps is not None
