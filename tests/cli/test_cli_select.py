@@ -369,7 +369,7 @@ def test_what_one_machine_alone_can_do_does_not_go_with_a_cluster(run: Program, 
     np.save("pool.npy", np.eye(9))
     ran = run("select", "pool.npy", "-b", "3", "--engine", "cluster", *more)
     assert ran.code == 2
-    assert f"{more[0]} does not go with --engine cluster; leave it out" in ran.complaint
+    assert f"{more[0]} does not go with --engine cluster; leave out {more[0]}, or" in ran.complaint
 
 
 def test_options_of_a_cluster_are_for_a_cluster(run: Program) -> None:

@@ -158,7 +158,7 @@ def test_what_is_worth_knowing_of_a_fit_is_among_the_notes() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"temperature": 0.0}, "temperature=0.0 is not allowed; pass a number from 1e-06 to 1e+06, or 'fit'."),
+        ({"temperature": 0.0}, "temperature=0.0 is not allowed; pass a number from 1e-06 to 1e[+]06, or 'fit'."),
         ({"temperature": -1}, "temperature=-1 is not allowed"),
         ({"temperature": np.inf}, "temperature=inf is not allowed"),
         ({"temperature": "fitted"}, "temperature='fitted' is not allowed"),

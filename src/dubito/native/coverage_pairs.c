@@ -4,6 +4,7 @@
 #include "coverage.h"
 #include "steps.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,7 @@ typedef struct {
     Near *pairs; /* (PANEL · PANEL,) */
     float *panel, *products; /* the own leaf, once it is packed, and its products with the far one */
     int is_packed;
-    double inverse_reach; /* of 1/R² of shifted points; NEAR is more than its rounding */
+    double inverse_reach; /* 1/R² of shifted points, and finite, so that kernels are bounded if R² is subnormal */
 } Worker;
 
 static void add_double(double *to, double value)
@@ -310,7 +311,7 @@ static void search_piece(void *data, int64_t piece, void *scratch)
     const Codes *codes = &task->points.codes;
     int64_t leaf = task->first + task->n_pieces - 1 - piece, d = task->space.d, cell = task->cells[leaf];
     int64_t first = task->starts[leaf], n = task->starts[leaf + 1] - first;
-    Worker worker = {.pairs = scratch, .inverse_reach = 1.0 / task->constants.scaled_reach};
+    Worker worker = {.pairs = scratch, .inverse_reach = fmin(1.0 / task->constants.scaled_reach, DBL_MAX)};
     worker.wide = (double *)(worker.pairs + PANEL * PANEL);
     worker.shifted = (float *)(worker.wide + 2 * d);
     worker.room = worker.shifted + d;

@@ -149,6 +149,12 @@ def test_weights_that_lose_digits_give_exact_priorities(seed: int) -> None:
     assert_same(made_of(pool, pool[:3] + 0.1, weights, 60))
 
 
+def test_a_reach_whose_square_is_subnormal_covers_copies() -> None:
+    rng = np.random.default_rng(0)
+    pool = np.repeat(rng.standard_normal((20, 3)), 3, axis=0)
+    assert_same(replace(made_of(pool, pool[:0], rng.random(60), 30), radius=4e-155))
+
+
 def test_a_whole_pool_can_be_picked() -> None:
     rng = np.random.default_rng(2)
     pool = rng.integers(-3, 4, (150, 3)).astype(np.float64)
