@@ -44,7 +44,7 @@ def test_undo_takes_back_one_answer_after_another_and_then_says_that_there_is_no
     client.post("/api/undo", json={"key": "u2", "annotator": "ann"})
     none = client.post("/api/undo", json={"key": "u3", "annotator": "ann"})
     assert none.status_code == 409
-    assert "nothing of ann to undo" in none.json()["error"]
+    assert "no answer of ann to undo" in none.json()["error"]
     assert client.get("/api/project").json()["labeled"] == 0
 
 

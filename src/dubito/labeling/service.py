@@ -1,4 +1,4 @@
-"""`LabelingService`: assigns items to annotators and stores their answers. A confirmed change is durable."""
+"""`LabelingService` assigns items to annotators and stores their answers. A confirmed change is durable."""
 
 import json
 import time
@@ -39,9 +39,9 @@ class AnswerIn:
     guess_seen: bool = False
     seconds: float | None = None
     is_review: bool = False
-    """Whether it decides a label that the model doubted."""
+    """Whether the annotator has decided a label that the model doubted."""
     class_event: int | None = None
-    """The last change of a class that the client knew; a class that was renamed or merged since is understood."""
+    """Number of the last class change that the client knew; later renames and merges of the label are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Committed:
     labeled: int
 
 
-Source = TypeVar("Source")
-Target = TypeVar("Target")
+T = TypeVar("T")
+Result = TypeVar("Result")
 
 
 def items_by_guess(state: State, annotator: str, now: float) -> dict[str, list[int]]:
@@ -76,12 +76,12 @@ def items_by_guess(state: State, annotator: str, now: float) -> dict[str, list[i
     model = state.model
     if model is None or model.probabilities is None:
         return {}
-    is_left = state.open_items()
+    is_available = state.open_items()
     if state.label_table.current:
-        is_left[[item for item, answers in state.label_table.current.items() if answers]] = False
+        is_available[[item for item, answers in state.label_table.current.items() if answers]] = False
     for item in state.queue.held(now):
-        is_left[item] &= state.queue.has_capacity(item, annotator, now)
-    rows = np.flatnonzero(is_left)
+        is_available[item] &= state.queue.has_capacity(item, annotator, now)
+    rows = np.flatnonzero(is_available)
     predicted, confidence = model.probabilities[rows].argmax(axis=1), model.probabilities[rows].max(axis=1)
     order = np.argsort(-confidence, kind="stable")
     return {
@@ -91,15 +91,15 @@ def items_by_guess(state: State, annotator: str, now: float) -> dict[str, list[i
     }
 
 
-def map_future(future: "Future[Source]", convert: "Callable[[Future[Source]], Target]") -> "Future[Target]":
-    """A future of `convert` applied to `future` when it is done."""
-    converted: Future[Target] = Future()
+def map_future(future: "Future[T]", convert: Callable[[T], Result]) -> "Future[Result]":
+    """A future of `convert` applied to the result of `future`."""
+    converted: Future[Result] = Future()
 
-    def resolve(done: "Future[Source]") -> None:
+    def resolve(done: "Future[T]") -> None:
         if not converted.set_running_or_notify_cancel():
             return
         try:
-            converted.set_result(convert(done))
+            converted.set_result(convert(done.result()))
         except (Exception, CancelledError) as error:
             converted.set_exception(error)
 
@@ -113,7 +113,7 @@ class GuessedItems(NamedTuple):
     label: str | None
     picks: list[Pick]
     groups: list[tuple[str, int]]
-    """Number of items by predicted class."""
+    """Every predicted class with the number of its items."""
 
 
 Listener = Callable[[str, dict[str, Any]], None]
@@ -126,7 +126,7 @@ def succeeded(future: "Future[Any]") -> bool:
 class LabelingService:
     """A project that is open for labeling. Futures complete once the change is stored.
 
-    ``report`` is called with notes on items that are new, changed, gone or left out; listeners get them, too.
+    ``report`` is called with messages about items that are new, changed, gone or left out; listeners get them, too.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class LabelingService:
             listener(kind, facts)
 
     def failures(self) -> dict[str, str]:
-        """By part of the service, why it does not work now; empty if everything works."""
+        """The error message of each part of the service that does not work; empty if everything works."""
         found = {
             "store": self._writer.failure,
             "project": self._project_failure,
@@ -187,7 +187,7 @@ class LabelingService:
         return {part: failure for part, failure in found.items() if failure is not None}
 
     def add_new_items(self) -> Changes:
-        """Make the new rows of the pool items of the project; the other items keep their numbers and labels."""
+        """Add new rows of the pool file as items; existing items keep their numbers and labels."""
         state = self.state
         contents, changes, n_other_ids = update_items(state.project)
         with state.lock:
@@ -213,43 +213,46 @@ class LabelingService:
 
     def ask(self, annotator: str, count: int) -> "Future[list[Pick]]":
         """Items to show next, leased to the annotator."""
-        return self._lease_items(annotator, lambda who, now: self.state.queue.ask(who, count, now))
+
+        def choose(who: str, now: float) -> GuessedItems:
+            return GuessedItems(None, self.state.queue.ask(who, count, now), [])
+
+        return map_future(self._lease_items(annotator, choose), lambda chosen: chosen.picks)
 
     def ask_guessed(self, annotator: str, label: str | None, count: int) -> "Future[GuessedItems]":
         """Items predicted as a class (by default the most frequent), most confident first, leased to the annotator."""
-        groups: list[tuple[str, int]] = []
-        chosen: list[str] = []
 
-        def choose(who: str, now: float) -> list[Pick]:
-            found = items_by_guess(self.state, who, now)
-            groups[:] = [(name, len(items)) for name, items in found.items()]
-            chosen[:] = [label or max(found, key=lambda name: len(found[name]))] if found else []
-            items = found.get(chosen[0], []) if chosen else []
-            return [self.state.queue.pick_of(item) or Pick(self.state.round, 0, item, "") for item in items[:count]]
+        def choose(who: str, now: float) -> GuessedItems:
+            by_class = items_by_guess(self.state, who, now)
+            if not by_class:
+                return GuessedItems(None, [], [])
+            groups = [(name, len(items)) for name, items in by_class.items()]
+            chosen = label or max(by_class, key=lambda name: len(by_class[name]))
+            items = by_class.get(chosen, [])[:count]
+            picks = [self.state.queue.pick_of(item) or Pick(self.state.round, 0, item, "") for item in items]
+            return GuessedItems(chosen, picks, groups)
 
-        def convert(done: "Future[list[Pick]]") -> GuessedItems:
-            return GuessedItems(chosen[0] if chosen else None, done.result(), groups)
+        return self._lease_items(annotator, choose)
 
-        return map_future(self._lease_items(annotator, choose), convert)
-
-    def _lease_items(self, annotator: str, choose: Callable[[str, float], list[Pick]]) -> "Future[list[Pick]]":
+    def _lease_items(self, annotator: str, choose: Callable[[str, float], GuessedItems]) -> "Future[GuessedItems]":
+        """Lease the items that `choose` returns for an annotator at a time, unless they are leased for long enough."""
         who, now = check_name("annotator", annotator), time.monotonic()
         state = self.state
         with state.lock:
-            found = choose(who, now)
+            chosen = choose(who, now)
             held = state.queue.held_by(who)
-            if all(held.get(pick.item, 0.0) > now + state.lease / 2 for pick in found):
-                done: Future[list[Pick]] = Future()
-                done.set_result(found)
+            if all(held.get(pick.item, 0.0) > now + state.lease / 2 for pick in chosen.picks):
+                done: Future[GuessedItems] = Future()
+                done.set_result(chosen)
                 return done
 
-        def lease(statements: Statements) -> list[Pick]:
-            # Choose again: another annotator may have leased some of them meanwhile.
-            picks = choose(who, now)
-            items = [pick.item for pick in picks]
+        def lease(statements: Statements) -> GuessedItems:
+            # Choose again: another annotator may have leased some of the items in the meantime.
+            chosen = choose(who, now)
+            items = [pick.item for pick in chosen.picks]
             put_leases(statements, who, items, time.time() + state.lease)
             state.queue.hold(who, items, now + state.lease)
-            return picks
+            return chosen
 
         return self._writer.submit(lease)
 
@@ -270,7 +273,7 @@ class LabelingService:
     def _check_answer(self, answer: AnswerIn) -> AnswerIn:
         key, who = check_name("key", answer.key), check_name("annotator", answer.annotator)
         self.check_item(answer.item)
-        label = None if answer.label is None else check_name("class", answer.label)  # In the form that classes have.
+        label = None if answer.label is None else check_name("class", answer.label)
         checked = replace(answer, key=key, annotator=who, label=label)
         with self.state.lock:
             self._current_class(checked)
@@ -323,8 +326,9 @@ class LabelingService:
     def _make_event(self, answer: AnswerIn) -> Event:
         """Build the event, with the current model's prediction if the item has no answer yet."""
         state, table = self.state, self.state.label_table
-        is_first = table.n_answers(answer.item) == 0 and state.model is not None
+        is_first = table.n_answers(answer.item) == 0
         guess = state.model.guess(answer.item) if is_first and state.model is not None else None
+        predicted, probability = guess or (None, None)
         return Event(
             number=table.last + 1,
             key=answer.key,
@@ -335,8 +339,8 @@ class LabelingService:
             round=state.round,
             target=None,
             at=time.time(),
-            guess=None if guess is None else guess[0],
-            sure=None if guess is None else guess[1],
+            guess=predicted,
+            sure=probability,
             guess_seen=answer.guess_seen,
             why=self._reason(answer),
             seconds=answer.seconds,
@@ -362,13 +366,13 @@ class LabelingService:
 
     def undo(self, key: str, annotator: str) -> "Future[Committed]":
         """Undo the annotator's last answer."""
-        return map_future(self.undo_answers(key, annotator), lambda done: done.result()[0])
+        return map_future(self.undo_answers(key, annotator), lambda undone: undone[0])
 
     def undo_answers(self, key: str, annotator: str, numbers: Sequence[int] | None = None) -> "Future[list[Committed]]":
-        """Undo the answers with these numbers (by default the annotator's last one): all, as one change, or none."""
+        """Undo the answers with these event numbers, all or none; by default the annotator's last answer."""
         key, who = check_name("key", key), check_name("annotator", annotator)
-        # Every event has its own key.
-        keys = [key, *(check_name("key", f"{key} {place}") for place in range(1, len(set(numbers or ()))))]
+        # Every event needs a key of its own.
+        keys = [key, *(check_name("key", f"{key} {index}") for index in range(1, len(set(numbers or ()))))]
 
         def apply(statements: Statements) -> list[Committed]:
             state, table = self.state, self.state.label_table
@@ -376,19 +380,17 @@ class LabelingService:
                 return self._repeated_undo(keys, who, numbers)
             answers = self._answers_to_undo(who, numbers)
             items = list(dict.fromkeys(answer.item for answer in answers))
-            done = []
+            events, now = [], time.time()
             for each, answer in zip(keys, answers, strict=True):
-                event = Event(
-                    table.last + 1, each, "undo", who, answer.item, None, state.round, answer.number, time.time()
-                )
+                event = Event(table.last + 1, each, "undo", who, answer.item, None, state.round, answer.number, now)
                 add_event(statements, event)
                 table.add(event)
-                done.append(event)
+                events.append(event)
             state.queue.rescan()
-            put_leases(statements, who, items, done[-1].at + state.lease)
+            put_leases(statements, who, items, now + state.lease)
             state.queue.hold(who, items, time.monotonic() + state.lease)
             state.version += 1
-            return [Committed(event, True, self.state.n_labeled) for event in done]
+            return [Committed(event, True, state.n_labeled) for event in events]
 
         future = self._writer.submit(apply)
         future.add_done_callback(self._announce_labels)
@@ -400,23 +402,23 @@ class LabelingService:
         if numbers is None:
             last = table.last_of(annotator)
             if last is None:
-                raise Conflict(f"there is nothing of {annotator} to undo", hint="label something first.")
+                raise Conflict(f"there is no answer of {annotator} to undo", hint="label something first.")
             return [last]
         others = set(numbers) - set(table.active.get(annotator, ()))
         if others:
             problem = f"event {min(others)} is not an answer of {annotator} that can be undone"
-            raise Conflict(problem, hint="undo only answers that count.")
+            raise Conflict(problem, hint="undo only the annotator's answers that are not undone yet.")
         return [table.events[number] for number in sorted(set(numbers), reverse=True)]
 
     def _repeated_undo(self, keys: Sequence[str], annotator: str, numbers: Sequence[int] | None) -> list[Committed]:
-        """What an earlier request with these keys undid; raises `Conflict` if it was another one."""
+        """The events of an earlier request with these keys; raises `Conflict` if it was a different request."""
         table = self.state.label_table
         done = [table.events[table.keys[key]] for key in keys if key in table.keys]
         is_same = len(done) == len(keys) and (numbers is None or {event.target for event in done} == set(numbers))
         if not is_same or any(
             event.kind != "undo" or event.annotator != annotator or event.number not in table.named for event in done
         ):
-            raise Conflict(f"the key {keys[0][:60]!r} was sent with something else", hint="send a new key.")
+            raise Conflict(f"the key {keys[0][:60]!r} was sent with another request", hint="send a new key.")
         return [Committed(event, False, self.state.n_labeled) for event in done]
 
     def _announce_labels(self, future: "Future[Any]") -> None:
@@ -488,7 +490,7 @@ class LabelingService:
         return self._submit_change(write)
 
     def _class_event(self, change: ClassChangeIn) -> Event:
-        """Build the event of a change; raises `Conflict` if the classes are not as the client believes."""
+        """Build the event of a change; raises `Conflict` if the classes are not what the client assumes."""
         state, table, classes = self.state, self.state.label_table, self.state.project.classes
         kind, label, new_label, target, position = change.kind, change.label, change.new_label, None, 0
         if kind == "undo":
@@ -547,7 +549,7 @@ class LabelingService:
 
         def write() -> bool:
             state = self.state
-            # Only this thread changes the project, so the lock need not be held during the write.
+            # Only this thread changes the project, so the write needs no lock.
             project = update(state.project)
             if project == state.project:
                 return False
@@ -572,7 +574,7 @@ class LabelingService:
         self._project_failure = None
 
     def _submit_change(self, write: Callable[[], bool]) -> "Future[bool]":
-        """Have the thread that changes the project do so, and announce the change."""
+        """Run a change of the project in its thread, and announce it."""
         try:
             future = self._project_executor.submit(write)
         except RuntimeError as closed:
@@ -586,20 +588,20 @@ class LabelingService:
             self.loop.wake_if_due()
 
     def restrict(self, mode: str, rows: Sequence[int]) -> "Future[int]":
-        """Query only these rows, exclude them, or clear the restriction; the result is the number of open items."""
+        """Query only these items, exclude them, or clear the restriction; the result is the number of open items."""
         for row in rows:
             self.check_item(row)
 
         def write(statements: Statements) -> int:
             state = self.state
-            listed = set(state.excluded()) | set(rows) if mode == "exclude" and state.mode == "exclude" else set(rows)
-            if mode == "exclude" and state.mode == "only" and state.is_open is not None:
-                listed, new_mode = set(np.flatnonzero(state.is_open).tolist()) - set(rows), "only"
-            else:
-                new_mode = mode
-            fact = None if mode == "clear" else json.dumps({"mode": new_mode, "rows": sorted(listed)})
-            put_fact(statements, RESTRICTED, fact)
-            state.restrict(fact)
+            new_mode, listed = mode, set(rows)
+            if mode == "exclude" and state.mode == "exclude":
+                listed |= set(state.excluded())
+            elif mode == "exclude" and state.is_open is not None:
+                new_mode, listed = "only", set(np.flatnonzero(state.is_open).tolist()) - listed
+            restriction = None if mode == "clear" else json.dumps({"mode": new_mode, "rows": sorted(listed)})
+            put_fact(statements, RESTRICTED, restriction)
+            state.restrict(restriction)
             state.version += 1
             return state.n_open()
 
