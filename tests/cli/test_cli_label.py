@@ -268,7 +268,7 @@ def test_folders_are_no_classes_unless_the_user_says_so(months: Path) -> None:
     reported: list[str] = []
     made, contents = open_project(str(months), classes=["china", "flower"], report=reported.append)
     assert (made.classes, set(contents.labels)) == (("china", "flower"), set())
-    assert any("(2024-01, 2024-02) are not taken for classes; pass --labels" in line for line in reported)
+    assert any("(2024-01, 2024-02) are not used as classes; pass --labels" in line for line in reported)
     assert any("embedded by their pixels" in line for line in reported)
 
 

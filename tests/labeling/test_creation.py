@@ -144,7 +144,7 @@ def test_a_source_that_was_moved_away_is_reported(tmp_path: Path) -> None:
     described: list[str] = []
     open_project(made.folder, report=described.append)
     assert len(described) == 1
-    assert f"{source} is not there any more" in described[0]
+    assert f"{source} does not exist any more" in described[0]
 
 
 def test_another_embedder_is_refused_and_the_same_is_not(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_labels_are_kept_if_project_toml_is_gone_and_a_transaction_has_to_be_rol
 
 def test_classes_are_not_said_to_be_added_while_a_server_has_the_project_open(tmp_path: Path) -> None:
     service, said = LabelingService(*make_project(tmp_path)), list[str]()
-    with pytest.raises(InvalidArgument, match="another dubito label has"):
+    with pytest.raises(InvalidArgument, match="another labeling server has"):
         open_project(service.state.project.folder, classes=["up"], report=said.append)
     service.close()
     assert said == []

@@ -189,7 +189,7 @@ def test_a_store_that_has_lost_what_was_acknowledged_is_refused_until_it_is_back
     with other.begin() as connection:  # As an older copy would have it.
         connection.execute(text("DELETE FROM dubito_events WHERE number > 2"))
     for _ in range(2):
-        with pytest.raises(StoreFailed, match=r"lacks event 3, which this server has saved in it; .* older copy"):
+        with pytest.raises(StoreFailed, match=r"event 3, which this server has saved, is missing in the store; .* older copy"):
             answer(service, 4)
     assert "older copy" in service.failures()["store"]
     with other.begin() as connection:
@@ -323,9 +323,9 @@ def test_a_map_that_does_not_fit_the_pool_is_made_again(tmp_path: Path) -> None:
 def test_settings_and_classes_of_a_project_that_is_open_stay_as_they_are(tmp_path: Path) -> None:
     project, contents = make_project(tmp_path)
     service = LabelingService(project, contents)
-    with pytest.raises(InvalidArgument, match="another dubito label has"):
+    with pytest.raises(InvalidArgument, match="another labeling server has"):
         open_project(project.folder, classes=["third"])
-    with pytest.raises(InvalidArgument, match="another dubito label has"):
+    with pytest.raises(InvalidArgument, match="another labeling server has"):
         with_settings(project, {"batch": 77})
     assert read_project(project.folder) == project
     service.close()

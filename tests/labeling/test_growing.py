@@ -71,7 +71,7 @@ def test_update_adds_new_items_and_keeps_labels_ids_and_numbers(
     assert main(["update", folder]) == 0
     printed = capsys.readouterr().err
     assert "since the project was last updated: 1 new (00-first.png), 1 changed (2.png), 1 removed (3.png)" in printed
-    assert "1 items have another id than before" in printed
+    assert "1 items have new ids" in printed
     state = read_state(folder)
     assert list(state.contents.ids) == [before[0], "renamed.png", *before[2:], "00-first.png"]
     assert labels_of(folder) == {"0.png": "dark", "renamed.png": "bright", "2.png": "dark", "3.png": "bright"}

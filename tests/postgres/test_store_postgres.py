@@ -124,7 +124,7 @@ def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up(
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
             service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=120)
         assert service.state.label_table.labels == {0: truth(0)}
-        wait_until(lambda: "another dubito label has this store open" in service.failures().get("store", ""))
+        wait_until(lambda: "another labeling server has this store open" in service.failures().get("store", ""))
     finally:
         os.kill(process, signal.SIGCONT)
     monkeypatch.undo()
@@ -161,7 +161,7 @@ def test_after_an_outage_the_store_is_not_written_while_another_server_has_it(tm
         for _ in range(5):
             with pytest.raises(StoreUnavailable):
                 service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=60)
-        wait_until(lambda: "another dubito label has this store open" in service.failures().get("store", ""))
+        wait_until(lambda: "another labeling server has this store open" in service.failures().get("store", ""))
     other.dispose()
     wait_until(lambda: not service.failures())
     service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=60)

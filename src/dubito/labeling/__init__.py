@@ -1,4 +1,4 @@
-"""Labeling by people: a project folder, a store of label events, and the loop that learns and picks beside them.
+"""Labeling projects: the project folder, the event log of labels, and training and selection in the background.
 
-`LabelingService` is what the web server calls: it hands out items, takes labels, and has a worker process fit and pick.
+The web server calls `LabelingService`, which assigns items, stores labels, and has a worker process fit and select.
 """

@@ -1,4 +1,4 @@
-"""The content of the items that annotators see: a picture, a text, or the columns of a table."""
+"""What annotators see of the items: a picture, a text, or the columns of a table."""
 
 import os
 from collections import defaultdict
@@ -51,7 +51,7 @@ class Contents:
     hashes: Sequence[str | None] | None = None
     """Hashes of the picture files, if the pool has them."""
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """For each item with exact copies: all of them and itself, items that are still in the pool first."""
+    """For each item with exact copies, the copies and itself; those that are still in the pool come first."""
 
     def row_of(self, item: int) -> int:
         return item if self.rows is None else int(self.rows[item])
@@ -69,7 +69,7 @@ class Contents:
 
 
 def read_contents(project: Project) -> Contents:
-    """Read the contents of a project's items; rows of the pool that are no items yet are left out."""
+    """Read the contents of a project's items; rows of the pool that are not items yet are left out."""
     contents = _read_pool_contents(project)
     if not has_items(project):
         return contents
@@ -83,7 +83,7 @@ def read_contents(project: Project) -> Contents:
 def update_items(project: Project) -> tuple[Contents, Changes, int]:
     """Add the new rows of the pool to the items of a project, which must be locked.
 
-    Returns the contents, what changed, and the number of items whose contents have another id than before.
+    Returns the contents, the changes, and the number of items whose id in the pool has changed.
     """
     contents = _read_pool_contents(project)
     found = identities_of(project, contents)
@@ -95,7 +95,6 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
         return replace(contents, copies=find_copies(contents, found)), Changes(), 0
     rows = np.concatenate([match.rows, np.array(match.new, dtype=np.int64)])
     gone = rows < 0
-    is_kept = ~gone[: len(match.rows)]
     ids = [*match.known.ids, *(found.ids[row] for row in match.new)]
     digests = np.concatenate([match.known.digests, found.digests[list(match.new)]])
     if match.known.kind == found.kind or not gone.any():
@@ -106,10 +105,10 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
             found.kind,
             found.has_ids,
         )
-    else:  # The digests of items that are gone are of another kind: until they are back, all are compared by id alone.
+    else:  # The stored digests of items that are gone are of another kind: compare ids only, until these are back.
         now = Identities(ids, np.zeros(len(ids), dtype=np.uint64), "ids", found.has_ids)
     removed = np.flatnonzero(gone[: len(match.rows)] & ~match.was_gone).tolist()
-    back = np.flatnonzero(is_kept & match.was_gone).tolist()
+    back = np.flatnonzero(~gone[: len(match.rows)] & match.was_gone).tolist()
     is_same = match.known.ids == list(now.ids) and np.array_equal(match.known.digests, now.digests)
     if not (is_same and now.kind == match.known.kind and np.array_equal(gone, match.was_gone)):
         save_items(project, now, gone)
@@ -121,13 +120,13 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
     return _arrange(contents, rows, now), changes, match.n_other_ids
 
 
-def described_changes(contents: Contents, changes: Changes, n_other_ids: int) -> list[str]:
+def describe_changes(contents: Contents, changes: Changes, n_other_ids: int) -> list[str]:
     """Messages about the items of a project that have changed."""
     notes = []
     if any(changes):
         notes.append(f"since the project was last updated: {changes}. Labels, ids and history are kept.")
     if changes.changed:
-        notes.append("look at the labels of the changed items again: they were given to what was there before.")
+        notes.append("check the labels of the changed items: they were given before the change.")
     if changes.removed:
         notes.append("removed items are not shown or trained on until they are back; exports still have their labels.")
     added = set(changes.added)
@@ -135,37 +134,37 @@ def described_changes(contents: Contents, changes: Changes, n_other_ids: int) ->
         name in added and label is not None for name, label in zip(contents.ids, contents.labels, strict=False)
     )
     if n_labeled:
-        notes.append(f"{n_labeled:,} of the new items have labels in the source, which are not taken.")
+        notes.append(f"{n_labeled:,} of the new items have labels in the source, which are not imported.")
     if n_other_ids:
         notes.append(
-            f"{n_other_ids:,} items have another id than before; their labels follow their contents. If the ids are "
-            "right and the contents are not, stop here."
+            f"{n_other_ids:,} items have new ids; their labels follow their contents. If the ids are right and the "
+            "contents are wrong, do not continue."
         )
     return notes
 
 
 def _arrange(contents: Contents, rows: IntArray, items: Identities) -> Contents:
     """The contents in the order of the items; those that are gone have their id and nothing else."""
-    order, ids = rows.tolist(), items.ids
+    order = rows.tolist()
 
-    def arranged(values: Sequence[Any], missing: Any) -> list[Any]:
+    def by_item(values: Sequence[Any], missing: Any) -> list[Any]:
         return [missing if row < 0 else values[row] for row in order]
 
-    arranged_contents = replace(
+    arranged = replace(
         contents,
-        ids=[ids[item] if row < 0 else contents.ids[row] for item, row in enumerate(order)],
-        shown=None if contents.shown is None else arranged(contents.shown, None),
-        hashes=None if contents.hashes is None else arranged(contents.hashes, None),
-        columns={name: arranged(values, "") for name, values in contents.columns.items()},
-        labels=tuple(arranged(contents.labels, None)) if contents.labels else (),
+        ids=[items.ids[item] if row < 0 else contents.ids[row] for item, row in enumerate(order)],
+        shown=None if contents.shown is None else by_item(contents.shown, None),
+        hashes=None if contents.hashes is None else by_item(contents.hashes, None),
+        columns={name: by_item(values, "") for name, values in contents.columns.items()},
+        labels=tuple(by_item(contents.labels, None)) if contents.labels else (),
         rows=rows,
         gone=frozenset(np.flatnonzero(rows < 0).tolist()),
     )
-    return replace(arranged_contents, copies=find_copies(arranged_contents, items))
+    return replace(arranged, copies=find_copies(arranged, items))
 
 
 def find_copies(contents: Contents, items: Identities) -> dict[int, tuple[int, ...]]:
-    """See `Contents.copies`. Exact copies have the same text or picture file.
+    """The value of `Contents.copies`. Exact copies have the same text or picture file.
 
     Items that are no longer in the pool are compared by their digests. If a picture file has several items, such as
     boxes, no copies are reported at all.
@@ -207,8 +206,8 @@ def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:
 def _read_pool_contents(project: Project) -> Contents:
     source = open_source(project.pool_path)
     names = list(source.names)
-    label = own_column(project, names)
-    what, shown = _shown(source)
+    label = find_label_column(project, names)
+    what, shown = _find_content(source)
     n_rows = _n_rows(source)
     ids = find_names(source, None, n_rows).ids
     item_ids = [str(row) for row in range(n_rows)] if ids is None else [str(each) for each in ids.values.tolist()]
@@ -227,8 +226,8 @@ def _read_pool_contents(project: Project) -> Contents:
     )
 
 
-def own_column(project: Project, names: Sequence[str]) -> str | None:
-    """The label column among the names of the pool, which is not shown to annotators."""
+def find_label_column(project: Project, names: Sequence[str]) -> str | None:
+    """The label column among the columns of the pool; it is not shown to annotators."""
     given = project.columns.get("label_column")
     if given is not None and given not in names:
         hint = f"it has {', '.join(name for name in names if name)}."
@@ -244,8 +243,8 @@ def _n_rows(source: Source) -> int:
     return len_of(read_pool(source.path).features)
 
 
-def _shown(source: Source) -> tuple[What, str | None]:
-    """The kind of content and its column; None for rows of a table."""
+def _find_content(source: Source) -> tuple[What, str | None]:
+    """The kind of content, and the column that has it; None for rows of a table."""
     names = [name for name in source.names if name]
     picture, text = usual(names, PICTURES), usual(names, TEXTS)
     if picture is not None and source.is_table:

@@ -18,7 +18,7 @@ from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.labeling.contents import (
     Contents,
-    described_changes,
+    describe_changes,
     find_copies,
     identities_of,
     read_contents,
@@ -104,33 +104,25 @@ def open_project(
         try:
             embed_source(project, embedder, progress, report)
         except DubitoError as error:
-            report(f"warning: the project goes on with the items that it has: {error}")
+            report(f"warning: the project continues with its current items: {error}")
         contents = add_new_items(project, report)
-        more = [name for name in classes or () if check_name("classes", name) not in project.classes]
-        former = _former_classes(project, more)
-        for name, now in former.items():
-            report(f"{name!r} was removed from the classes" if now is None else f"the class {name!r} is {now!r} now")
-        more = [name for name in more if name not in former]
-        project = _add_classes(project, more)
-        if more:
-            report(f"added to the classes: {', '.join(more)}.")
-        return project, contents
-    known = _with_labels_choice(source, classes, columns or {}, report, confirm)
-    return _create(folder, source, classes, settings or Settings(), store, embedder, known, progress, report)
+        return _add_classes(project, classes or (), report), contents
+    columns = _decide_labels(source, classes, columns or {}, report, confirm)
+    return _create(folder, source, classes, settings or Settings(), store, embedder, columns, progress, report)
 
 
 def embed_source(
     project: Project, embedder: str = "auto", progress: EmbedProgress | None = None, report: Report = lambda line: None
 ) -> bool:
-    """Embed what is new or changed in the source of a project, if the project has embedded it.
+    """Embed what is new or changed in the source; call `add_new_items` afterwards.
 
-    The items follow by `add_new_items`. Returns False if the source or the pool is not of that kind.
+    Returns False if the project did not embed its source, but was created with features.
     """
     if project.pool != POOL:
         return False
     if not os.path.exists(project.source_path):
-        problem = f"{project.source_path} is not there any more"
-        raise MissingFile(problem, hint=f"put it back, or correct source in {project.path(NAME)}.")
+        problem = f"{project.source_path} does not exist any more"
+        raise MissingFile(problem, hint=f"restore it, or correct source in {project.path(NAME)}.")
     name = embedder if embedder != "auto" else _embedder_of(project)
     if not name:
         return False
@@ -139,21 +131,21 @@ def embed_source(
 
 
 def add_new_items(project: Project, report: Report = lambda line: None) -> Contents:
-    """Make the new rows of the pool items of the project, unless a server has it open, and report what changed."""
+    """Add new rows of the pool as items, unless a server has the project open, and report what changed."""
     with suppress(InvalidArgument):
         lock = ProjectLock(project)
         try:
             contents, changes, n_other_ids = update_items(project)
         finally:
             lock.close()
-        for note in described_changes(contents, changes, n_other_ids):
+        for note in describe_changes(contents, changes, n_other_ids):
             report(note)
         return contents
     return read_contents(project)
 
 
-def described_copies(contents: Contents, settings: Settings) -> str:
-    """How many items are exact copies, and what becomes of their labels."""
+def describe_copies(contents: Contents, settings: Settings) -> str:
+    """A message about the number of exact copies and how they are labeled."""
     groups = set(contents.copies.values())
     shown = ", ".join(contents.ids[item] for item in next(iter(contents.copies.values()))[:3])
     n_copies = len(contents.copies) - len(groups)
@@ -168,30 +160,29 @@ def _check_columns(project: Project, given: Mapping[str, str]) -> None:
             if name != "labels" and os.path.isfile(project.source_path):
                 open_source(project.source_path).entry(value)  # Raises if there is no such column.
             shown = f"no {named(name)}" if project.columns.get(name) is None else f"{project.columns[name]!r}"
-            problem = f"is not what {project.folder} was made with ({shown})"
+            problem = f"differs from that of {project.folder} ({shown})"
             hint = "leave it out, or rename that folder and start over."
             raise InvalidArgument(problem, argument=name, value=value, hint=hint)
 
 
-def _with_labels_choice(
+def _decide_labels(
     source: str, classes: Sequence[str] | None, columns: Mapping[str, str], report: Report, confirm: Confirm
 ) -> dict[str, str]:
-    """The columns with ``labels``: whether the labels of the source count. Names of folders do if the user says so."""
+    """The columns with ``labels``: whether to use the labels of the source. Folder names need a confirmation."""
     from dubito.embedding.folder import class_folders, find_pictures
     from dubito.embedding.table import is_saved
 
-    known = dict(columns)
-    if "labels" in known or not os.path.isdir(source) or is_saved(source):
-        return {"labels": "yes", **known}
-    found = list(dict.fromkeys(each for each in class_folders(find_pictures(source)) if each is not None))
+    if "labels" in columns or not os.path.isdir(source) or is_saved(source):
+        return {"labels": "yes", **columns}
+    names = list(dict.fromkeys(each for each in class_folders(find_pictures(source)) if each is not None))
     if classes:
-        known["labels"] = "yes" if set(found) & {check_name("classes", each) for each in classes} else "no"
-    elif found:
-        known["labels"] = "yes" if confirm(source, found) else "no"
-    if found and known.get("labels") == "no":
-        shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-        report(f"the folders in {source} ({shown}) are not taken for classes; pass --labels if they are.")
-    return {"labels": "yes", **known}
+        are_classes = bool(set(names) & {check_name("classes", each) for each in classes})
+    else:
+        are_classes = not names or confirm(source, names)
+    if names and not are_classes:
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        report(f"the folders in {source} ({shown}) are not used as classes; pass --labels if they are classes.")
+    return {"labels": "yes" if are_classes else "no", **columns}
 
 
 def _reopen(folder: str, source: str, store: str | None) -> Project:
@@ -200,12 +191,12 @@ def _reopen(folder: str, source: str, store: str | None) -> Project:
         problem = f"{folder} is the project of {project.source_path}"
         raise InvalidArgument(problem, hint=f"rename one of the two, or open it with dubito label {folder}.")
     if store is not None and store != project.store:
-        raise InvalidArgument(f"{folder} keeps its labels elsewhere", argument="store", hint="leave it out.")
+        raise InvalidArgument(f"is not the database of {folder}", argument="store", hint="leave it out.")
     return project
 
 
 def _embedder_of(project: Project) -> str:
-    """The name of the embedder that made the pool; empty if it has features of another origin."""
+    """The name of the embedder that created the pool; empty if its features come from elsewhere."""
     return open_source(project.pool_path).embedder.partition(" (version")[0]
 
 
@@ -214,35 +205,40 @@ def _check_embedder(project: Project, embedder: str) -> None:
     current = _embedder_of(project)
     is_same = embedder in ("auto", current) or (embedder.startswith("onnx:") and current.startswith("onnx:"))
     if not is_same:
-        problem = f"is not what {project.folder} was made with ({current or 'features of your own'})"
+        problem = f"differs from that of {project.folder} ({current or 'features of your own'})"
         hint = "leave it out, or rename that folder and start over."
         raise InvalidArgument(problem, argument="embedder", value=embedder, hint=hint)
 
 
-def _former_classes(project: Project, names: Sequence[str]) -> dict[str, str | None]:
-    """Those of the names that were classes, with their current names: a repeated command must not add them again."""
-    table = LabelTable(_read_log(project)) if names else LabelTable()
+def _add_classes(project: Project, classes: Sequence[str], report: Report) -> Project:
+    """Add new classes, but not those that were renamed or removed, so that a repeated command changes nothing."""
+    names = [name for name in classes if check_name("classes", name) not in project.classes]
+    if not names:
+        return project
+    table = LabelTable(_read_log(project))
     changed = {change.label for change in table.class_changes}
-    return {name: table.current_name(name) for name in names if name in changed}
+    for name in names:
+        if name in changed:
+            now = table.current_name(name)
+            report(f"{name!r} was removed from the classes" if now is None else f"the class {name!r} is {now!r} now")
+    added = [name for name in names if name not in changed]
+    for name in added:
+        if check_name("classes", name) not in project.classes:
+            project = project.with_class(name)
+    if added:
+        save_unopened(project)
+        report(f"added to the classes: {', '.join(added)}.")
+    return project
 
 
 def _read_log(project: Project) -> list[Event]:
     """The events of a project whose database exists; otherwise none."""
     if project.store is None and not os.path.exists(project.path("labels.sqlite")):
         return []
-    # The engine that writes: after a power cut SQLite has to roll a journal back before anything can be read.
+    # Not a read-only engine: after a power failure SQLite may have to roll back a journal before it can read.
     engine = open_engine(project.folder, project.store)
     with store_errors("the labels cannot be opened"), engine.begin() as connection:
         return read_events(connection) if has_store(connection) else []
-
-
-def _add_classes(project: Project, classes: Sequence[str]) -> Project:
-    for name in classes:
-        if check_name("classes", name) not in project.classes:
-            project = project.with_class(name)
-    if classes:
-        save_unopened(project)
-    return project
 
 
 def _create(
@@ -259,10 +255,10 @@ def _create(
     if not os.path.exists(source):
         raise MissingFile(f"{source} does not exist", hint="check the path, or try dubito label --demo.")
     if os.path.exists(os.path.join(source, ITEMS)):
-        hint = f"put a copy of it back, or run dubito label with the source: the labels in {source} are kept."
+        hint = f"restore a copy of it, or run dubito label with the source: the labels in {source} are kept."
         raise MissingFile(f"{source} was a project, but its {NAME} is gone", hint=hint)
     if classes and len({check_name("classes", name) for name in classes}) == 1:
-        hint = f"name at least two, such as {classes[0]},other."
+        hint = f"pass at least two, such as {classes[0]},other."
         raise InvalidArgument("is a single class", argument="classes", value=classes[0], hint=hint)
     if store is not None:
         check_store(store, read_ident(folder))
@@ -277,9 +273,9 @@ def _create(
         items = identities_of(project, contents)
         contents = replace(contents, copies=find_copies(contents, items))
         if classes:
-            contents = _with_these_classes(contents, classes, report)
+            contents = _drop_other_classes(contents, classes, report)
         found = sorted({label for label in contents.labels if label is not None})
-        # A project that lost its ``project.toml`` still has people's labels.
+        # A project that lost its ``project.toml`` still has the annotators' labels.
         named = LabelTable(_read_log(project)).named.values()
         used = [event.label for event in named if event.label and event.annotator != SOURCE]
         for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found, *used)):
@@ -289,7 +285,7 @@ def _create(
         save_items(project, items)
         _import_labels(project, contents, report)
         if contents.copies:
-            report(described_copies(contents, settings))
+            report(describe_copies(contents, settings))
         project.save()
     return project, contents
 
@@ -314,8 +310,8 @@ def _new_folder(folder: str) -> Iterator[None]:
         raise
 
 
-def _with_these_classes(contents: Contents, classes: Sequence[str], report: Report) -> Contents:
-    """The contents without labels of other classes."""
+def _drop_other_classes(contents: Contents, classes: Sequence[str], report: Report) -> Contents:
+    """The contents without the labels that are not among `classes`."""
     names = {check_name("classes", each) for each in classes}
     others = Counter(label for label in contents.labels if label is not None and label not in names)
     if not others:
@@ -355,7 +351,7 @@ def _has_features(source: str, id_column: str | None) -> bool:
         try:
             read_pool(source)
         except DubitoError as no_features:
-            # For a table of texts with duplicate ids, the complaint about ids is the useful one.
+            # For a table of texts with duplicate ids, the error about ids is the useful one.
             raise (no_items if isinstance(no_items, InvalidIds) else no_features) from None
         return True
     return False
@@ -371,7 +367,7 @@ def _embed(
     *,
     is_update: bool = False,
 ) -> str:
-    """Embed the source into the pool of a project. An update reports only what was not reported before."""
+    """Embed the source into the pool of a project. An update reports only new messages."""
     from dubito.embedding.api import embed
     from dubito.embedding.storing import learned_path
 
@@ -407,28 +403,27 @@ def _import_labels(project: Project, contents: Contents, report: Report) -> None
     if not labeled:
         return
     if len(labeled) == len(contents):
-        report("every item of the source has a label: its classes are taken, its labels are not.")
+        report("every item of the source has a label: its classes are imported, its labels are not.")
         return
     state = State(project, contents)
     writer = Writer(open_engine(project.folder, project.store), project.ident, state)
 
     def add(statements: Statements) -> None:
         for number, (item, label) in enumerate(labeled, start=state.label_table.last + 1):
-            if f"source-{item}" not in state.label_table.keys:
-                add_event(
-                    statements,
-                    Event(number, f"source-{item}", "label", SOURCE, item, label, 0, None, time.time(), why="source"),
-                )
+            key = f"source-{item}"
+            if key not in state.label_table.keys:
+                event = Event(number, key, "label", SOURCE, item, label, 0, None, time.time(), why="source")
+                add_event(statements, event)
 
     try:
         writer.run(add)
     finally:
         writer.close()
-    report(f"{len(labeled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
+    report(f"{len(labeled)} of {len(contents)} items have labels in the source, which are imported.")
 
 
 def save_unopened(project: Project) -> None:
-    """Save a change, unless a server has the project open."""
+    """Save a change; raises `InvalidArgument` if a server has the project open."""
     lock = ProjectLock(project)
     try:
         project.save()
@@ -458,7 +453,7 @@ GUIDELINES = "Which digit is it? Skip what you cannot read."
 
 
 def demo_source(folder: str | None = None) -> str:
-    """The folder of demo pictures, created if missing."""
+    """The folder of the demo's pictures, created if missing."""
     target = Path(folder or default_folder()) / "digits"
     if not (target / "digit-1796.png").exists():
         with explain_write_errors(str(target)):
@@ -479,7 +474,7 @@ def default_folder() -> str:
 
 
 def write_digits(folder: Path, n_most: int | None = None) -> dict[str, str]:
-    """Write pictures with neutral names; returns the digit that each shows."""
+    """Write pictures whose names do not reveal the class; returns the digit that each shows."""
     from PIL import Image
     from sklearn.datasets import load_digits
 

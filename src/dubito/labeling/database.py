@@ -1,4 +1,4 @@
-"""The database of a store: SQLite in the project folder, or PostgreSQL by URL. Connections, errors and schema."""
+"""The database of a project: SQLite in its folder, or PostgreSQL at a URL. Connections, errors and schema."""
 
 import os
 import socket
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import (
     BigInteger,
@@ -70,25 +71,21 @@ class StoreUnavailable(StoreFailed):
 
 
 def open_engine(folder: str, url: str | None) -> Engine:
-    """An engine for the single writer. Only it checkpoints: two connections that do can hit SQLite's WAL-reset bug."""
+    """An engine for the single writer. No other connection may checkpoint, because of SQLite's WAL-reset bug."""
     return _sqlite(os.path.join(folder, "labels.sqlite")) if url is None else _postgres(url)
 
 
 def _sqlite(path: str, *, read_only: bool = False) -> Engine:
-    uri = f"file:{_quoted(path)}{_read_only_query(path) if read_only else ''}"
+    uri = f"file:{quote(os.path.abspath(path))}{_read_only_query(path) if read_only else ''}"
 
     def creator() -> Any:
         if not read_only:
             _make_private(path)
         return _connect(uri, read_only)
 
-    engine = create_engine(
-        URL.create("sqlite+pysqlite", database=path),
-        creator=creator,
-        poolclass=NullPool,
-    )
+    engine = create_engine(URL.create("sqlite+pysqlite", database=path), creator=creator, poolclass=NullPool)
     if not read_only:
-        # sqlite3 begins a transaction at the first write; ours begin before the first read.
+        # sqlite3 would begin a transaction only at the first write; ours begin before the first read.
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
@@ -124,12 +121,6 @@ def _connect(uri: str, read_only: bool) -> Any:
     return connection
 
 
-def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(os.path.abspath(path))
-
-
 def _postgres(url: str, *, read_only: bool = False) -> Engine:
     try:
         parsed = make_url(url)
@@ -141,14 +132,14 @@ def _postgres(url: str, *, read_only: bool = False) -> Engine:
         raise InvalidArgument("is not the address of a PostgreSQL database", argument="store", hint=hint)
     require("psycopg", extra="postgres")
     # A standby is read-only: of several hosts, the writer connects to the primary.
-    defaults = POSTGRES if read_only else {**POSTGRES, "target_session_attrs": "read-write"}
+    parameters = POSTGRES if read_only else {**POSTGRES, "target_session_attrs": "read-write"}
     engine = create_engine(
         parsed.set(drivername="postgresql+psycopg"),
         poolclass=NullPool,
-        connect_args={name: value for name, value in defaults.items() if name not in parsed.query},
+        connect_args={name: value for name, value in parameters.items() if name not in parsed.query},
     )
-    chosen = str(parsed.query.get("options", ""))
-    settings = {name: value for name, value in SESSION.items() if name == "synchronous_commit" or name not in chosen}
+    options = str(parsed.query.get("options", ""))
+    settings = {name: value for name, value in SESSION.items() if name == "synchronous_commit" or name not in options}
 
     def prepare_session(connection: Any, _: object) -> None:
         for name, value in settings.items():
@@ -161,11 +152,9 @@ def _postgres(url: str, *, read_only: bool = False) -> Engine:
 
 def open_reader(folder: str, url: str | None) -> Engine:
     """An engine that only reads and never checkpoints, for commands that run next to a server."""
-    return (
-        _sqlite(os.path.join(folder, "labels.sqlite"), read_only=True)
-        if url is None
-        else _postgres(url, read_only=True)
-    )
+    if url is not None:
+        return _postgres(url, read_only=True)
+    return _sqlite(os.path.join(folder, "labels.sqlite"), read_only=True)
 
 
 def take_lock(connection: Connection) -> None:
@@ -175,8 +164,8 @@ def take_lock(connection: Connection) -> None:
     is_locked = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": LOCK}).scalar()
     connection.commit()
     if not is_locked:
-        problem = "another dubito label has this store open"
-        raise InvalidArgument(problem, hint="use the page of that one, or stop it first.")
+        problem = "another labeling server has this store open"
+        raise InvalidArgument(problem, hint="use its page, or stop it first.")
 
 
 @contextmanager
@@ -212,7 +201,7 @@ class StoreFiles:
     def __init__(self, engine: Engine) -> None:
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         self._paths: list[str] = [] if path is None else [path, f"{path}-wal"]
-        self._opened = self._identities()
+        self._identities = list(map(_identity, self._paths))
         self.record_version()
 
     def record_version(self) -> None:
@@ -226,12 +215,9 @@ class StoreFiles:
             return None
         return found.st_mtime_ns, found.st_size
 
-    def _identities(self) -> list[tuple[int, int] | None]:
-        return [_identity(path) for path in self._paths]
-
     def reopened(self, engine: Engine) -> "StoreFiles":
         """The files after reconnecting: the write-ahead log may be a new file, the database must be the same."""
-        if self._identities()[:1] != self._opened[:1]:
+        if list(map(_identity, self._paths[:1])) != self._identities[:1]:
             self.check()
         return StoreFiles(engine)
 
@@ -241,15 +227,15 @@ class StoreFiles:
         if self._file_version() != self._version:
             raise StoreFailed(
                 f"it could not be saved: another program has written {self._paths[0]} while this server has it open. "
-                "Stop the server, put a copy back if there is one, and start it again."
+                "Stop the server, restore a copy if there is one, and start it again."
             )
 
     def check(self) -> None:
         """Raise `StoreFailed` if the files were removed or replaced: later writes to them would be lost."""
-        if self._identities() != self._opened:
+        if list(map(_identity, self._paths)) != self._identities:
             raise StoreFailed(
                 f"it could not be saved: {self._paths[0]}, or the log beside it, was removed or replaced while this "
-                "server has it open. Stop the server, put a copy back if there is one, and start it again."
+                "server has it open. Stop the server, restore a copy if there is one, and start it again."
             )
 
 
@@ -404,21 +390,8 @@ def prepare(connection: Connection, project: str, *, is_new_allowed: bool = True
         known = [{"name": "schema", "value": str(VERSION)}, {"name": "project", "value": project}]
         connection.execute(insert(facts), known)
         return
-    found = {str(row[0]): str(row[1]) for row in connection.execute(select(facts.c.name, facts.c.value))}
-    if found.get("project") != project:
-        raise InvalidData("the store is of another project", hint="name another database with --store.")
-    _migrate(connection, int(found["schema"]))
-
-
-def check_owner(connection: Connection, ident: str | None) -> None:
-    """Raise `InvalidData` if the store belongs to another project."""
-    if not has_store(connection):
-        return
-    if connection.execute(select(facts.c.value).where(facts.c.name == "project")).scalar() != ident:
-        raise InvalidData("the store is of another project", hint="name another database with --store.")
-
-
-def _migrate(connection: Connection, version: int) -> None:
+    check_owner(connection, project)
+    version = int(connection.execute(select(facts.c.value).where(facts.c.name == "schema")).scalar_one())
     if version > VERSION:
         problem = f"the store has schema {version}, and this dubito knows {VERSION}"
         raise InvalidData(problem, hint="open it with the dubito that wrote it, or a newer one.")
@@ -426,6 +399,14 @@ def _migrate(connection: Connection, version: int) -> None:
         MIGRATIONS[step](connection)
     if version < VERSION:
         connection.execute(update(facts).where(facts.c.name == "schema").values(value=str(VERSION)))
+
+
+def check_owner(connection: Connection, ident: str | None) -> None:
+    """Raise `InvalidData` if the database has a store that belongs to another project."""
+    if not has_store(connection):
+        return
+    if connection.execute(select(facts.c.value).where(facts.c.name == "project")).scalar() != ident:
+        raise InvalidData("the store belongs to another project", hint="pass another database with --store.")
 
 
 def _add_seconds(connection: Connection) -> None:

@@ -1,11 +1,13 @@
-"""Match the items of a project to the rows of its pool file, even after the file was written again.
+"""Match the items of a project to the rows of its pool file, which may have been written again.
 
-Labels refer to items by number, and items are never removed. The id of every item and a digest of its text, its picture
-or (without ids) its features are stored in the folder of the project, and compared with the pool: rows that moved are
-matched, and other rows are new items. An item is matched to the row with its id and content; if there is none, to a row
-with its content and another id, because the content is what people saw when they labeled it; if there is none, to the
-row with its id, whose content has changed (its labels are kept). An item without a row is gone: its labels stay in the
-log, but it is not shown.
+Labels refer to items by number, and items are never removed. The project folder stores the id of every item and a
+digest of its text, its picture or (without ids) its features. An item is matched to the row of the pool with
+
+1. its id and its content; otherwise
+2. its content and another id, because annotators labeled the content; otherwise
+3. its id and another content; its labels are kept.
+
+Rows that match no item are new items. An item without a row is gone: its labels stay in the log, but it is not shown.
 """
 
 import os
@@ -65,10 +67,10 @@ def save_items(project: Project, found: Identities, gone: AnyArray | None = None
 
 
 class Match(NamedTuple):
-    """Where the items of a project are in its pool."""
+    """The rows of a project's items in its pool."""
 
     known: Identities
-    """As they are stored."""
+    """The stored identities of the items."""
     rows: IntArray | None
     """The row of every item, or -1 if it is gone; None if item i is row i for all, and there are no other rows."""
     was_gone: AnyArray
@@ -76,9 +78,9 @@ class Match(NamedTuple):
     changed: Sequence[int] = ()
     """Items with the same id and another content."""
     new: Sequence[int] = ()
-    """Rows that are no item."""
+    """Rows that are not items yet."""
     n_other_ids: int = 0
-    """Number of items whose content has another id than before."""
+    """Number of items whose id has changed."""
 
 
 def match_items(project: Project, found: Identities) -> Match:
@@ -96,26 +98,26 @@ def match_items(project: Project, found: Identities) -> Match:
             return Match(stored_items, np.arange(len(known)) if was_gone.any() else None, was_gone)
         rows = _rows_by_id(known, found)
         _match_by_content(rows, known, found)
-        if found.has_ids and not _equal_row_numbers(found.ids):
+        if found.has_ids and not _are_row_numbers(found.ids):
             changed = _match_changed(rows, known, found)
     lost = np.flatnonzero((rows < 0) & ~was_gone)
     if 2 * len(lost) > len(known) - was_gone.sum():
         names = ", ".join(repr(known.ids[item]) for item in lost[:MAX_NAMED].tolist())
         problem = (
             f"{project.pool_path} was replaced: {len(lost):,} of the {len(known):,} items of {project.folder} are "
-            f"missing there or have another content ({names}{', ...' if len(lost) > MAX_NAMED else ''})"
+            f"missing or have another content ({names}{', ...' if len(lost) > MAX_NAMED else ''})"
         )
-        raise InvalidData(problem, hint="put the file back that the project was made with, or begin a new project.")
+        raise InvalidData(problem, hint="restore the original file, or create a new project.")
     n_other_ids = 0
-    if not _equal_row_numbers(found.ids):
+    if not _are_row_numbers(found.ids):
         n_other_ids = sum(row >= 0 and known.ids[item] != found.ids[row] for item, row in enumerate(rows.tolist()))
     is_new = np.ones(len(found), dtype=np.bool_)
     is_new[rows[rows >= 0]] = False
     return Match(stored_items, rows, was_gone, changed, np.flatnonzero(is_new).tolist(), n_other_ids)
 
 
-def _equal_row_numbers(ids: Sequence[str]) -> bool:
-    """Whether every id is the number of its row, be it from the file or not; it names another once rows move."""
+def _are_row_numbers(ids: Sequence[str]) -> bool:
+    """Whether every id is its row number; such ids do not identify items, because rows may move."""
     return all(name == str(row) for row, name in enumerate(ids))
 
 
@@ -141,7 +143,7 @@ def _rows_by_id(known: Identities, found: Identities) -> IntArray:
 def _match_by_content(rows: IntArray, known: Identities, found: Identities) -> None:
     """By content, match the items that have no row yet, updating `rows` in place.
 
-    Items of equal content are matched in order; none of them if they are more than the free rows with it.
+    Items with the same content are matched in order, or not at all if there are fewer free rows with that content.
     """
     is_free = np.ones(len(found), dtype=np.bool_)
     is_free[rows[rows >= 0]] = False

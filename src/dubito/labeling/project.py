@@ -56,10 +56,10 @@ def _check_range(name: str, value: float, minimum: float, maximum: float) -> Non
 
 
 def assign_keys(classes: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """The key of every class: the chosen one, or a free one; classes for which none is left are not listed.
+    """The key of every class: the chosen one, or a free one; classes are left out when no key is free.
 
-    Classes whose names are free characters get these keys first, since people press 3 for a class named 3; for the same
-    reason, other numbers prefer letters.
+    Classes whose names are free keys get these first, since people press 3 for a class named 3; for the same reason,
+    other numbers get letters first.
 
     Examples
     --------
@@ -139,9 +139,9 @@ class Project:
         return assign_keys(self.classes, self.chosen_keys)
 
     def with_classes(self, classes: Sequence[str], keys: Mapping[str, str], **others: Any) -> "Project":
-        """A copy with these classes, which keep their keys; the others get free ones.
+        """A copy with these classes and keys; classes without a key get free ones.
 
-        The keys of removed classes stay known, in case the change is undone.
+        The keys of removed classes are remembered, in case the change is undone.
         """
         former = {name: key for name, key in self.keys.items() if name not in classes}
         earlier = {name: key for name, key in self.chosen_keys.items() if name not in classes}
@@ -153,7 +153,7 @@ class Project:
         order = self.classes if classes is None else tuple(classes)
         if sorted(order) != sorted(self.classes):
             hint = f"load the classes again: they are {', '.join(self.classes[:20])}."
-            raise InvalidArgument("the order is not of the classes that there are now", hint=hint)
+            raise InvalidArgument("the order does not have the current classes", hint=hint)
         given = dict(keys or {})
         unknown = next((name for name in given if name not in self.classes), None)
         if unknown is not None:
@@ -241,7 +241,7 @@ def ensure_ident(folder: str) -> str:
 def read_project(folder: str) -> Project:
     path = os.path.join(folder, NAME)
     if not os.path.isfile(path):
-        raise MissingFile(f"{folder} is not a project: it has no {NAME}", hint="make one with dubito label SOURCE.")
+        raise MissingFile(f"{folder} is not a project: it has no {NAME}", hint="create one with dubito label SOURCE.")
     with reading(path), open(path, "rb") as file:
         found = tomllib.load(file)
     if _typed_value(path, found, "schema", int) != SCHEMA:
@@ -267,7 +267,7 @@ def read_project(folder: str) -> Project:
 
 
 def _read_strings(path: str, found: dict[str, Any], name: str) -> dict[str, str]:
-    """A table of strings; those of classes may be of classes that were renamed or removed since."""
+    """A table of strings; empty if it is missing. It may name classes that were renamed or removed since."""
     values = _typed_value(path, found, name, dict) if name in found else {}
     return {each: _typed_value(path, values, each, str) for each in values}
 
@@ -275,7 +275,7 @@ def _read_strings(path: str, found: dict[str, Any], name: str) -> dict[str, str]
 def _typed_value(path: str, found: dict[str, Any], name: str, kind: type) -> Any:
     """The value of a name, or `InvalidData` if it is missing or of another type."""
     if name not in found:
-        raise InvalidData(f"{path} has no {name}", hint="restore it from a copy, or write it in.")
+        raise InvalidData(f"{path} has no {name}", hint="restore the file from a copy, or add it.")
     value = found[name]
     is_right = isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
     if not is_right or (kind is list and not all(isinstance(each, str) for each in value)):
@@ -285,9 +285,10 @@ def _typed_value(path: str, found: dict[str, Any], name: str, kind: type) -> Any
 
 def _read_settings(path: str, found: dict[str, Any]) -> Settings:
     kinds = {each.name: type(each.default) for each in fields(Settings)}
-    odd = next((name for name in found if name not in kinds), None)
-    if odd is not None:
-        raise InvalidData(f"{path} has a setting {odd!r}", hint=f"there are {', '.join(kinds)}: leave it out.")
+    unknown = next((name for name in found if name not in kinds), None)
+    if unknown is not None:
+        hint = f"the settings are {', '.join(kinds)}; leave it out."
+        raise InvalidData(f"{path} has an unknown setting {unknown!r}", hint=hint)
     return Settings(**{name: _typed_value(path, found, name, kinds[name]) for name in found})
 
 
@@ -301,11 +302,11 @@ class ProjectLock:
         if not try_lock(self._file):
             where = _address_in(path)
             os.close(self._file)
-            problem = f"another dubito label has {project.folder} open{where}"
-            raise InvalidArgument(problem, hint="use the page of that one, or stop it first.")
+            problem = f"another labeling server has {project.folder} open{where}"
+            raise InvalidArgument(problem, hint="use its page, or stop it first.")
 
-    def tell(self, address: str) -> None:
-        """Write the server's address into the lock file, for the error message of a second server."""
+    def write_address(self, address: str) -> None:
+        """Write the server's address to the lock file, for the error message of a second server."""
         os.ftruncate(self._file, 0)
         os.lseek(self._file, 0, os.SEEK_SET)
         write_all(self._file, address.encode())
@@ -340,8 +341,8 @@ def read_token(project: Project) -> tuple[str, bool]:
     return token, True
 
 
-LEFT_BEHIND = re.compile(r"round-\d+\.npz|labels-\d+\.csv|labell?ed\.npz")
-"""Files that exist only if there were labels."""
+TRACES = re.compile(r"round-\d+\.npz|labels-\d+\.csv|labell?ed\.npz")
+"""Names of files that exist only if there were labels."""
 
 
 def lost_labels(project: Project) -> str | None:
@@ -349,10 +350,10 @@ def lost_labels(project: Project) -> str | None:
     path = project.path("labels.sqlite")
     if project.store is not None or (os.path.exists(path) and os.path.getsize(path)):
         return None
-    evidence = next(filter(LEFT_BEHIND.fullmatch, sorted(os.listdir(project.folder))), None)
+    evidence = next(filter(TRACES.fullmatch, sorted(os.listdir(project.folder))), None)
     if evidence is None:
         return None
     return (
-        f"{path} is missing or empty, though {evidence} beside it shows that there were labels: the project begins "
-        "without any. If you have a copy, stop, put it back and start again."
+        f"{path} is missing or empty, although {evidence} shows that there were labels: the project begins without "
+        "any. If you have a copy, stop the server, restore the copy and start again."
     )

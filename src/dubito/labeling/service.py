@@ -13,7 +13,7 @@ import numpy as np
 from dubito.embedding.source import Changes
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.io.source import nearest
-from dubito.labeling.contents import Contents, described_changes, update_items
+from dubito.labeling.contents import Contents, describe_changes, update_items
 from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event, check_name
 from dubito.labeling.learner import LearningLoop
@@ -196,7 +196,7 @@ class LabelingService:
             is_urgent = 20 * len(changes.added) > len(state.contents) or not state.queue.has_unanswered()
             state.replace_contents(contents)
             self.loop.reload_pool(is_urgent=is_urgent)
-        self._report_notes(described_changes(contents, changes, n_other_ids), changes)
+        self._report_notes(describe_changes(contents, changes, n_other_ids), changes)
         return changes
 
     def _report_notes(self, notes: Sequence[str], changes: Changes | None = None) -> None:

@@ -33,20 +33,19 @@ Result = TypeVar("Result")
 
 
 class Statements:
-    """The statements of operations, executed in order once all of them have changed memory.
+    """The statements of operations, executed in order after all of them have changed memory.
 
-    So nobody who needs the memory waits for the database, which may take long to answer or never do.
+    Threads that only use the state in memory therefore never wait for the database.
     """
 
     def __init__(self) -> None:
         self._added: list[tuple[Executable, Any]] = []
 
     def execute(self, statement: Executable, parameters: Any = None) -> None:
-        """Have a statement executed later; there is no result."""
+        """Add a statement, which is executed later; its result is not available."""
         self._added.append((statement, parameters))
 
     def run(self, connection: Connection) -> None:
-        """Execute all of them."""
         for statement, parameters in self._added:
             connection.execute(statement, parameters)
 
@@ -77,7 +76,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """The results of a round, as stored."""
+    """The stored results of a round."""
 
     round: int
     at: float
@@ -98,7 +97,7 @@ class RoundRecord:
 
 
 class Memory(Protocol):
-    """In-memory state that operations change together with the store, and that is rolled back on failure."""
+    """The state in memory, which operations change together with the store; it is rolled back on failure."""
 
     lock: Any
     """Held while operations change memory, but not while the database is read or written."""
@@ -167,8 +166,8 @@ class Writer:
         self._error: Exception | None = None
         self._failure: str | None = None
         """Why the last write failed; None after a success."""
-        self._began: float | None = None
-        """When the commit that is in progress began, by the monotonic clock."""
+        self._commit_started: float | None = None
+        """Start of the current commit, by the monotonic clock."""
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         with store_errors("the labels cannot be opened", path):
             self._connection: Connection | None = self._connect(is_first=True)
@@ -179,8 +178,8 @@ class Writer:
     @property
     def failure(self) -> str | None:
         """Why writes fail or take long; None if they do not."""
-        began = self._began
-        seconds = 0.0 if began is None else time.monotonic() - began
+        started = self._commit_started
+        seconds = 0.0 if started is None else time.monotonic() - started
         if self._failure is None and seconds > SLOW_SECONDS:
             return f"the database has not answered for {seconds:.0f} s"
         return self._failure
@@ -200,7 +199,7 @@ class Writer:
         return self.submit(operation).result()
 
     def close(self) -> None:
-        """Finish pending operations and disconnect, which merges SQLite's write-ahead log into the database."""
+        """Finish pending operations and disconnect; SQLite then merges its write-ahead log into the database."""
         with self._submitting:
             self._is_closed = True
             self._tasks.put(None)
@@ -234,9 +233,9 @@ class Writer:
         key = connection.execute(select(schema.events.c.key).where(schema.events.c.number == last.number)).scalar()
         if key != last.key:
             raise StoreFailed(
-                f"it could not be saved: the store lacks event {last.number}, which this server has saved in it; it "
-                "was perhaps restored from an older copy. Stop the server and put the newest copy back, or start it "
-                "again to go on with the labels that the store has now."
+                f"it could not be saved: event {last.number}, which this server has saved, is missing in the store; "
+                "perhaps an older copy was restored. Stop the server and restore the newest copy, or restart it to "
+                "continue with the labels that the store has now."
             )
 
     def _disconnect(self) -> None:
@@ -249,7 +248,7 @@ class Writer:
         while True:
             batch = self._next_batch()
             tasks = [task for task in batch if task is not None and task.future.set_running_or_notify_cancel()]
-            self._began = time.monotonic()
+            self._commit_started = time.monotonic()
             try:
                 if tasks or None not in batch:
                     self._commit(tasks)
@@ -258,15 +257,15 @@ class Writer:
                     if not task.future.done():
                         task.future.set_exception(_as_store_error(error))
             finally:
-                self._began = None
+                self._commit_started = None
             if None in batch:
                 return
 
     def _next_batch(self) -> list[_Task | None]:
-        """Wait for operations; empty if it is time to reconnect. A None in the list means that the writer closes."""
+        """Wait for operations; empty if it is time to reconnect. A final None means that the writer is closing."""
         try:
-            pause = None if self._failure is None else max(self._retry_at - time.monotonic(), 0.0)
-            batch = [self._tasks.get(timeout=pause)]
+            timeout = None if self._failure is None else max(self._retry_at - time.monotonic(), 0.0)
+            batch = [self._tasks.get(timeout=timeout)]
         except queue.Empty:
             return []
         while len(batch) < MAX_BATCH and batch[-1] is not None and not self._tasks.empty():
@@ -401,9 +400,8 @@ def add_round(statements: Statements, record: RoundRecord) -> None:
 
 
 def add_picks(statements: Statements, picks: Sequence[Pick]) -> None:
-    rows = [{"round": pick.round, "rank": pick.rank, "item": pick.item, "why": pick.why} for pick in picks]
-    if rows:
-        statements.execute(insert(schema.picks), rows)
+    if picks:
+        statements.execute(insert(schema.picks), [asdict(pick) for pick in picks])
 
 
 def drop_picks(statements: Statements, round: int) -> None:

@@ -284,7 +284,7 @@ def serve_page(
     if public is not None:
         say(f"listening on {address}, for the server at {public}", quiet=quiet)
         address = f"{public}/"
-    service.lock.tell(address)
+    service.lock.write_address(address)
     state = service.state
     say(f"{state.n_items:,} items, {state.n_labeled:,} labeled, in {project.folder}", quiet=quiet)
     put([address if given_token else f"{address}?token={token}"])
