@@ -139,7 +139,7 @@ def _do(step: Step, service: LabelingService) -> LabelingService:
         service.change(step["guidelines"], {"batch": step["batch"]}).result(timeout=60)
     elif step["do"] == "round":
         service.start()
-        wait_until(lambda: service.state.round == 1 and service.state.places is not None)
+        wait_until(lambda: service.state.round == 1 and service.state.layout is not None)
         service.loop.request_round()
         wait_until(lambda: service.state.round == 2)
     elif step["do"] == "reopen":

@@ -127,7 +127,7 @@ def test_classes_are_put_in_another_order_and_get_chosen_keys(service: LabelingS
     assert facts["keys"] == {"nein": "1", "right": "2", "left": "3"}
     assert read_project(service.state.project.folder).keys == facts["keys"]
     for order, keys, problem in (
-        (["left"], None, "the order is not of the classes"),
+        (["left"], None, "the order does not have the current classes"),
         (None, {"left": "g"}, "'g' cannot be the key"),
         (None, {"left": "5", "right": "5"}, "the same key"),
         (None, {"down": "5"}, "no class 'down'"),

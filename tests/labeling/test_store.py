@@ -142,7 +142,7 @@ def test_the_view_of_answers_is_what_the_book_says(tmp_path: Path, store: str | 
 def test_a_second_server_on_one_project_is_refused_in_a_line(tmp_path: Path, store: str | None) -> None:
     service = service_of(tmp_path, store)
     service.lock.write_address("http://127.0.0.1:8901/")
-    with pytest.raises(InvalidArgument, match=r"another labeling server has .* open, at http://127.0.0.1:8901/; use its"):
+    with pytest.raises(InvalidArgument, match=r"another labeling server has .*, at http://127.0.0.1:8901/; use its"):
         LabelingService(*open_project(service.state.project.folder))
     service.close()
     LabelingService(*open_project(service.state.project.folder)).close()

@@ -13,7 +13,7 @@ CHANGES = ("rename", "merge", "remove")
 """Kinds of events that change a class."""
 Why = Literal["in doubt", "covers", "audit", "random", "overlap", "first", "review", "source", ""]
 """Why an item was queried. ``audit``: drawn uniformly from all unlabeled items, assigned in the order of the round and
-answered without seeing the model's guess; ``random``: drawn at random under other conditions."""
+answered without the model's guess in sight; ``random``: drawn at random under other conditions."""
 
 MAX_NAME_LENGTH = 200
 MAX_TEXT_LENGTH = 20_000
@@ -85,9 +85,9 @@ def names_since(changes: Sequence[ClassChange], number: int) -> dict[str, str | 
 def _step_back(
     names: dict[str, str | None], restored: dict[int, str | None], change: ClassChange, changes: Sequence[ClassChange]
 ) -> None:
-    """Update the current names by class from those after a change to those before it."""
+    """Replace the names by class after a change with those before it, in place; see `names_since`."""
     if change.kind == "undo":
-        # The class exists again from here on; until its removal or merge, its labels are found under `target`.
+        # The class exists again after this event; its name is restored when the loop reaches the undone change.
         assert change.target is not None
         undone = next(each for each in changes if each.number == change.target)
         assert undone.label is not None
@@ -141,8 +141,8 @@ class LabelTable:
     """The current label of every item, a pure function of the event log.
 
     An annotator's last answer on an item counts until it is undone; then the previous one counts again. An item's
-    label is the majority vote of its annotators; a tie goes to the latest of the tied answers. A review overrides the
-    vote, because the reviewer has seen both the label and the model's prediction; the last review wins.
+    label is the majority vote of its annotators; ties go to the latest of the tied answers. The last review, if there
+    is one, overrides the vote, because the reviewer has seen both the label and the model's prediction.
 
     Labels follow their classes when these are renamed or merged. An answer does not count if its class was removed.
 
@@ -174,18 +174,18 @@ class LabelTable:
     ) -> None:
         self.overlap, self.copies = overlap, copies or {}
         self.shared: dict[int, int] = {}
-        """By item without an answer whose label or skip is that of a copy, this copy."""
+        """By item without an answer of its own, the copy that its label or skip comes from."""
         self.partial: dict[int, None] = {}
         """Items answered by at least one annotator, but by fewer than `overlap`; a dict keeps their order."""
         self.events: dict[int, Event] = {}
-        """The log, as it is stored."""
+        """The log as stored, by number."""
         self.named: dict[int, Event] = {}
         """The answers, with the current names of their classes; the label is None if the class was removed."""
         self.class_changes: list[ClassChange] = []
         self.keys: dict[str, int] = {}
         self.labels: dict[int, str] = {}
         self.skipped: set[int] = set()
-        """Items that somebody skipped and nobody labeled."""
+        """Items that were skipped and not labeled."""
         self.answers: dict[int, dict[str, list[int]]] = {}
         """By item and annotator, the numbers of the events that are not undone, oldest first."""
         self.current: dict[int, dict[str, Event]] = {}
@@ -193,14 +193,14 @@ class LabelTable:
         self.active: dict[str, list[int]] = {}
         """By annotator, the numbers of the events that are not undone."""
         self.changed: list[LabelChange] = []
-        """Of the events that changed their item's label, by their numbers."""
+        """The events that changed the label of their item, in order."""
         self.last = 0
         for event in events:
             self._record(event)
         self._replay()
 
     def _record(self, event: Event) -> bool:
-        """Append an event to the log; returns whether it changes a class."""
+        """Append an event to the log; returns True if it changes a class."""
         self.events[event.number] = event
         self.keys[event.key] = event.number
         self.last = max(self.last, event.number)
@@ -218,7 +218,7 @@ class LabelTable:
             self._apply(event, {})
 
     def _replay(self) -> None:
-        """Compute everything from the log again, with the current names of classes."""
+        """Recompute everything from the log, with the current names of classes."""
         for found in (self.partial, self.named, self.labels, self.answers, self.current, self.active, self.shared):
             found.clear()
         self.skipped.clear()
@@ -237,7 +237,7 @@ class LabelTable:
                 self._apply(event, names)
 
     def _apply(self, event: Event, names: Mapping[str, str | None]) -> None:
-        """Apply an answer, or the undo of one. ``names`` maps the class names of that time to the current ones."""
+        """Apply an answer, or the undo of one. ``names`` maps former class names to the current ones."""
         if event.label in names or event.guess in names:
             label = None if event.label is None else names.get(event.label, event.label)
             guess = None if event.guess is None else names.get(event.guess, event.guess)
@@ -272,7 +272,7 @@ class LabelTable:
             self._share(item)
 
     def _share(self, item: int) -> None:
-        """Give the label of an item, or of a copy that was labeled later, to the copies without an answer."""
+        """Give the copies of an item that have no answer the label of the copy that was answered last."""
         if item not in self.copies:
             return
         group = self.copies[item]
@@ -306,13 +306,13 @@ class LabelTable:
         self._update_partial(item)
         answers = list(current.values())
         given = sorted((event for event in answers if event.label is not None), key=lambda event: event.number)
-        votes = Counter(event.label for event in given)
         if not given:
             self.labels.pop(item, None)
             (self.skipped.add if answers else self.skipped.discard)(item)
             return
-        most = max(votes.values())
         self.skipped.discard(item)
+        votes = Counter(event.label for event in given)
+        most = max(votes.values())
         # Iterate from the latest answer, so that it wins a tie.
         majority = next(event.label for event in reversed(given) if event.label and votes[event.label] == most)
         reviewed = [event.label for event in given if event.why == "review" and event.label is not None]
@@ -335,7 +335,7 @@ class LabelTable:
         return self.current.get(item, {})
 
     def deciding_answers(self, item: int) -> dict[str, Event]:
-        """The current answers that an item's label is from: its own, or those of a copy."""
+        """The current answers that decide an item's label: its own, or those of a copy."""
         return self.current_answers(self.shared.get(item, item))
 
     def votes(self, item: int) -> dict[str, Event]:
@@ -370,7 +370,7 @@ class LabelTable:
         return names_since(self.class_changes, number)
 
     def current_name(self, name: str) -> str | None:
-        """What a former class is called now; None if it was removed. Any other name is returned as it is."""
+        """The current name of a former class, or None if it was removed; any other name is returned unchanged."""
         last = max((change.number for change in self.class_changes if change.label == name), default=None)
         return name if last is None else self.names_since(last - 1).get(name, name)
 

@@ -1,7 +1,7 @@
-"""The map: a place in the plane for every item.
+"""The map: coordinates in the plane for every item.
 
-With openTSNE, near items stay near: t-SNE places a sample of the items, and every other one goes between its nearest
-neighbors in the sample. Otherwise the map shows the first two principal components.
+With openTSNE, the map preserves neighborhoods: t-SNE places a sample of the items (landmarks), and every other item is
+placed between its nearest landmarks. Without it, the map shows the first two principal components.
 """
 
 from importlib.util import find_spec
@@ -16,24 +16,24 @@ LAYOUT_SAMPLE = 20_000
 LANDMARKS = 2_000
 """Number of items that t-SNE places, which bounds its time: about 12 s of one core."""
 FEWEST = 200
-"""Smaller pools are shown by their principal components."""
+"""Pools with fewer rows are shown by their principal components."""
 N_AXES = 50
 """Number of principal components from which t-SNE starts."""
 N_NEAREST = 5
 """Number of landmarks between which another item is placed."""
 CENTRAL = 0.99
-"""Share of the rows, the nearest to the median, that determine the axes: an odd item must not take an axis."""
+"""Share of the rows, the nearest to the median, that determine the axes, so that outliers do not."""
 
 
 def compute_layout(features: Matrix, *, standardize: bool = False, neighbors: bool | None = None) -> FloatArray:
-    """(n, 2) places of the rows in the plane.
+    """(n, 2) coordinates of the rows in the plane.
 
     Parameters
     ----------
     features : array-like of shape (n, d)
         The features.
     standardize : bool
-        Whether the features are columns of a table, in units of their own. Embeddings keep their scale.
+        Whether to standardize the features, as for columns of a table with different units, but not for embeddings.
     neighbors : bool, optional
         Whether to preserve neighborhoods by openTSNE; by default if it is installed.
 
@@ -71,7 +71,7 @@ def _principal_axes(centered: FloatArray, n_axes: int) -> FloatArray:
 
 
 def place_by_neighbors(points: FloatArray) -> FloatArray:
-    """(n, 2) places that keep near rows near, from principal coordinates (n, k); the same for the same points."""
+    """(n, 2) coordinates that preserve neighborhoods, from (n, k) principal coordinates; deterministic."""
     from openTSNE import TSNE
 
     rows = spread_rows(len(points), LANDMARKS)
@@ -79,19 +79,19 @@ def place_by_neighbors(points: FloatArray) -> FloatArray:
     start = landmarks[:, :2] / max(float(landmarks[:, 0].std()), 1e-12) * 1e-4
     perplexity = min(30.0, (len(rows) - 1) / 3.0)
     placed = np.asarray(TSNE(perplexity=perplexity, initialization=start, n_jobs=1, random_state=0).fit(landmarks))
-    places = np.empty((len(points), 2))
+    layout = np.empty((len(points), 2))
     sizes = np.square(landmarks).sum(axis=1)
     for span in blocks(len(points), 1024):
         squared = sizes - 2.0 * (points[span] @ landmarks.T)
         nearest = np.argpartition(squared, N_NEAREST, axis=1)[:, :N_NEAREST]
         # The median, because the nearest landmarks may lie on several sides of the map.
-        places[span] = np.median(placed[nearest], axis=1)
-    places[rows] = placed
-    return places
+        layout[span] = np.median(placed[nearest], axis=1)
+    layout[rows] = placed
+    return layout
 
 
 def spread_rows(n_rows: int, most: int) -> AnyArray:
-    """At most so many row numbers, evenly spread.
+    """At most `most` row numbers, evenly spaced.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Training and selection in the background: a thread that sends jobs to a worker process."""
+"""Training and selection in the background: a thread sends jobs to a worker process."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class LearningLoop:
     def __init__(self, state: State, writer: Writer, announce: Announce) -> None:
         self._state, self._writer, self._announce = state, writer, announce
         self._wake = threading.Condition()
-        self._is_requested = self._is_retry = self._stopped = self._has_layout_failed = self._is_pool_old = False
+        self._is_requested = self._is_retry = self._stopped = self._has_layout_failed = self._is_pool_outdated = False
         self._worker: subprocess.Popen[str] | None = None
         self._labels_during_round = self._n_failed = 0
         self.is_fitting = False
@@ -68,9 +68,9 @@ class LearningLoop:
             self._wake.notify()
 
     def reload_pool(self, *, is_urgent: bool) -> None:
-        """Use the pool as it is now from the next round on, which starts now if it is urgent."""
+        """Use the current pool file from the next round on; an urgent reload starts that round now."""
         with self._wake:
-            self._is_pool_old = True
+            self._is_pool_outdated = True
             self._has_layout_failed = False
             self._is_requested |= is_urgent
             self._wake.notify()
@@ -160,7 +160,7 @@ class LearningLoop:
             return is_merged or self._state.changes_since_round() >= batch or self._is_exhausted()
 
     def _is_exhausted(self) -> bool:
-        """Whether all picks are answered, there are new answers since the last round, and unanswered items are left."""
+        """Whether all picks are answered, although other items are not, and there are answers since the last round."""
         state = self._state
         is_new = state.changes_since_round() > 0 if state.learned is None else state.label_table.last > state.learned
         if not is_new or state.queue.has_unanswered():
@@ -169,16 +169,16 @@ class LearningLoop:
         return sum(map(state.may_ask, answered)) < state.n_open()
 
     def _lacks_layout(self) -> bool:
-        return self._state.places is None and not self._has_layout_failed
+        return self._state.layout is None and not self._has_layout_failed
 
     def _lay_out(self) -> None:
-        """Load the map; if there is none that fits the pool, have the worker compute it."""
+        """Load the map; if it is missing or does not match the pool, have the worker compute it."""
         self._state.read_layout()
-        if self._state.places is None:
+        if self._state.layout is None:
             self._send({"task": "layout"})
             self._state.read_layout()
-        if self._state.places is None:
-            raise WorkerFailed("the map that the worker wrote does not fit the pool; was the pool file replaced?")
+        if self._state.layout is None:
+            raise WorkerFailed("the map from the worker process does not match the pool; was the pool file replaced?")
         self._announce("map", {})
 
     def _run_round(self) -> None:
@@ -189,10 +189,12 @@ class LearningLoop:
         number, state = facts["round"], self._state
         model = read_model(state.project, number, len(state.contents))
         if model is None:
-            raise WorkerFailed("what the worker wrote cannot be read")
-        picks = _read_picks(state, number)
-        known = {**facts, "at": time.time()}
-        record = RoundRecord(**{name: known[name] for name in RoundRecord.__dataclass_fields__})
+            raise WorkerFailed("the model file from the worker process cannot be read")
+        arrays = load_sealed(state.project.path(model_file(number)))
+        reasons = zip(arrays["picks"].tolist(), arrays["why"].tolist(), strict=True)
+        picks = [Pick(number, rank, item, why) for rank, (item, why) in enumerate(reasons)]
+        facts["at"] = time.time()
+        record = RoundRecord(**{name: facts[name] for name in RoundRecord.__dataclass_fields__})
         learned = job["last_event"]
 
         # Write a few picks at a time, so that labels do not wait; they count only once the round record is written.
@@ -211,7 +213,7 @@ class LearningLoop:
             state.version += 1
 
         self._writer.run(store)
-        self._has_layout_failed = False  # Retry a map that failed.
+        self._has_layout_failed = False  # Try again to compute the map.
         _remove_old_models(state, number)
         self.is_fitting = False
         n_labeled = len(state.label_table.labels.keys() - state.label_table.shared.keys())
@@ -220,11 +222,11 @@ class LearningLoop:
         self._announce("model", {})
 
     def _job(self) -> dict[str, Any]:
-        """The worker's job as JSON; later labels are part of the next round."""
+        """The worker's job as JSON, with the current labels; later ones are part of the next round."""
         state = self._state
         with state.lock:
             settings, table = state.project.settings, state.label_table
-            # Not those of exact copies, which would be both in the training and in the held-out data.
+            # Leave out exact copies, which would be in both the training and the held-out data.
             labels = {item: label for item, label in table.labels.items() if item not in table.shared}
             closed = state.queue.held(time.monotonic()) | table.skipped
             closed.update(item for item in table.copies if not state.may_ask(item))
@@ -248,8 +250,8 @@ class LearningLoop:
 
     def _send(self, job: dict[str, Any]) -> dict[str, Any]:
         """Send a job to the worker and return its response; a dead worker is restarted once."""
-        if self._is_pool_old:
-            self._is_pool_old = False
+        if self._is_pool_outdated:
+            self._is_pool_outdated = False
             self._end_worker()
         worker = self._worker
         line = "" if worker is None else _exchange(worker, job)
@@ -258,13 +260,13 @@ class LearningLoop:
         if not line:
             raise WorkerFailed(self._exit_reason())
         try:
-            answer: dict[str, Any] = json.loads(line)
+            response: dict[str, Any] = json.loads(line)
         except ValueError:
             self._end_worker()
-            raise WorkerFailed("the answer of the worker that fits and picks broke off; it is started again") from None
-        if "error" in answer:
-            raise WorkerFailed(answer["error"])
-        return answer
+            raise WorkerFailed("the response of the training process was cut off; it will be restarted") from None
+        if "error" in response:
+            raise WorkerFailed(response["error"])
+        return response
 
     def _exit_reason(self) -> str:
         """Describe why a worker ended without a response."""
@@ -276,7 +278,7 @@ class LearningLoop:
             how = "was killed, which happens when memory runs out"
         else:
             how = "ended" if code is None else f"ended with exit code {code}"
-        return f"the worker that fits and picks {how}; it is started again"
+        return f"the training process {how}; it will be restarted"
 
     def _start(self) -> "subprocess.Popen[str]":
         self._end_worker()
@@ -311,24 +313,14 @@ def _exchange(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
         return ""
 
 
-def _read_picks(state: State, number: int) -> list[Pick]:
-    arrays = load_sealed(state.project.path(model_file(number)))
-    return [
-        Pick(number, rank, item, why)
-        for rank, (item, why) in enumerate(zip(arrays["picks"].tolist(), arrays["why"].tolist(), strict=True))
-    ]
-
-
 def _blind_hits(state: State) -> list[int] | None:
-    """Of the labels since the last round: how many the model predicted correctly before it was trained on them, and the
-    total; None if there are none.
-    """
-    recent = [counts for round, counts in state.guessed().items() if round >= state.round]
+    """Of the labels since the last round, how many the model predicted correctly, and the total; None without any."""
+    recent = [counts for round, counts in state.blind_hits().items() if round >= state.round]
     return [sum(right for right, _ in recent), sum(total for _, total in recent)] if recent else None
 
 
 def _remove_old_models(state: State, number: int) -> None:
-    with suppress(OSError):  # They do no harm.
+    with suppress(OSError):  # Old files are harmless.
         for name in os.listdir(state.project.folder):
             if name.startswith("round-") and name.endswith(".npz") and name != model_file(number):
                 with suppress(OSError):

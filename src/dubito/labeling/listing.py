@@ -30,16 +30,16 @@ class ListQuery:
     """Only items of this predicted class."""
     low: float = 0.0
     high: float = 1.0
-    """Bounds of the predicted class's probability, low included; high is included if it is 1."""
+    """Bounds of the predicted class's probability; `low` is included, `high` only if it is 1."""
     within: float = 1.0
-    """Only items whose distance is at most this share of the median distance, if below 1."""
+    """If below 1: only items whose distance is at most this share of the median distance."""
     text: str = ""
-    """Only items whose name, text or columns contain this, in upper or lower case."""
+    """Only items whose name, text or columns contain this; case is ignored."""
     sort: Sort = "order"
 
 
 class ItemList:
-    """Finds items of a project, and keeps their order by name."""
+    """Finds items of a project; caches their order by name."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -53,10 +53,10 @@ class ItemList:
         query : ListQuery
             The filters and the order.
         distances : ndarray of shape (n,), optional
-            Squared; for the order ``similar``, ascending, and for `within`.
+            Squared distances, for the order ``similar`` (ascending) and for `within`.
         """
         state = self._state
-        with state.lock:  # Only while answers are collected.
+        with state.lock:
             contents, model = state.contents, state.model
             is_match = _matching_answers(state, query)
             order = _answer_order(state, query.sort)
@@ -92,7 +92,11 @@ def _matching_answers(state: State, query: ListQuery) -> BoolArray:
     is_match = np.ones(len(state.contents), dtype=np.bool_)
     is_match[list(state.contents.gone)] = False
     if query.show != "all" or query.label is not None:
-        _keep(is_match, [item for item, label in table.labels.items() if query.label in (None, label)], query)
+        labeled = [item for item, label in table.labels.items() if query.label in (None, label)]
+        if query.show == "unlabeled":
+            is_match[labeled] = False
+        if query.show == "labeled" or query.label is not None:
+            _keep_only(is_match, labeled)
     if query.show == "skipped":
         _keep_only(is_match, table.skipped)
     if query.show == "disagreement":
@@ -105,22 +109,15 @@ def _matching_answers(state: State, query: ListQuery) -> BoolArray:
     return is_match
 
 
-def _keep(is_match: BoolArray, labeled: list[int], query: ListQuery) -> None:
-    """Apply a filter by label; `labeled` are the items that have the label, or any if none was asked for."""
-    if query.label is not None or query.show == "labeled":
-        _keep_only(is_match, labeled)
-    if query.show == "unlabeled":
-        is_match[labeled] = False
-
-
 def _keep_only(is_match: BoolArray, items: Collection[int]) -> None:
+    """Restrict a mask to these items, in place."""
     is_kept = np.zeros_like(is_match)
     is_kept[np.fromiter(items, dtype=np.int64, count=len(items))] = True
     is_match &= is_kept
 
 
 def is_disagreement(state: State, item: int) -> bool:
-    """Whether annotators gave an item different labels, and no review has decided."""
+    """Whether annotators gave an item different labels, and no review has decided between them."""
     answers = [event for event in state.label_table.current_answers(item).values() if event.label is not None]
     return len({event.label for event in answers}) > 1 and not any(event.why == "review" for event in answers)
 

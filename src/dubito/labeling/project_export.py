@@ -11,6 +11,7 @@ from dubito.labeling.database import open_reader, store_errors
 from dubito.labeling.project import Project, read_project
 from dubito.labeling.state import State
 
+
 def read_state(folder: str) -> State:
     """Read the current state of a project, even while a server has it open; changes nothing."""
     project = read_project(folder)

@@ -1,12 +1,13 @@
 """The queue of picks, and the leases that assign them to annotators."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from dubito.labeling.events import LabelTable
 from dubito.labeling.store import Pick
 
 LEASE = 600.0
-"""Seconds for which an item stays assigned to an annotator. `ask` proposes items; `hold` leases them, or renews it."""
+"""Seconds for which an item stays assigned to an annotator. `ask` proposes items; `hold` leases or renews them."""
 
 
 class PickQueue:
@@ -32,7 +33,7 @@ class PickQueue:
         self._holders: dict[int, dict[str, float]] = {}
         self._held: dict[str, dict[int, float]] = {}
         self._next_pick = self._next_random = 0
-        """Where scans begin: picks before have all the answers they need, random items at least one."""
+        """Where scans begin: all picks before it have enough answers, and all random items before it at least one."""
 
     def rescan(self) -> None:
         """Scan from the start again, after an answer was undone."""
@@ -97,7 +98,7 @@ class PickQueue:
         return self._by_item.get(item) or Pick(0, 0, item, "covers")
 
     def _is_pending(self, item: int, annotator: str, now: float) -> bool:
-        """Whether an item that the annotator leases or leased is still theirs to answer."""
+        """Whether an annotator may still answer an item that they have leased, even if the lease has expired."""
         if self.table.has_answered(item, annotator) or not self.is_open(item):
             return False
         until = self._held[annotator][item]
@@ -108,18 +109,17 @@ class PickQueue:
         holders = self._holders.get(item)
         if holders is None:
             return self.table.n_answers(item) < self.overlap
-        others = sum(
-            1
+        n_others = sum(
+            who != annotator and until > now and not self.table.has_answered(item, who)
             for who, until in holders.items()
-            if who != annotator and until > now and not self.table.has_answered(item, who)
         )
-        return self.table.n_answers(item) + others < self.overlap
+        return self.table.n_answers(item) + n_others < self.overlap
 
     def _available(self, annotator: str, now: float) -> Iterator[Pick]:
         if self.overlap > 1:
             for item in list(self.table.partial):
                 if self._can_assign(item, annotator, now):
-                    yield Pick(self._pick_for(item).round, self._pick_for(item).rank, item, "overlap")
+                    yield replace(self._pick_for(item), why="overlap")
         for position in range(self._next_pick, len(self.picks)):
             pick = self.picks[position]
             if self._can_assign(pick.item, annotator, now):
@@ -129,7 +129,7 @@ class PickQueue:
         yield from self._random_picks(annotator, now)
 
     def _random_picks(self, annotator: str, now: float) -> Iterator[Pick]:
-        """Random items, to be shown while the next round is computed. The estimate of accuracy does not count them."""
+        """Random items to show while the next round is computed. The estimate of accuracy does not use them."""
         while self._next_random < len(self.random_order) and self.table.n_answers(self.random_order[self._next_random]):
             self._next_random += 1
         number = self.picks[-1].round if self.picks else 0
@@ -145,8 +145,8 @@ class PickQueue:
         return is_new and self.has_capacity(item, annotator, now)
 
     def has_unanswered(self) -> bool:
-        """Whether any pick is unanswered; checks the last picks first, as they are the most likely."""
+        """Whether any pick is unanswered; checks the last picks first, which are answered last."""
         return any(not self.table.n_answers(pick.item) and self.is_open(pick.item) for pick in reversed(self.picks))
 
     def n_unanswered(self) -> int:
-        return sum(1 for pick in self.picks if not self.table.n_answers(pick.item) and self.is_open(pick.item))
+        return sum(not self.table.n_answers(pick.item) and self.is_open(pick.item) for pick in self.picks)

@@ -1,4 +1,4 @@
-"""A labeling round: fit a model to the labels, estimate its accuracy, and select the next items. Run by the worker."""
+"""A labeling round, run by the worker: fit a model to the labels, estimate its accuracy, and select the next items."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from dubito.api import select
 from dubito.core.coverage_reference import CoverageProblem, cold_squared_reach, kernel, sample_rows
 from dubito.core.distances import squared_radii
-from dubito.core.problem import Request
+from dubito.core.problem import Request, Selection
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
 from dubito.models.accuracy import AccuracyEstimate, estimate_held_out
 from dubito.models.fit import Fit, fit
@@ -30,19 +30,17 @@ COVER_SAMPLE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class QuickAuto:
-    """The strategy that ``auto`` chooses, which covers a sample of the pool if it is coverage-based."""
+class AutoOnSample:
+    """The strategy that ``auto`` chooses; one that is based on coverage covers only a sample of the pool."""
 
     name: ClassVar[str] = "auto"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
 
     def choose(self, request: Request) -> Choice:
-        """Select with the chosen strategy."""
         return self._chosen(request).choose(request)
 
     def plan(self, request: Request) -> object:
-        """Plan with the chosen strategy."""
         chosen = self._chosen(request)
         assert isinstance(chosen, Planner)
         return chosen.plan(request)
@@ -94,17 +92,15 @@ class Job:
 
 
 class RoundRunner:
-    """Runs rounds on a pool, and keeps what they share."""
+    """Runs rounds on a pool, and keeps the data that they share."""
 
     def __init__(self, features: Matrix, standardize: bool | None) -> None:
         self.features, self._standardize, self.is_table = features, standardize, standardize is True
         self._pool = Pool(features, standardize=standardize)
-        scaled = on_scale(features, measure_scale(features))
+        self._scaled = scaled = on_scale(features, measure_scale(features))
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
-        self._scaled = scaled
-        self._comparable = scaled if standardize else features
         self._last: tuple[int, tuple[str, ...], IntArray] | None = None
-        """Of the previous round: the number of labels, the classes, and the predicted class of every row."""
+        """The number of labels, the classes and the predicted class of every row in the previous round."""
         self._reach = cold_squared_reach(
             CoverageProblem(scaled, scaled[:0], self._sample.rows[:0], 0, np.empty(0), self._sample.rows)
         )
@@ -112,9 +108,8 @@ class RoundRunner:
     def run(self, job: Job) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Run a round; returns the arrays of its model file and the facts of its record."""
         started = time.monotonic()
-        is_labeled = np.zeros(len_of(self.features), dtype=np.bool_)
-        is_labeled[job.items] = True
-        fitted = fit(self.features, list(job.labels), labeled=is_labeled, no_label="empty") if len(job.items) else None
+        labeled = self._mask(job.items)
+        fitted = fit(self.features, list(job.labels), labeled=labeled, no_label="empty") if len(job.items) else None
         predictions = _predictions_for(job, fitted)
         picked, why, notes = self._picks(job, predictions)
         covered = self.covered(job.items, picked)
@@ -136,7 +131,7 @@ class RoundRunner:
         return arrays, facts
 
     def _change(self, job: Job, predictions: "_Predictions") -> Change | None:
-        """What the labels since the previous round changed."""
+        """How the predictions have changed since the previous round."""
         probabilities, classes, last = predictions.probabilities, predictions.classes, self._last
         if probabilities is None:
             self._last = None
@@ -147,7 +142,7 @@ class RoundRunner:
         return change_of_predictions(probabilities, classes, last[1], last[2], job.items, len(job.items) - last[0])
 
     def _mask(self, rows: IntArray) -> BoolArray:
-        """(n,) mask of the rows; `Pool` could mistake the row indices 0 and 1 of a pool of two for a mask."""
+        """(n,) mask of the rows; in a pool of two, `Pool` could mistake the row numbers 0 and 1 for a mask."""
         mask = np.zeros(len_of(self.features), dtype=np.bool_)
         mask[rows] = True
         return mask
@@ -176,26 +171,29 @@ class RoundRunner:
     def _picks(self, job: Job, predictions: "_Predictions") -> tuple[IntArray, list[str], list[str]]:
         """The selected rows in order, the reason for each, and the notes of the strategy."""
         n_pool = len_of(self.features)
-        is_open = np.zeros(n_pool, dtype=np.bool_)
-        is_open[np.arange(n_pool) if job.only is None else job.only] = True
+        is_open = np.ones(n_pool, dtype=np.bool_) if job.only is None else self._mask(job.only)
         is_open[job.closed] = False
         is_open[job.items] = False
         drawn, positions = _draw_audit(is_open, job)
-        left = is_open.copy()
-        left[drawn] = False
-        budget = min(job.budget - len(drawn), int(left.sum()))
+        is_candidate = is_open.copy()
+        is_candidate[drawn] = False
+        budget = min(job.budget - len(drawn), int(is_candidate.sum()))
         chosen, notes = np.empty(0, dtype=np.int64), []
         if budget > 0 and predictions.probabilities is None and n_pool > LARGE_POOL:
-            chosen = first_picks(self._comparable, job.items, left, budget, job.round)
+            points = self._scaled if self._standardize else self.features
+            chosen = first_picks(points, job.items, is_candidate, budget, job.round)
         elif budget > 0:
-            selection = self._select(job, predictions, budget, left)
+            selection = self._select(job, predictions, budget, is_candidate)
             chosen, notes = selection.indices, list(selection.notes)
         why = [self._why(predictions, item) for item in chosen.tolist()]
-        # A restricted pool gives no estimate for the whole pool, so these rows are not an audit.
-        name = "audit" if job.only is None else "random"
-        return *_interleave(chosen, why, drawn, positions, name), notes
+        picks = chosen.tolist()
+        for position, item in zip(positions, drawn.tolist(), strict=True):
+            picks.insert(position, item)
+            # Rows of a restricted pool give no estimate for the whole pool, so they are not an audit.
+            why.insert(position, "audit" if job.only is None else "random")
+        return np.array(picks, dtype=np.int64), why, notes
 
-    def _select(self, job: Job, predictions: "_Predictions", budget: int, candidates: BoolArray) -> Any:
+    def _select(self, job: Job, predictions: "_Predictions", budget: int, is_candidate: BoolArray) -> Selection:
         if not np.isin(self._pool.labeled, job.items).all():  # A label was undone.
             self._pool = Pool(self.features, standardize=self._standardize)
         if len(job.items):
@@ -203,8 +201,8 @@ class RoundRunner:
         return self._pool.select(
             budget,
             probabilities=predictions.by_first_label,
-            strategy=QuickAuto() if job.strategy == "auto" and len_of(self.features) > LARGE_POOL else job.strategy,
-            candidates=np.flatnonzero(candidates),
+            strategy=AutoOnSample() if job.strategy == "auto" and len_of(self.features) > LARGE_POOL else job.strategy,
+            candidates=np.flatnonzero(is_candidate),
             seed=job.round,
         )
 
@@ -245,27 +243,12 @@ def _draw_audit(is_open: BoolArray, job: Job) -> tuple[IntArray, list[int]]:
     return rng.choice(rows, len(positions), replace=False) if positions else rows[:0], positions
 
 
-def _interleave(
-    chosen: IntArray, why: list[str], drawn: IntArray, positions: list[int], name: str
-) -> tuple[IntArray, list[str]]:
-    """Insert the random rows, with `name` as their reason, into the picks at their positions."""
-    picks, reasons = chosen.tolist(), list(why)
-    for position, item in zip(positions, drawn.tolist(), strict=True):
-        picks.insert(position, item)
-        reasons.insert(position, name)
-    return np.array(picks, dtype=np.int64), reasons
-
-
 def _held_out(fitted: Fit | None) -> dict[str, AnyArray]:
     """Cross-validated predictions of the labeled rows, for the model file."""
     if fitted is None or fitted.held_out is None or fitted.rows is None:
         return {}
     classes = np.array([str(each) for each in fitted.classes.tolist()])
-    return {
-        "held_rows": fitted.rows,
-        "held_out": fitted.held_out.astype(np.float32),
-        "held_classes": classes,
-    }
+    return {"held_rows": fitted.rows, "held_out": fitted.held_out.astype(np.float32), "held_classes": classes}
 
 
 def _progress(

@@ -23,8 +23,7 @@ from dubito.labeling.store import Pick, RoundRecord, read_events, read_fact, rea
 from dubito.matrix import AnyArray, BoolArray
 
 RESTRICTED, LEARNED = "restricted", "learned"
-"""Names of facts in the store: the restriction of the items that may be queried, and the last event that the last round
-was trained on."""
+"""Names of facts in the store: the restriction of the queried items, and the last event used in the last training."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,14 +35,17 @@ class RoundModel:
     """(n, c)."""
     classes: tuple[str, ...]
     held_rows: AnyArray
+    """(m,) labeled items with held-out predictions."""
     held_out: AnyArray
+    """(m, c) the held-out probabilities of these items."""
     held_classes: tuple[str, ...]
     covered: AnyArray
+    """(1 + b,) the coverage before the picks and after each of them."""
     n_known: int | None = None
     """Number of items that had features when the model was trained; the others have equal probabilities."""
 
-    def grown(self, n_items: int) -> "RoundModel":
-        """The model for a pool that has grown to so many items since."""
+    def extended(self, n_items: int) -> "RoundModel":
+        """The model for a pool that has grown to `n_items` items."""
         known = self.probabilities
         if known is None or len(known) >= n_items:
             return self
@@ -64,8 +66,8 @@ class RoundModel:
         classes, probabilities = merge_columns(self.classes, self.probabilities, names)
         held_classes, held_out = merge_columns(self.held_classes, self.held_out, names)
         if held_out is None:
-            none = np.empty(0)
-            return replace(self, classes=classes, probabilities=probabilities, held_rows=none, held_out=none)
+            empty = np.empty(0)
+            return replace(self, classes=classes, probabilities=probabilities, held_rows=empty, held_out=empty)
         return replace(self, classes=classes, probabilities=probabilities, held_classes=held_classes, held_out=held_out)
 
 
@@ -93,20 +95,20 @@ def merge_columns(
 
 
 def read_model(project: Project, round: int, n_rows: int) -> RoundModel | None:
-    """Read the model of a round, perhaps of a pool that has grown since; None if its file is missing or damaged."""
+    """Read the model of a round, whose pool may have grown since; None if its file is missing or damaged."""
     try:
         stored = load_sealed(project.path(model_file(round)))
         probabilities = stored.get("probabilities")
         if probabilities is not None and len(probabilities) > n_rows:
             return None
-        none = np.empty(0)
+        empty = np.empty(0)
         return RoundModel(
             round,
             probabilities,
-            tuple(stored.get("classes", none).tolist()),
-            stored.get("held_rows", none),
-            stored.get("held_out", none),
-            tuple(stored.get("held_classes", none).tolist()),
+            tuple(stored.get("classes", empty).tolist()),
+            stored.get("held_rows", empty),
+            stored.get("held_out", empty),
+            tuple(stored.get("held_classes", empty).tolist()),
             stored["covered"],
         )
     except (DubitoError, KeyError):
@@ -141,7 +143,8 @@ class State:
         """The same model with the current names."""
         self.learned: int | None = None
         """Number of the last event that the last round was trained on, if known."""
-        self.places: AnyArray | None = None
+        self.layout: AnyArray | None = None
+        """(n, 2) coordinates of the items on the map, if they were computed."""
         self.is_open: BoolArray | None = None
         """(n,) mask of the items that may be queried; None for all."""
         self.mode = ""
@@ -157,7 +160,7 @@ class State:
         learned = json.loads(read_fact(connection, LEARNED) or "{}")
         with self.lock:
             overlap = self.project.settings.overlap
-            label_table, round = LabelTable(events, overlap, self.sharing()), rounds[-1].round if rounds else 0
+            label_table, round = LabelTable(events, overlap, self.shared_copies()), rounds[-1].round if rounds else 0
             queue = PickQueue(label_table, overlap)
             queue.is_open = self.may_ask
             queue.random_order = np.random.default_rng(17).permutation(len(self.contents)).tolist()
@@ -174,7 +177,7 @@ class State:
             self.version += 1
 
     def with_logged_changes(self, project: Project) -> Project:
-        """The project with all changes of classes in the log; ``project.toml`` is written after the log."""
+        """The project with all class changes of the log applied, since ``project.toml`` is written after the log."""
         events = self.label_table.events
         for change in self.label_table.class_changes:
             if change.number > project.class_event:
@@ -186,19 +189,19 @@ class State:
         """Predict with a model of the last round, under the current names of its classes."""
         self.trained = trained
         named = trained and trained.with_names(self.label_table.names_since(self.learned or 0))
-        self.model = named and named.grown(len(self.contents))
+        self.model = named and named.extended(len(self.contents))
 
     def replace_contents(self, contents: Contents) -> None:
-        """Replace the contents by those of a pool that has changed: items keep their numbers, new ones are last."""
+        """Replace the contents after the pool has changed; items keep their numbers, and new ones come last."""
         with self.lock:
             n_before, self.contents = len(self.contents), contents
-            self.label_table.set_copies(self.sharing())
+            self.label_table.set_copies(self.shared_copies())
             new = np.random.default_rng([17, n_before]).permutation(np.arange(n_before, len(contents)))
             self.queue.random_order += new.tolist()
             self.queue.rescan()
             self.restrict(self.restriction)
             self.use_model(self.trained)
-            self.places = None
+            self.layout = None
             self.version += 1
 
     def snapshot(self) -> Snapshot:
@@ -215,7 +218,9 @@ class State:
         with self.lock:
             if self.label_table.last > snapshot.last:
                 events = [event for event in self.label_table.events.values() if event.number <= snapshot.last]
-                self.label_table = self.queue.table = LabelTable(events, self.project.settings.overlap, self.sharing())
+                self.label_table = self.queue.table = LabelTable(
+                    events, self.project.settings.overlap, self.shared_copies()
+                )
                 self.queue.rescan()
             if len(self.rounds) > snapshot.n_rounds:
                 del self.rounds[snapshot.n_rounds :], self.picks[snapshot.n_picks :]
@@ -231,8 +236,8 @@ class State:
         with self.lock:
             return self.label_table.events.get(self.label_table.last)
 
-    def guessed(self) -> dict[int, tuple[int, int]]:
-        """By round, how many labels its model predicted correctly without the annotator seeing it, and of how many."""
+    def blind_hits(self) -> dict[int, tuple[int, int]]:
+        """By round, how many labels its model guessed correctly, and the total; only guesses that nobody saw count."""
         found: dict[int, tuple[int, int]] = {}
         for item, label in self.label_table.labels.items():
             for event in self.label_table.current_answers(item).values():
@@ -253,27 +258,27 @@ class State:
 
     @property
     def n_items(self) -> int:
-        """Number of items that are in the source."""
+        """Number of items without those that are gone."""
         return len(self.contents) - len(self.contents.gone)
 
     @property
     def n_labeled(self) -> int:
-        """Number of labels of items that are in the source."""
-        return self._n_there(self.label_table.labels)
+        """Number of labeled items without those that are gone."""
+        return self._count_present(self.label_table.labels)
 
     @property
     def n_skipped(self) -> int:
-        return self._n_there(self.label_table.skipped)
+        return self._count_present(self.label_table.skipped)
 
-    def _n_there(self, items: Collection[int]) -> int:
+    def _count_present(self, items: Collection[int]) -> int:
         return len(items) - sum(item in items for item in self.contents.gone)
 
     def read_layout(self) -> None:
-        """Load the coordinates of the map, if they were computed."""
+        """Load the map, if it was computed."""
         with suppress(DubitoError, KeyError):
-            places = load_sealed(self.project.path(LAYOUT))["places"]
+            layout = load_sealed(self.project.path(LAYOUT))["places"]
             with self.lock:
-                self.places = places if len(places) == len(self.contents) else None
+                self.layout = layout if len(layout) == len(self.contents) else None
                 self.version += 1
 
     @property
@@ -291,12 +296,12 @@ class State:
             self.is_open = np.full(len(self.contents), self.mode == "exclude")
             self.is_open[np.array(found["rows"], dtype=np.int64)] = self.mode == "only"
 
-    def sharing(self) -> Mapping[int, tuple[int, ...]]:
+    def shared_copies(self) -> Mapping[int, tuple[int, ...]]:
         """By item, the items that share a label with it."""
         return self.contents.copies if self.project.settings.copies == "share" else {}
 
     def may_ask(self, item: int) -> bool:
-        """Whether an item may be queried. Of copies that share a label, only one is."""
+        """Whether an item may be queried. Of copies that share a label, only one may be."""
         table = self.label_table
         if not self._is_open(item) or item in table.shared:
             return False
@@ -309,7 +314,7 @@ class State:
         return next(filter(self._is_open, self.label_table.copies[item]), None)
 
     def open_items(self) -> BoolArray:
-        """(n,) mask of the items that `may_ask` is true of."""
+        """(n,) mask of the items for which `may_ask` is true."""
         is_open = np.ones(len(self.contents), dtype=np.bool_) if self.is_open is None else self.is_open.copy()
         is_open[list(self.contents.gone)] = False
         for item in self.label_table.copies:
@@ -329,6 +334,6 @@ class State:
         return [] if self.is_open is None else np.flatnonzero(~self.is_open).tolist()
 
     def audited(self) -> list[int]:
-        """Labeled items that a round drew for the audit and that were answered under its conditions, ascending."""
+        """Labeled items that a round drew for the audit and that were answered as part of it, ascending."""
         drawn = {pick.item for pick in self.picks if pick.why == "audit"} & self.label_table.labels.keys()
         return sorted(item for item in drawn if self.label_table.is_audited(item))

@@ -1,8 +1,9 @@
-"""JSON views for the page: items, project, map, accuracy curve, doubted labels and annotators."""
+"""The JSON responses for the page: items, project, map, accuracy curve, doubted labels and annotators."""
 
 import base64
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +116,7 @@ def _answer_facts(state: State, item: int) -> Facts:
 
 
 def list_facts(service: LabelingService, found: IntArray, offset: int, count: int) -> Facts:
-    """A page of the items found: what they show, their labels and answers, and the predictions."""
+    """A page of the found items, with their contents, labels, answers and predictions."""
     state = service.state
     with state.lock:
         items = [_listed(state, item) for item in found[offset : offset + count].tolist()]
@@ -156,7 +157,7 @@ def guess_of(service: LabelingService, item: int) -> Facts:
         service.check_item(item)
         model = state.model
         if model is None or model.probabilities is None:
-            raise MissingFile("there is no guess yet", hint="label items of two classes at least, and a batch of them.")
+            raise MissingFile("there is no guess yet", hint="label a batch of items, of at least two classes.")
         order = np.argsort(-model.probabilities[item], kind="stable").tolist()
         ranked = [
             {"class": model.classes[each], "probability": float(model.probabilities[item, each])} for each in order
@@ -167,7 +168,7 @@ def guess_of(service: LabelingService, item: int) -> Facts:
 def project_facts(service: LabelingService) -> Facts:
     state = service.state
     with state.lock:
-        project, settings = state.project, state.project.settings
+        project = state.project
         return {
             "ident": project.ident,
             "name": project.name,
@@ -177,13 +178,7 @@ def project_facts(service: LabelingService) -> Facts:
             "keys": project.keys,
             "class_event": project.class_event,
             "guidelines": project.guidelines,
-            "settings": {
-                "batch": settings.batch,
-                "overlap": settings.overlap,
-                "strategy": settings.strategy,
-                "audit": settings.audit,
-                "copies": settings.copies,
-            },
+            "settings": asdict(project.settings),
             "round": state.round,
             "labeled": state.n_labeled,
             "skipped": state.n_skipped,
@@ -195,7 +190,7 @@ def project_facts(service: LabelingService) -> Facts:
 
 
 def round_progress(service: LabelingService) -> Facts:
-    """How many changes of labels there are since the last round, of those that start the next one."""
+    """The number of label changes since the last round, and the number that starts the next one."""
     state = service.state
     with state.lock:
         batch = state.project.settings.batch
@@ -242,9 +237,9 @@ def map_facts(service: LabelingService) -> Facts:
     state = service.state
     n_rows = len(state.contents)
     with state.lock:
-        places = state.places
-        if places is None:
-            return {"n": 0, "waiting": "The map is being drawn up; it appears here in a moment."}
+        layout = state.layout
+        if layout is None:
+            return {"n": 0, "waiting": "The map is being computed; it will appear here in a moment."}
         label = np.full(n_rows, -1)
         numbers = {name: number for number, name in enumerate(state.project.classes)}
         if state.label_table.labels:
@@ -258,8 +253,8 @@ def map_facts(service: LabelingService) -> Facts:
         covered = [] if model is None else [float(each) for each in model.covered[1:]]
         return {
             "n": n_rows,
-            "x": _encode(places[:, 0], "<f4"),
-            "y": _encode(places[:, 1], "<f4"),
+            "x": _encode(layout[:, 0], "<f4"),
+            "y": _encode(layout[:, 1], "<f4"),
             "doubt": _encode(doubt, "<f4"),
             "label": _encode(label, "<i4"),
             "picked": _encode(_pick_order(state), "<i4"),
@@ -291,6 +286,7 @@ def curve_facts(service: LabelingService) -> Facts:
     with state.lock:
         last = state.rounds[-1] if state.rounds else None
         audited = None if last is None else _share(last.audited_right, last.audited)
+        low, high = (None, None) if audited is None else audited.interval
         points = [_point(each) for each in _current_rounds(state.rounds) if each.n_tested]
         advice = {"stop": False, "sentence": "go on: nothing is labeled yet."}
         if last is not None:
@@ -298,16 +294,11 @@ def curve_facts(service: LabelingService) -> Facts:
         return {
             "points": points,
             "guessed": _blind_accuracy(state),
-            "audited": None if audited is None else {"right": audited.right, "of": audited.of, **_interval(audited)},
+            "audited": audited and {"right": audited.right, "of": audited.of, "low": low, "high": high},
             "estimate": None if last is None else _estimate_facts(last),
             "covered": [{"round": each.round, "share": each.covered} for each in state.rounds],
             "advice": advice,
         }
-
-
-def _interval(share: Share) -> Facts:
-    low, high = share.interval
-    return {"low": low, "high": high}
 
 
 def _point(record: RoundRecord) -> Facts:
@@ -316,10 +307,7 @@ def _point(record: RoundRecord) -> Facts:
 
 
 def _current_rounds(rounds: Sequence[RoundRecord]) -> list[RoundRecord]:
-    """The rounds without those that were trained on labels that have been undone or trained again since.
-
-    These have as many labels as a later round, or more.
-    """
+    """The rounds with fewer labels than every later round; the labels of the others were undone or trained on again."""
     found: list[RoundRecord] = []
     for each in reversed(rounds):
         if not found or each.labels < found[-1].labels:
@@ -328,9 +316,8 @@ def _current_rounds(rounds: Sequence[RoundRecord]) -> list[RoundRecord]:
 
 
 def _blind_accuracy(state: State) -> list[Facts]:
-    """By round, how many labels its model predicted correctly without the annotator seeing it, and of how many."""
     labels = {each.round: each.labels for each in state.rounds}
-    found = sorted(state.guessed().items())
+    found = sorted(state.blind_hits().items())
     return [{"labels": labels.get(round, 0), "right": right, "of": total} for round, (right, total) in found]
 
 
@@ -384,11 +371,7 @@ def annotator_facts(service: LabelingService) -> Facts:
             for item, answers in table.current.items()
             if len(answers) > 1
         ]
-    found = agreement(shared)
-    return {
-        "annotators": people,
-        "overlap": {"items": found.items, "agree": found.agree, "kappa": found.kappa},
-    }
+    return {"annotators": people, "overlap": agreement(shared)._asdict()}
 
 
 def grid_facts(service: LabelingService, guessed: GuessedItems) -> Facts:
@@ -405,7 +388,7 @@ def grid_facts(service: LabelingService, guessed: GuessedItems) -> Facts:
 
 
 def waiting_sentence(service: LabelingService, has_items: bool) -> str | None:
-    """Why there is nothing to show; None if there is."""
+    """Why there are no items to show; None if there are."""
     state = service.state
     if has_items:
         return None
@@ -414,5 +397,5 @@ def waiting_sentence(service: LabelingService, has_items: bool) -> str | None:
             failed = service.loop.failure
             return f"The first picks could not be made: {failed}" if failed else "The first picks are being made."
         if state.is_open is not None:
-            return "All items that you restricted it to are answered. Clear the restriction for more."
+            return "All items of your restriction are answered. Clear the restriction for more."
         return "All items are answered. Thank you."

@@ -31,7 +31,7 @@ from dubito.models.held_out import Share
 def main(folder: str) -> int:
     """Run jobs until standard input is closed."""
     _lower_priority()
-    requests, responses = _take_streams()
+    requests, responses = _reserve_pipes()
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read_jobs, args=(requests, jobs), daemon=True).start()
     pool: ProjectPool | None = None
@@ -40,14 +40,14 @@ def main(folder: str) -> int:
         job = json.loads(jobs.get())
         try:
             pool = pool or ProjectPool(project)
-            response = _run_job(project, pool, job)
+            response = _run(project, pool, job)
         except (DubitoError, OSError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             response = {"error": " ".join(str(error).split()) or type(error).__name__}
         print(json.dumps(response), file=responses, flush=True)
 
 
-def _take_streams() -> tuple[TextIO, TextIO]:
-    """Reserve the pipes for jobs and responses: redirect what libraries print from stdout to stderr."""
+def _reserve_pipes() -> tuple[TextIO, TextIO]:
+    """Reserve stdin and stdout for jobs and responses; what libraries print goes to stderr."""
     sys.stdout.flush()
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -59,7 +59,7 @@ def _take_streams() -> tuple[TextIO, TextIO]:
 
 
 def _lower_priority() -> None:
-    """Give the server priority. Real-time scheduling is not inherited, since it would starve the disk's threads."""
+    """Give the server priority, and leave real-time scheduling, which would starve the kernel's disk threads."""
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     with suppress(OSError, AttributeError):
@@ -74,7 +74,7 @@ def _read_jobs(requests: TextIO, jobs: "queue.SimpleQueue[str]") -> None:
 
 
 class ProjectPool:
-    """The rows of the pool that are items of the project; items that are gone have none."""
+    """The rows of the pool that are items of the project. Items that are gone have no row."""
 
     def __init__(self, project: Project) -> None:
         rows = read_contents(project).rows
@@ -85,7 +85,7 @@ class ProjectPool:
         self.runner = RoundRunner(features, True if is_table else None)
 
     def rows_of(self, items: Sequence[int]) -> IntArray:
-        """The rows of the items that are there."""
+        """The rows of the items that are not gone."""
         given = np.array(items, dtype=np.int64)
         if self.items is None:
             return given
@@ -95,8 +95,8 @@ class ProjectPool:
     def items_of(self, rows: AnyArray) -> AnyArray:
         return rows if self.items is None else self.items[rows]
 
-    def by_item(self, values: AnyArray, missing: float) -> AnyArray:
-        """Values of rows as values of items."""
+    def values_by_item(self, values: AnyArray, missing: float) -> AnyArray:
+        """Reorder values of rows as values of items; items that are gone get `missing`."""
         if self.items is None or self.n_items is None:
             return values
         found = np.full((self.n_items, *values.shape[1:]), missing, dtype=values.dtype)
@@ -104,29 +104,29 @@ class ProjectPool:
         return found
 
 
-def _run_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[str, Any]:
+def _run(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[str, Any]:
+    """Run a job and save its arrays; returns the response."""
     if job["task"] == "layout":
         layout = compute_layout(pool.runner.features, standardize=pool.runner.is_table)
-        places = pool.by_item(layout.astype(np.float32), 0.0)
-        save_sealed(project.path(LAYOUT), {"places": places}, private=True)
+        by_item = pool.values_by_item(layout.astype(np.float32), 0.0)
+        save_sealed(project.path(LAYOUT), {"places": by_item}, private=True)
         return {"task": "layout"}
-    arrays, facts = pool.runner.run(_job_of(project, pool, job))
+    arrays, facts = pool.runner.run(_parse_job(project, pool, job))
     for name in ("picks", "held_rows"):
         if name in arrays:
             arrays[name] = pool.items_of(arrays[name])
     if "probabilities" in arrays:
-        arrays["probabilities"] = pool.by_item(arrays["probabilities"], 1.0 / len(arrays["classes"]))
+        arrays["probabilities"] = pool.values_by_item(arrays["probabilities"], 1.0 / len(arrays["classes"]))
     save_sealed(project.path(model_file(job["round"])), arrays, private=True)
     return facts
 
 
-def _job_of(project: Project, pool: ProjectPool, job: dict[str, Any]) -> Job:
+def _parse_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> Job:
+    """The job of a round, with rows of the pool instead of items."""
     changes = [ClassChange(*each) for each in job["class_changes"]]
-    probabilities, classes = _user_probabilities(project, changes) if job["own"] else (None, ())
+    probabilities, classes = _user_probabilities(project, pool, changes) if job["own"] else (None, ())
     label_of = dict(zip(job["items"], job["labels"], strict=True))
     labeled = pool.rows_of(sorted(label_of))
-    if probabilities is not None:
-        probabilities = _of_rows(pool, probabilities)
     return Job(
         round=job["round"],
         items=labeled,
@@ -144,20 +144,22 @@ def _job_of(project: Project, pool: ProjectPool, job: dict[str, Any]) -> Job:
     )
 
 
-def _of_rows(pool: ProjectPool, probabilities: FloatArray) -> FloatArray:
-    """The probabilities of the rows; those of newer items are equal."""
-    items = pool.items_of(np.arange(len_of(pool.runner.features)))
-    found = np.full((len(items), probabilities.shape[1]), 1.0 / probabilities.shape[1])
-    found[items < len(probabilities)] = probabilities[items[items < len(probabilities)]]
-    return found
+def _user_probabilities(
+    project: Project, pool: ProjectPool, changes: Sequence[ClassChange]
+) -> tuple[FloatArray | None, tuple[str, ...]]:
+    """The probabilities of the user's own model by row, and their classes, under the current names.
 
-
-def _user_probabilities(project: Project, changes: Sequence[ClassChange]) -> tuple[FloatArray | None, tuple[str, ...]]:
-    """The probabilities of the user's own model, with the current names of its classes; None if all were removed."""
+    Rows of newer items have equal probabilities. The probabilities are None if all classes were removed.
+    """
     arrays = load_sealed(project.path(USER_PROBABILITIES))
     names = names_since(changes, int(arrays.get("class_event", 0)))
     classes, probabilities = merge_columns(arrays["classes"].tolist(), arrays["probabilities"], names)
-    return None if probabilities is None else probabilities.astype(np.float64), classes
+    if probabilities is None:
+        return None, classes
+    items = pool.items_of(np.arange(len_of(pool.runner.features)))
+    by_row = np.full((len(items), probabilities.shape[1]), 1.0 / probabilities.shape[1])
+    by_row[items < len(probabilities)] = probabilities[items[items < len(probabilities)]]
+    return by_row, classes
 
 
 if __name__ == "__main__":

@@ -259,8 +259,8 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
     def whole_map(request: Request) -> Response:
         """The map: every item as a point."""
         with service.state.lock:
-            n_drawn = 0 if service.state.places is None else len(service.state.places)
-            tag = f'"{service.state.version}-{service.state.round}-{n_drawn}"'
+            n_points = 0 if service.state.layout is None else len(service.state.layout)
+            tag = f'"{service.state.version}-{service.state.round}-{n_points}"'
         headers = {"etag": tag, "cache-control": "private, no-cache"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
