@@ -224,7 +224,7 @@ def test_a_warning_of_lost_labels_is_printed(project: Path, capsys: pytest.Captu
     warned, refused = capsys.readouterr().err.splitlines()
     assert "warning:" in warned
     assert str(project / "labels.sqlite") in warned
-    assert "--host nonsense.invalid is none of this machine" in refused
+    assert "--host nonsense.invalid is not an address of this machine" in refused
 
 
 def test_update_changes_classes_and_a_repeated_command_does_not_add_the_former_ones(

@@ -185,7 +185,7 @@ def test_a_process_that_ends_or_replies_nonsense_fails_one_picture(
     (tmp_path / "worker.py").write_text(f"import os, struct\nout = os.fdopen(1, 'wb')\n{reply}\nout.flush()\n")
     with monkeypatch.context() as patch:
         patch.setattr(decoders, "WORKER", str(tmp_path / "worker.py"))
-        with pytest.raises(Unshowable, match=r"the picture odd ends the process that decodes it; skip it"):
+        with pytest.raises(Unshowable, match=r"the picture odd crashes the process that decodes it; skip it"):
             decoder.decode(SMALL, "odd", 64)
     assert decoder.n_started == 2
     assert decoder.process_ids == []

@@ -337,7 +337,7 @@ def test_lines_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(few.filter(record) for _ in range(LINES_PER_MINUTE + 7)) == LINES_PER_MINUTE
     clock.now = 61.0
     assert few.filter(record)
-    assert record.getMessage() == "(7 like the next were left out) wrong x"
+    assert record.getMessage() == "(7 similar lines were dropped) wrong x"
 
 
 def test_connections_stay_below_the_files_that_may_be_open() -> None:

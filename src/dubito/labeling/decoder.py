@@ -87,11 +87,11 @@ class PixelBudget:
 class Child:
     """A child process that handles one request after another until it fails.
 
-    On Linux it ends with the thread that created it, so that should be a long-lived one.
+    On Linux it ends when the thread that created it ends, so this should be a long-lived thread.
     """
 
     def __init__(self, memory: int) -> None:
-        # Otherwise glibc keeps the memory of a large picture: return blocks over a megabyte to the system.
+        # Return blocks of more than a megabyte to the system; otherwise glibc keeps the memory of a large picture.
         environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
         # Run the file by path: importing the package would take seconds and 100 MB.
         command = [sys.executable, "-P", WORKER, str(memory)]
@@ -241,7 +241,7 @@ class PictureDecoder:
             problem = f"the picture {name} needs more than {self.seconds:g} seconds to decode"
             raise Unshowable(problem, hint="skip it, or make it smaller.") from None
         except ChildEnded:
-            problem = f"the picture {name} ends the process that decodes it"
+            problem = f"the picture {name} crashes the process that decodes it"
             raise Unshowable(problem, hint="skip it, or replace the file.") from None
         if reply is None:
             raise LargePicture
@@ -288,7 +288,7 @@ class PictureDecoder:
             try:
                 child = Child(self.memory)
             except OSError as error:
-                problem = f"no process that decodes pictures can be started: {(error.strerror or str(error)).lower()}"
+                problem = f"no process to decode pictures can be started: {(error.strerror or str(error)).lower()}"
                 raise PicturesBusy(problem, hint="try again in a moment.") from None
             self._children.add(child)
             self.n_started += 1
@@ -313,6 +313,6 @@ class PictureDecoder:
             self._children.clear()
             self._idle.clear()
         for child in children:
-            child.process.kill()  # The thread that waits for its reply notices, and closes it.
+            child.process.kill()  # The thread that waits for its reply then closes it.
         for child in idle:
             child.close()

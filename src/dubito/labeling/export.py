@@ -43,7 +43,7 @@ def export_labels(state: State, format: ProjectFormat, *, safe: bool, test_share
     write, suffix, media = FORMATS[format]
     if test_share is not None and not isinstance(write, str):
         hint = "export to csv, jsonl, parquet or folders, or leave it out."
-        raise InvalidArgument(f"is given, and {format} has no place for a split", argument="test_share", hint=hint)
+        raise InvalidArgument(f"is not supported by the format {format}", argument="test_share", hint=hint)
     with state.lock:
         if isinstance(write, str):
             data = render_columns(label_columns(state, test_share=test_share), write, safe_csv=safe)
@@ -58,7 +58,7 @@ def export_labels(state: State, format: ProjectFormat, *, safe: bool, test_share
 def split_items(state: State, test_share: float) -> dict[int, str]:
     """By labeled item, ``train`` or ``test``: a share of every class is held out, and exact copies stay together.
 
-    The same labels give the same split. A class of one item, with its copies, is for training.
+    The same labels give the same split. A class with one item (and its copies) is only in ``train``.
     """
     labels, copies = state.label_table.labels, state.contents.copies
     first = {item: min(copies.get(item, (item,))) for item in sorted(labels)}
@@ -66,18 +66,17 @@ def split_items(state: State, test_share: float) -> dict[int, str]:
     for item in first:
         by_class[labels[item]][first[item]] = None
     generator = np.random.default_rng(0)
-    tested: set[int] = set()
+    held_out: set[int] = set()
     for _, items in sorted(by_class.items()):
         n_test = min(max(1, round(len(items) * test_share)), len(items) - 1)
-        tested.update(generator.permutation(list(items))[:n_test].tolist())
-    return {item: "test" if first[item] in tested else "train" for item in first}
+        held_out.update(generator.permutation(list(items))[:n_test].tolist())
+    return {item: "test" if first[item] in held_out else "train" for item in first}
 
 
 def export_folders(state: State, folder: str, test_share: float | None = None) -> int:
     """Write a folder for each class with its pictures or texts, inside ``train`` and ``test`` if a share is given.
 
-    A file ``labels.csv`` beside them says which item each file is. Items that are gone are left out. Returns the number
-    of files.
+    A file ``labels.csv`` lists the item of each file. Items that are gone are left out. Returns the number of files.
     """
     contents = state.contents
     items = [item for item in sorted(state.label_table.labels) if item not in contents.gone]
@@ -90,19 +89,19 @@ def export_folders(state: State, folder: str, test_share: float | None = None) -
     check_pictures(sources)
     columns = label_columns(state, items, test_share)
     parts: Sequence[object] = columns.get("split", [""] * len(items))
-    files: dict[str, None] = {}
+    files: dict[str, None] = {}  # The paths in the order of the items.
     for row, (label, part, name) in enumerate(zip(columns["label"], parts, columns["id"], strict=True)):
         base = os.path.basename(sources[row]) if sources else f"{re.sub(FORBIDDEN, '-', str(name))}.txt"
         file = os.path.join(str(part), str(label), base)
         if file in files:
             file = os.path.join(str(part), str(label), f"{items[row]}-{base}")
         files[file] = None
-        place = os.path.join(folder, file)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        target = os.path.join(folder, file)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         if sources:
-            shutil.copyfile(sources[row], place)
+            shutil.copyfile(sources[row], target)
         else:
-            write_atomically(place, str(shown[row]).encode())
+            write_atomically(target, str(shown[row]).encode())
     table = render_columns({**columns, "file": list(files)}, "csv", safe_csv=True)
     write_atomically(os.path.join(folder, "labels.csv"), table)
     return len(items)
@@ -111,12 +110,12 @@ def export_folders(state: State, folder: str, test_share: float | None = None) -
 def label_columns(
     state: State, items: Sequence[int] | None = None, test_share: float | None = None
 ) -> dict[str, Sequence[object]]:
-    """The table that ``--labeled`` reads: a row for every labeled item in pool order, or for the given ones.
+    """The columns of the table that ``--labeled`` reads, with a row for every labeled item or for the given items.
 
-    Pictures have their path, and with ``test_share`` there is a column ``split``.
+    There is a column ``path`` for pictures, and a column ``split`` with ``test_share``.
     """
     items = sorted(state.label_table.labels) if items is None else items
-    given = [list(state.label_table.votes(item).values()) for item in items]
+    votes = [list(state.label_table.votes(item).values()) for item in items]
     more: dict[str, Sequence[object]] = {}
     if state.contents.what == "pictures" and state.contents.shown is not None:
         paths = [state.contents.shown[item] for item in items]
@@ -125,18 +124,18 @@ def label_columns(
     if test_share is not None:
         parts = split_items(state, test_share)
         more["split"] = [parts[item] for item in items]
-    times = [datetime.datetime.fromtimestamp(max(event.at for event in each), datetime.UTC) for each in given]
+    times = [datetime.datetime.fromtimestamp(max(event.at for event in each), datetime.UTC) for each in votes]
     return {
         "id": [state.contents.ids[item] for item in items],
         "index": [None if item in state.contents.gone else state.contents.row_of(item) for item in items],
         "label": [state.label_table.labels[item] for item in items],
-        "annotators": [len(each) for each in given],
+        "annotators": [len(each) for each in votes],
         "agreement": [
             round(sum(event.label == state.label_table.labels[item] for event in each) / len(each), 4)
-            for item, each in zip(items, given, strict=True)
+            for item, each in zip(items, votes, strict=True)
         ],
         "annotator": [state.label_table.last_labeler(item) for item in items],
-        "round": [max(event.round for event in each) for each in given],
+        "round": [max(event.round for event in each) for each in votes],
         "at": [at.isoformat(timespec="seconds") for at in times],
         **more,
     }
@@ -203,4 +202,4 @@ FORMATS: Mapping[ProjectFormat, tuple[Format | Callable[[State], bytes], str, st
 }
 """By format, the kind of table or the function that writes it, the file suffix and the media type."""
 FORBIDDEN = r'[/\\:*?"<>|\x00-\x1f]'
-"""Characters of an id that the name of a file may not have on some system."""
+"""Characters of an id that file names must not have on some systems."""

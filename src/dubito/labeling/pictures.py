@@ -1,4 +1,4 @@
-"""The pictures of a project: found inside the source, decoded within limits, and cached."""
+"""The pictures of a project: located inside the source, decoded within limits, and cached."""
 
 import asyncio
 import hashlib
@@ -18,13 +18,13 @@ MAX_BYTES = 64_000_000
 """Maximum size of a picture file."""
 LARGEST_EDGE = 4096
 SMALL_PIXELS = 5_000_000
-"""Pictures with at most this many decoded pixels have their own decoder, so that they never wait for larger ones."""
+"""Pictures with at most this many pixels have their own decoder, so that they never wait for larger ones."""
 MAX_WAITING = 256
 """Maximum number of pictures waiting to be decoded; further requests are rejected."""
 N_LOOKUPS = 4
 """Threads that look up pictures on disk."""
 MIN_AGE = 2.0
-"""Seconds after a change during which a file could change again without a new timestamp."""
+"""Seconds after a change of a file during which another change might not alter its timestamp."""
 FAILURE_SECONDS = 60.0
 """Seconds before a picture that cannot be shown is tried again."""
 MAX_FAILURES = 1000
@@ -40,7 +40,7 @@ class PictureSource(NamedTuple):
     """Path of the file, or its bytes."""
     identity: str
     is_cacheable: bool
-    """Whether any later change would alter the identity."""
+    """Whether every later change would alter the identity."""
 
 
 class Pictures:
@@ -88,9 +88,10 @@ class Pictures:
             threads.shutdown()
 
     def _look_up(self, contents: Contents, item: int, edge: int) -> ShownPicture | None:
-        return self._cached(_key(find_picture(contents, item), edge))
+        return self._load_cached(_key(find_picture(contents, item), edge))
 
-    def _cached(self, key: str) -> ShownPicture | None:
+    def _load_cached(self, key: str) -> ShownPicture | None:
+        """The cached picture, if any; raises `Unshowable` if it could not be decoded a moment ago."""
         with self._lock:
             problem, hint, until = self._failures.get(key, ("", "", 0.0))
         if time.monotonic() < until:
@@ -117,8 +118,8 @@ class Pictures:
     def _decode(self, decoder: PictureDecoder, contents: Contents, item: int, edge: int) -> ShownPicture:
         before = find_picture(contents, item)
         key = _key(before, edge)
-        if (cached := self._cached(key)) is not None:
-            return cached  # Decoded for another request meanwhile.
+        if (cached := self._load_cached(key)) is not None:
+            return cached  # Another request has decoded it in the meantime.
         data = before.content if isinstance(before.content, bytes) else read_picture(before)
         after = find_picture(contents, item)
         is_same = before.is_cacheable and before.identity == after.identity
@@ -143,10 +144,10 @@ class Pictures:
 def find_picture(contents: Contents, item: int) -> PictureSource:
     """Locate the picture of an item; it must be a regular file inside the source after resolving links."""
     if contents.what != "pictures" or contents.shown is None:
-        raise MissingFile(f"item {item} has no picture", hint="it is shown by its text or its columns.")
+        raise MissingFile(f"item {item} has no picture", hint="it is shown as a text or as columns.")
     name, shown = contents.ids[item], contents.shown[item]
     if item in contents.gone:
-        raise MissingFile(f"the picture {name} is not in the source any more", hint="put it back, or skip it.")
+        raise MissingFile(f"the picture {name} is not in the source any more", hint="restore it, or skip it.")
     if isinstance(shown, bytes):
         _check_size(name, len(shown))
         return PictureSource(name, shown, hashlib.blake2b(shown, digest_size=16).hexdigest(), True)
@@ -156,7 +157,7 @@ def find_picture(contents: Contents, item: int) -> PictureSource:
     except ValueError:
         raise MissingFile(f"the path of the picture {name} contains a NUL character", hint="skip it.") from None
     if os.path.commonpath([path, root]) != root:
-        raise MissingFile(f"the picture {name} lies outside the source", hint="only what is inside it is shown.")
+        raise MissingFile(f"the picture {name} is outside the source", hint="move it into the source, or skip it.")
     with _open(path, name) as file:
         status = os.fstat(file.fileno())
     _check_size(name, status.st_size)
@@ -182,7 +183,7 @@ def _open(path: str, name: str) -> BinaryIO:
         raise MissingFile(f"the picture {name} {error}", hint="skip it.") from None
     except OSError as error:
         problem = f"the picture {name} cannot be opened: {(error.strerror or str(error)).lower()}"
-        raise MissingFile(problem, hint="put it back, or skip it.") from None
+        raise MissingFile(problem, hint="restore it, or skip it.") from None
 
 
 def _check_size(name: str, n_bytes: int) -> None:

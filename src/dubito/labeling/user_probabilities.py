@@ -54,7 +54,7 @@ def read_probabilities(project: Project, contents: Contents, path: str) -> tuple
     found = read_rows(path, "probabilities")
     values = np.asarray(found.values, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all() or (values < 0.0).any():
-        raise InvalidData("probabilities are rows of finite numbers, 0 or more", hint="pass one row an item.")
+        raise InvalidData("probabilities must be rows of finite numbers >= 0", hint="pass one row per item.")
     sums = values.sum(axis=1)
     if (np.abs(sums - 1.0) > 0.01).any():
         row = int(np.abs(sums - 1.0).argmax())
@@ -75,8 +75,8 @@ def _classes(path: str, n_columns: int, project: Project) -> list[str]:
         names = [name for name in source.names if name in project.classes]
         names = names if len(names) == n_columns else list(project.classes)
     if len(names) != n_columns:
-        problem = f"the probabilities have {n_columns} columns, and {len(names)} classes are known"
-        raise InvalidArgument(problem, hint="name them in an array classes, or by the names of the columns.")
+        problem = f"the probabilities have {n_columns} columns, but {len(names)} classes are known"
+        raise InvalidArgument(problem, hint="pass the classes as an array named classes, or as column names.")
     unknown = [name for name in names if name not in project.classes]
     if unknown:
         raise InvalidArgument(f"{unknown[0]!r} is not a class of the project", hint="add it first.")
@@ -84,12 +84,12 @@ def _classes(path: str, n_columns: int, project: Project) -> list[str]:
 
 
 def _rows(contents: Contents, ids: Ids | None, n_given: int) -> AnyArray:
-    """(m,) the item of each row: by id, or in pool order if there are no ids."""
+    """(m,) the item of each row: by id, or in pool order without ids."""
     if ids is None:
         n_rows = len(contents) - len(contents.gone)
         if n_given != n_rows:
             problem = f"there are {n_given} rows of probabilities for {n_rows} items"
-            raise InvalidArgument(problem, hint="name each row in a column or array ids.")
+            raise InvalidArgument(problem, hint="pass the id of each row in a column or array named ids.")
         return np.arange(n_given) if contents.rows is None else np.argsort(contents.rows)[len(contents.gone) :]
     item_of = Ids("pool", np.array(contents.ids)).row_of_key
     unknown = [row for row, key in enumerate(ids.keys) if key not in item_of]

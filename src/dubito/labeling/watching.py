@@ -15,18 +15,18 @@ POOL_SECONDS, SOURCE_SECONDS = 2.0, 10.0
 
 
 class PoolWatcher:
-    """Calls `add_new_items` when the pool file was written; and embeds new items of the source if `watch` is set.
+    """Calls `add_new_items` when the pool file was written, and embeds new items of the source if `watch` is set.
 
-    A child process embeds, so that labeling does not wait for it.
+    Embedding runs in a child process, so that labeling does not wait for it.
 
     Parameters
     ----------
     project : Project
         The project of the server.
     add_new_items : callable
-        Makes the new rows of the pool items of the project.
+        Adds new rows of the pool as items of the project.
     report : callable
-        Is called with notes on files that are left out since the watch began.
+        Called with messages about files that are newly left out.
     watch : bool
         Whether to watch the source as well.
     """
@@ -43,7 +43,7 @@ class PoolWatcher:
         self._left_out: set[str] | None = None
         self._project, self._add_new_items, self._watch = project, add_new_items, watch
         self._stopped = threading.Event()
-        self._pool, self._source = _identity(project.pool_path), ""
+        self._pool_state, self._source_state = _file_state(project.pool_path), ""
         self._child: subprocess.Popen[bytes] | None = None
         self.failure: str | None = None
         """Why the last change could not be applied."""
@@ -70,11 +70,10 @@ class PoolWatcher:
             self._check_pool()
 
     def _check_pool(self) -> None:
-        found = _identity(self._project.pool_path)
-        if found is None or found == self._pool:
-            return
-        self._pool = found
-        self._attempt(self._add_new_items)
+        found = _file_state(self._project.pool_path)
+        if found is not None and found != self._pool_state:
+            self._pool_state = found
+            self._attempt(self._add_new_items)
 
     def _attempt(self, action: Callable[[], object]) -> None:
         try:
@@ -85,10 +84,9 @@ class PoolWatcher:
 
     def _embed_source(self) -> None:
         found = source_state(self._project.source_path)
-        if found == self._source:
-            return
-        self._source = found
-        self._attempt(self._run_update)
+        if found != self._source_state:
+            self._source_state = found
+            self._attempt(self._run_update)
 
     def _run_update(self) -> None:
         command = [sys.executable, "-m", "dubito", "update", self._project.folder]
@@ -103,25 +101,25 @@ class PoolWatcher:
             raise OSError(lines[-1] if lines else f"it ended with code {self._child.returncode}")
         left_out = [line for line in lines if line.startswith("left out: ")]
         new = [] if self._left_out is None else [line for line in left_out if line not in self._left_out]
-        self._left_out = set(left_out)  # Those of the first time were reported when the project was opened.
+        self._left_out = set(left_out)  # Those of the first update were reported when the project was opened.
         if new:
             self._report(new)
 
 
 def source_state(path: str) -> str:
-    """Text that changes with the pictures of a folder, or with a table."""
+    """A text that changes whenever the pictures of a folder, or a table, change."""
     from dubito.embedding.folder import PictureFolder, find_pictures
 
     try:
         if os.path.isdir(path):
             return PictureFolder(path, tuple(find_pictures(path)), (), ()).fingerprint
-        return str(_identity(path))
+        return str(_file_state(path))
     except (DubitoError, OSError):
         return ""
 
 
-def _identity(path: str) -> tuple[int, int, int] | None:
-    """Changes when a file is written or replaced; None if there is none."""
+def _file_state(path: str) -> tuple[int, int, int] | None:
+    """A value that changes when the file is written or replaced; None if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,1 +1,1 @@
-"""The labeling page and its server: an API over a `LabelingService`, for this machine alone by default."""
+"""The labeling page and its server, an HTTP API for a `LabelingService`; by default only for this machine."""

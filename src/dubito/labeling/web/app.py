@@ -1,4 +1,4 @@
-"""The ASGI application: the API of a service, the page, and the guard around both."""
+"""The ASGI application: the API of a labeling service and the page, protected by the guard."""
 
 import asyncio
 import hashlib
@@ -29,17 +29,9 @@ from dubito.labeling.web.routes import read_routes, write_routes
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".mjs": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".woff2": "font/woff2",
-    ".json": "application/json",
 }
-FORM = b"""<!doctype html><html lang="en"><title>dubito</title><p hidden>That is not the token.</p>
-<form method="post" action="/sign-in"><label>Token <input name="token" type="password"></label><button>Sign in</button>
-</form></html>"""
-"""Sign-in page to use if the package has none."""
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (Unshowable, 415),
     (Conflict, 409),
@@ -56,13 +48,12 @@ log = logging.getLogger("dubito.labeling.web")
 
 def read_page() -> dict[str, tuple[bytes, str]]:
     """The files of the page by name, with their media types; no other file is served from disk."""
-    folder = files("dubito.labeling.web").joinpath("page")
-    found = {"sign-in.html": (FORM, MEDIA_TYPES[".html"])}
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        suffix = "." + entry.name.rpartition(".")[2]
-        if entry.is_file() and suffix in MEDIA_TYPES:
-            found[entry.name] = entry.read_bytes(), MEDIA_TYPES[suffix]
-    return found
+    page = {}
+    for file in files("dubito.labeling.web").joinpath("page").iterdir():
+        suffix = "." + file.name.rpartition(".")[2]
+        if file.is_file() and suffix in MEDIA_TYPES:
+            page[file.name] = file.read_bytes(), MEDIA_TYPES[suffix]
+    return page
 
 
 def make_app(
@@ -114,42 +105,30 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
     page = read_page()
     form = page["sign-in.html"][0]
 
+    def sign_in(request: Request, token: str) -> Response:
+        """Redirect to the page and set the cookie, or show the form again with its error message."""
+        if not guard.is_authorized(request.scope, [token]):
+            return HTMLResponse(form.replace(b" hidden", b""), status_code=403)
+        response = RedirectResponse("/", status_code=303)
+        is_tls = request.url.scheme == "https" or guard.is_tls
+        name = cookie_name(request.url.port)
+        response.set_cookie(name, quote(token, safe=""), httponly=True, samesite="strict", path="/", secure=is_tls)
+        return response
+
     @app.get("/", include_in_schema=False)
     async def home(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            is_authorized = guard.is_authorized(request.scope, [token])
-            return sign_in_response(request, token, guard) if is_authorized else sign_in_form(form, is_wrong=True)
-        return _page_response(page, "index.html", request) if request.state.is_signed_in else sign_in_form(form)
+            return sign_in(request, token)
+        return _page_response(page, "index.html", request) if request.state.is_signed_in else HTMLResponse(form)
 
     @app.post("/sign-in", include_in_schema=False)
     async def submit_token(request: Request) -> Response:
-        return await sign_in(request, guard, form)
+        submitted = parse_qs((await request.body()).decode("utf-8", "replace"))
+        return sign_in(request, submitted.get("token", [""])[0].strip())
 
     @app.get("/page/{name}", include_in_schema=False)
     def page_file(name: str, request: Request) -> Response:
         return _page_response(page, name, request)
-
-
-def sign_in_form(page: bytes, *, is_wrong: bool = False) -> Response:
-    """The page that asks for the token; its error message is hidden unless the token was wrong."""
-    return HTMLResponse(page.replace(b" hidden", b"") if is_wrong else page, status_code=403 if is_wrong else 200)
-
-
-def sign_in_response(request: Request, token: str, guard: Guard) -> Response:
-    """Redirect to the page and set the cookie."""
-    response = RedirectResponse("/", status_code=303)
-    is_tls = request.url.scheme == "https" or guard.is_tls
-    name = cookie_name(request.url.port)
-    response.set_cookie(name, quote(token, safe=""), httponly=True, samesite="strict", path="/", secure=is_tls)
-    return response
-
-
-async def sign_in(request: Request, guard: Guard, page: bytes) -> Response:
-    """Handle the submitted form."""
-    found = parse_qs((await request.body()).decode("utf-8", "replace"))
-    token = found.get("token", [""])[0].strip()
-    is_authorized = guard.is_authorized(request.scope, [token])
-    return sign_in_response(request, token, guard) if is_authorized else sign_in_form(page, is_wrong=True)
 
 
 def _page_response(page: dict[str, tuple[bytes, str]], name: str, request: Request) -> Response:
@@ -178,12 +157,12 @@ def _add_errors(app: FastAPI) -> None:
         return JSONResponse({"error": f"{error.detail}."}, status_code=error.status_code, headers=error.headers)
 
     @app.exception_handler(TooManyGuesses)
-    async def handle_guesses(request: Request, error: TooManyGuesses) -> Response:
+    async def handle_too_many_guesses(request: Request, error: TooManyGuesses) -> Response:
         return JSONResponse({"error": str(error)}, status_code=429, headers={"retry-after": str(error.seconds)})
 
     @app.exception_handler(ClientDisconnect)
     async def handle_disconnect(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # The client is gone; nobody reads this.
+        return Response(status_code=400)  # Nobody receives this.
 
     @app.exception_handler(Exception)
     async def handle_unexpected(request: Request, error: Exception) -> Response:
@@ -193,10 +172,10 @@ def _add_errors(app: FastAPI) -> None:
 
 def _sentence(text: str) -> str:
     """Format a message as a sentence; the first word is capitalized unless it is a file name or path."""
-    plain = " ".join(text.encode("utf-8", "replace").decode().split())
-    first = plain.split(" ", 1)[0].rstrip(",:;")
-    capitalized = plain[:1].upper() + plain[1:] if first.isalpha() else plain
-    return capitalized + ("" if plain.endswith((".", "?", "!")) else ".")
+    line = " ".join(text.encode("utf-8", "replace").decode().split())
+    first_word = line.split(" ", 1)[0].rstrip(",:;")
+    capitalized = line[:1].upper() + line[1:] if first_word.isalpha() else line
+    return capitalized + ("" if line.endswith((".", "?", "!")) else ".")
 
 
 def _validation_message(problems: Any) -> str:

@@ -16,9 +16,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dubito.labeling.web.limits import Limits, client_key
 
 PROGRESS_BYTES = 16_384
-"""Bytes of a body within `Limits.stall_seconds` that count as progress."""
+"""A client that sends fewer bytes of a body within `Limits.stall_seconds` makes no progress."""
 MAX_FILES, OTHER_FILES = 4096, 256
-"""Limit on open files that the process requests, and how many of them are reserved for other uses than connections."""
+"""The limit on open files that the process requests, and how many of them are not for connections."""
 ACCEPT_BATCH = 32
 """Connections that asyncio accepts in one step; `OTHER_FILES` allows for a few such steps."""
 LINES_PER_MINUTE = 10
@@ -68,7 +68,7 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered on it."""
+        """Whether it is open without a request in progress."""
         is_done = self.cycle is None or self.cycle.response_complete
         return is_done and not self.transport.is_closing()
 
@@ -82,9 +82,9 @@ class Connection(H11Protocol):
             super().data_received(data)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Keep a connection whose client has closed its sending side until the request is answered, then close it.
+        """Answer the request of a client that has closed its sending side before the connection is closed.
 
-        Not for an event stream, which never ends: there it means that the page is gone.
+        An event stream is closed at once, since it never ends: its page was closed.
         """
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.scope["path"] == EVENTS or cycle.more_body:
@@ -93,7 +93,7 @@ class Connection(H11Protocol):
         return True
 
     def send_400_response(self, msg: str) -> None:
-        """Send the 400 response unless a response was started; one that the application sends later is dropped."""
+        """Send the 400 response unless a response has started; a later one of the application is dropped."""
         if self.cycle is not None:
             self.cycle.disconnected = True
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -113,7 +113,7 @@ class Connection(H11Protocol):
         return limit is not None and now - self._since >= limit
 
     def _waiting_for(self) -> tuple[tuple[object, ...], float | None]:
-        """What the connection waits for, and the time limit in seconds; None if it waits for the server."""
+        """What the connection waits for, and the time limit in seconds; no limit if it waits for the server."""
         limits, unsent = self.limits, self.transport.get_write_buffer_size()
         if unsent:
             return ("answer", self.n_answers, unsent), limits.send_seconds
@@ -170,7 +170,7 @@ class RateLimitFilter(logging.Filter):
         began, n_records = self._windows.get(source, (now, 0))
         if now - began >= 60.0:
             if n_records > LINES_PER_MINUTE:
-                record.msg = f"({n_records - LINES_PER_MINUTE:,} like the next were left out) {record.msg}"
+                record.msg = f"({n_records - LINES_PER_MINUTE:,} similar lines were dropped) {record.msg}"
             began, n_records = now, 0
         self._windows[source] = began, n_records + 1
         return n_records < LINES_PER_MINUTE

@@ -129,6 +129,7 @@ class Guard:
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, int | None] | None:
+        """The status, the message and the seconds before a retry, if the request is rejected."""
         try:
             found = self._check_request(scope, headers)
         except TooManyGuesses as error:
@@ -141,7 +142,7 @@ class Guard:
         scope["state"] = {**scope.get("state", {}), "is_signed_in": self.is_authorized(scope, _tokens(headers))}
         route = (scope["method"], scope["path"])
         if not scope["state"]["is_signed_in"] and route not in PUBLIC_ROUTES:
-            return 401, "Sign in first: open the address that dubito label printed, or send the token as a Bearer."
+            return 401, "Sign in first: open the address that dubito label printed, or send a Bearer token."
         if scope["method"] not in SAFE_METHODS:
             return self._check_write(scope, headers)
         return None
@@ -151,9 +152,9 @@ class Guard:
         origin = headers.get("origin")
         own_origin = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
         if origin is not None and origin not in (own_origin, self._public):
-            return 403, "Changes are taken from this server's own page alone."
+            return 403, "Changes are accepted only from this server's own page."
         if origin is None and _bearer(headers) is None:
-            return 403, "A change without an Origin needs the token as a Bearer."
+            return 403, "A change without an Origin header needs a Bearer token."
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         allowed = _content_types(scope["path"])
         is_bodyless = scope["method"] == "DELETE" and not kind

@@ -1,4 +1,4 @@
-"""Limits on connections and wrong tokens of clients that have not signed in."""
+"""Limits on connections and on wrong tokens."""
 
 import hashlib
 import logging

@@ -21,12 +21,11 @@ from dubito.labeling.pictures import LARGEST_EDGE, Pictures
 from dubito.labeling.service import AnswerIn, ClassChangeIn, LabelingService
 from dubito.labeling.similarity import Similarity
 from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities_bytes
-from dubito.labeling.views import model_facts, project_facts
 
 PING_SECONDS = 15.0
 """Interval of pings on an event stream that has no events."""
 MAX_QUEUED_EVENTS = 1000
-"""Events queued for a page that does not read; further ones are dropped."""
+"""Maximum number of events queued for a page that does not read them; further ones are dropped."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=200, description="Idempotency key chosen by the client.")]
@@ -58,11 +57,11 @@ class Listing(BaseModel):
     guess: Text | None = Field(default=None, description="Only items of this predicted class.")
     low: Share = Field(default=0.0, description="Least probability of the predicted class.")
     high: Share = Field(default=1.0, description="Upper bound of that probability, excluded unless it is 1.")
-    text: Text = Field(default="", description="Part of the name, the text or a column, in upper or lower case.")
+    text: Text = Field(default="", description="Part of the name, the text or a column; case is ignored.")
     sort: Sort | None = Field(default=None, description="`similar` by default with `like` or `about`.")
     like: Row | None = Field(default=None, description="Row of an item: sort by distance to it in the features.")
     within: Share = Field(
-        default=1.0, description="With `like`, greatest distance as a share of the median one; 1 for any distance."
+        default=1.0, description="With `like`, maximum distance as a share of the median distance; 1 for no limit."
     )
     about: Text = Field(default="", description="Sort by similarity to this text, if `text_search` of the project.")
     offset: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
@@ -76,7 +75,7 @@ class GivenLabel(Strict):
     row: Row
     label: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(alias="class")
     guess_seen: bool = False
-    review: bool = Field(default=False, description="Whether it decides a label that the model doubted.")
+    review: bool = Field(default=False, description="Whether the annotator decided a label that the model doubted.")
     seconds: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False, strict=False)] | None = None
     class_event: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = Field(
         default=None, description="`class_event` of the project as the client knew it: later renames are followed."
@@ -181,6 +180,9 @@ ADDED: Responses = {
     507: {"model": Refusal, "description": "It could not be saved."},
 }
 UPLOAD: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/octet-stream": {}}}}
+RELEASE: dict[str, Any] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": Release.model_json_schema()}}}
+}
 MISSING: Responses = {404: {"model": Refusal}}
 PICTURE: Responses = {
     200: {"content": {"image/png": {}, "image/jpeg": {}}},
@@ -234,8 +236,8 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
         if about := given.about.strip():
             distances, note = similarity.to_text(about), similarity.note(about)
         sort = given.sort or ("order" if distances is None else "similar")
-        same = given.model_dump(include={"show", "label", "annotator", "guess", "low", "high", "within"})
-        query = ListQuery(**same, text=given.text.strip(), sort=sort)
+        filters = given.model_dump(include={"show", "label", "annotator", "guess", "low", "high", "within"})
+        query = ListQuery(**filters, text=given.text.strip(), sort=sort)
         return {**views.list_facts(service, listed.find(query, distances), given.offset, given.count), "note": note}
 
     @api.get("/items/{row}", responses=MISSING)
@@ -355,7 +357,7 @@ def write_routes(service: LabelingService) -> APIRouter:
 
     @api.post("/restrict", responses={404: {"model": Refusal}})
     async def restrict(body: Restriction) -> dict[str, int]:
-        """The items that may be queried."""
+        """Restrict which items may be queried."""
         return {"candidates": await asyncio.wrap_future(service.restrict(body.mode, body.rows))}
 
     @api.post("/round", status_code=202)
@@ -364,11 +366,15 @@ def write_routes(service: LabelingService) -> APIRouter:
         service.loop.request_round()
         return {"round": service.state.round + 1}
 
-    @api.post("/release", openapi_extra=_request_body(Release))
+    @api.post("/release", openapi_extra=RELEASE)
     async def release(request: Request) -> dict[str, int]:
         """End the annotator's leases. A closing page sends this as text/plain (`navigator.sendBeacon`)."""
-        given = await asyncio.wrap_future(service.release(_read_release(await request.body()).annotator))
-        return {"released": given}
+        try:
+            given = Release.model_validate(json.loads(await request.body()))
+        except (ValidationError, ValueError, RecursionError):
+            hint = 'send {"annotator": "..."}.'
+            raise InvalidArgument("the request does not name the annotator", hint=hint) from None
+        return {"released": await asyncio.wrap_future(service.release(given.annotator))}
 
     @api.put("/probabilities", openapi_extra=UPLOAD)
     async def put_probabilities(request: Request) -> dict[str, int]:
@@ -390,28 +396,8 @@ def write_routes(service: LabelingService) -> APIRouter:
 
 
 def _to_answer(given: GivenLabel, annotator: str) -> AnswerIn:
-    return AnswerIn(
-        given.key,
-        annotator,
-        given.row,
-        given.label,
-        given.guess_seen,
-        given.seconds,
-        given.review,
-        given.class_event,
-    )
-
-
-def _read_release(body: bytes) -> Release:
-    try:
-        return Release.model_validate(json.loads(body))
-    except (ValidationError, ValueError, RecursionError):
-        raise InvalidArgument("the request does not name the annotator", hint='send {"annotator": "..."}.') from None
-
-
-def _request_body(model: type[Release]) -> dict[str, Any]:
-    content = {"application/json": {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": True, "content": content}}
+    seen, event = given.guess_seen, given.class_event
+    return AnswerIn(given.key, annotator, given.row, given.label, seen, given.seconds, given.review, event)
 
 
 async def stream_events(service: LabelingService, is_stopping: asyncio.Event) -> AsyncIterator[bytes]:
@@ -443,11 +429,11 @@ async def stream_events(service: LabelingService, is_stopping: asyncio.Event) ->
 def _event_data(service: LabelingService, kind: str, facts: dict[str, Any]) -> dict[str, Any]:
     if kind == "model":
         with service.state.lock:
-            return model_facts(service)
+            return views.model_facts(service)
     if kind in ("labels", "round"):
         return {**facts, "progress": views.round_progress(service)}
     if kind == "project":
-        found = project_facts(service)
+        found = views.project_facts(service)
         return {name: found[name] for name in ("classes", "keys", "guidelines", "settings", "restricted")}
     return facts
 

@@ -63,8 +63,8 @@ def read_public(url: str) -> str:
 def open_socket(host: str, port: int | None) -> socket.socket:
     """A listening socket; without a port, on the first free one starting at `PORT`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    wanted = [port] if port is not None else list(range(PORT, PORT + N_PORTS))
-    for number in wanted:
+    ports = [port] if port is not None else list(range(PORT, PORT + N_PORTS))
+    for number in ports:
         # The protocol is explicit because asyncio sets TCP_NODELAY only on such sockets (Nagle delays by 40 ms).
         opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -73,14 +73,14 @@ def open_socket(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             opened.close()
             if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-                hint = "name an address of this machine, such as 127.0.0.1."
-                raise InvalidArgument("is none of this machine", argument="host", value=host, hint=hint) from None
-            reason = (error.strerror or str(error)).lower()
-            if number == wanted[-1]:
-                hint = "choose another, or leave it out."
+                hint = "pass one of its addresses, such as 127.0.0.1."
                 raise InvalidArgument(
-                    f"cannot be listened on: {reason}", argument="port", value=number, hint=hint
+                    "is not an address of this machine", argument="host", value=host, hint=hint
                 ) from None
+            reason = (error.strerror or str(error)).lower()
+            if number == ports[-1]:
+                problem, hint = f"cannot be used: {reason}", "choose another, or leave it out."
+                raise InvalidArgument(problem, argument="port", value=number, hint=hint) from None
             continue
         opened.listen(BACKLOG)
         return opened
@@ -114,7 +114,7 @@ class LabelServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; a second Ctrl-C changes nothing, and a third ends the process at once: what was answered is stored."""
+        """Stop. A second Ctrl-C is ignored; a third ends the process at once, since confirmed labels are stored."""
         self._n_signals += 1
         if self._n_signals == 1:
             super().handle_exit(sig, frame)
