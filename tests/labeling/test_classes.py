@@ -16,9 +16,8 @@ from dubito.labeling.database import open_reader
 from dubito.labeling.events import Event, LabelTable
 from dubito.labeling.export import export_labels, label_columns
 from dubito.labeling.project import KEYS, Project, assign_keys, read_project
-from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, ClassChangeIn, Conflict, LabelingService
-from dubito.labeling.state import RoundModel
+from dubito.labeling.state import RoundModel, read_state
 from dubito.labeling.user_probabilities import save_probabilities
 from dubito.labeling.views import annotator_facts, class_facts, project_facts
 from labeling.projects import make_project, write_rows

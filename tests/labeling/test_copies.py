@@ -16,8 +16,8 @@ from dubito.labeling.contents import find_copies, identities_of, read_contents
 from dubito.labeling.creation import open_project
 from dubito.labeling.events import Event, Kind, LabelTable
 from dubito.labeling.project import Settings
-from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, LabelingService
+from dubito.labeling.state import read_state
 from labeling.projects import wait_until
 from labeling.test_growing import draw, labels_of
 

@@ -23,8 +23,8 @@ from dubito.labeling.database import StoreFailed, StoreUnavailable, events, open
 from dubito.labeling.events import check_name
 from dubito.labeling.export import export_labels, label_columns
 from dubito.labeling.project import FAILURE, LAYOUT, Project, read_project
-from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, ClassChangeIn, Conflict, LabelingService
+from dubito.labeling.state import read_state
 from dubito.labeling.store import Operation, Statements, read_events
 from labeling.projects import make_project, truth, wait_until
 

@@ -20,8 +20,8 @@ from dubito.labeling.creation import open_project
 from dubito.labeling.database import open_reader
 from dubito.labeling.listing import ItemList, ListQuery
 from dubito.labeling.project import read_project
-from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, LabelingService
+from dubito.labeling.state import read_state
 from dubito.labeling.store import read_events
 from endurance.servers import Client, Server
 from labeling.projects import wait_until

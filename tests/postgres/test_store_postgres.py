@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from dubito.labeling.database import LOCK, POSTGRES, SESSION, StoreUnavailable, open_engine, open_reader
-from dubito.labeling.project_export import read_state
 from dubito.labeling.service import AnswerIn, LabelingService
+from dubito.labeling.state import read_state
 from labeling import test_classes, test_faults, test_store
 from labeling.projects import make_project, truth, wait_until
 from postgres.cluster import Cluster

@@ -103,7 +103,9 @@ def resolve_project(
     if not is_project(pool):
         return pool, None if labeled is None else list(labeled), ignore, no_label
     require("sqlalchemy", extra="label")
-    from dubito.labeling.project_export import label_column, read_state, write_labels
+    from dubito.labeling.contents import find_label_column
+    from dubito.labeling.export import write_labels
+    from dubito.labeling.state import read_state
 
     state = read_state(pool)
     with suppress(OSError), open(state.project.path(FAILURE), encoding="utf-8") as file:
@@ -111,7 +113,7 @@ def resolve_project(
     if folder is None and not os.access(state.project.folder, os.W_OK):
         folder = mkdtemp(prefix="dubito-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    own = label_column(state.project)
+    own = find_label_column(state.project)
     ignored = ",".join(each for each in (ignore, own) if each) or None
     paths = [*write_labels(state, folder), *(labeled or [])]
     return state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY

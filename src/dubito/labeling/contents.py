@@ -226,8 +226,9 @@ def _read_pool_contents(project: Project) -> Contents:
     )
 
 
-def find_label_column(project: Project, names: Sequence[str]) -> str | None:
-    """The label column among the columns of the pool; it is not shown to annotators."""
+def find_label_column(project: Project, names: Sequence[str] | None = None) -> str | None:
+    """The label column among the columns of the pool; it is not shown, and the labels of the project replace it."""
+    names = open_source(project.pool_path).names if names is None else names
     given = project.columns.get("label_column")
     if given is not None and given not in names:
         hint = f"it has {', '.join(name for name in names if name)}."

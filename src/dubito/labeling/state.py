@@ -1,6 +1,7 @@
 """The server's in-memory state: the contents of the store and the model of the last round."""
 
 import json
+import os
 import threading
 import time
 from bisect import bisect_right
@@ -15,9 +16,10 @@ from sqlalchemy import Connection
 
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed
-from dubito.labeling.contents import Contents
+from dubito.labeling.contents import Contents, read_contents
+from dubito.labeling.database import open_reader, store_errors
 from dubito.labeling.events import Event, LabelTable
-from dubito.labeling.project import LAYOUT, Project, model_file
+from dubito.labeling.project import LAYOUT, Project, model_file, read_project
 from dubito.labeling.queue import LEASE, PickQueue
 from dubito.labeling.store import Pick, RoundRecord, read_events, read_fact, read_leases, read_picks, read_rounds
 from dubito.matrix import AnyArray, BoolArray
@@ -337,3 +339,16 @@ class State:
         """Labeled items that a round drew for the audit and that were answered as part of it, ascending."""
         drawn = {pick.item for pick in self.picks if pick.why == "audit"} & self.label_table.labels.keys()
         return sorted(item for item in drawn if self.label_table.is_audited(item))
+
+
+def read_state(folder: str) -> State:
+    """Read the current state of a project, even while a server has it open; changes nothing."""
+    project = read_project(folder)
+    state = State(project, read_contents(project))
+    if project.store is None and not os.path.exists(project.path("labels.sqlite")):
+        return state
+    with store_errors(f"the labels of {folder} cannot be read", project.path("labels.sqlite")):
+        engine = open_reader(project.folder, project.store)
+        with engine.connect() as connection:
+            state.reload(connection)
+    return state

@@ -79,7 +79,7 @@ def export_project(folder: str, to: str, output: str, test_share: float | None, 
     """Write the labels of a project for another tool, or as class folders."""
     require("sqlalchemy", extra="label")
     from dubito.labeling.export import FORMATS, export_folders, export_labels
-    from dubito.labeling.project_export import read_state
+    from dubito.labeling.state import read_state
 
     if test_share is not None and not 0.0 < test_share < 1.0:
         raise InvalidArgument("is not allowed", argument="test_share", value=test_share, hint="pass 0.2, for example.")

@@ -61,7 +61,8 @@ MOST_SHOWN = 30
 def read_labels_of_copies(project: str) -> dict[int, str]:
     """By row of a project's pool, the labels that are those of an exact copy."""
     require("sqlalchemy", extra="label")
-    from dubito.labeling.project_export import labels_of_copies, read_state
+    from dubito.labeling.export import labels_of_copies
+    from dubito.labeling.state import read_state
 
     return labels_of_copies(read_state(project))
 
