@@ -61,7 +61,7 @@ def test_a_server_that_is_not_there_is_one_line(run: Program, monkeypatch: pytes
     done = run("label-studio", "push", "picks.csv", *URL)
     assert done.code == 1
     assert "http://127.0.0.1:9 does not answer" in done.complaint
-    assert "see that it runs, then run the same command again: nothing is doubled." in done.complaint
+    assert "check that it is running, then run the same command again; nothing is added twice." in done.complaint
 
 
 def test_without_a_command_the_group_shows_them(run: Program) -> None:
@@ -116,7 +116,7 @@ def test_items_of_another_pool_are_refused_by_name() -> None:
     picker = read_picker("pool.csv", TEXTS, ["labels.csv"], COLUMNS, options, "auto", guesses=False)
     assert {pick.item.name for pick in picker({}, set(), 16)}.isdisjoint({"r0", "r1", "r2", "r3"})
     assert picker({}, {f"r{row}" for row in range(20)}, 3) == []
-    with pytest.raises(DubitoError, match="the project has an item 'z' that this pool has not"):
+    with pytest.raises(DubitoError, match="the project has an item 'z' that is not in the pool"):
         picker({}, {"z"}, 1)
 
 

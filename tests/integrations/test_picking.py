@@ -9,7 +9,7 @@ import pytest
 
 import dubito
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.integrations.picking import in_turn, pick, seed_of, votes
+from dubito.integrations.picking import committee_probabilities, pick, seed_of, sequential_utilities
 from dubito.matrix import FloatArray
 from dubito.strategies import build_strategy
 
@@ -44,22 +44,22 @@ def test_a_number_is_the_seed_and_a_state_gives_one() -> None:
 
 
 def test_members_of_a_committee_must_know_the_same_classes() -> None:
-    stacked = votes([model([[0.5, 0.5]]), model([[1.0, 0.0]])], LINE)
+    stacked = committee_probabilities([model([[0.5, 0.5]]), model([[1.0, 0.0]])], LINE)
     assert stacked.tolist() == [[[0.5, 0.5], [1.0, 0.0]]]
-    with pytest.raises(InvalidData, match="ensemble has members that know 1 and 2 classes; tell each"):
-        votes([model([[0.5, 0.5]]), model([[1.0]])], LINE)
+    with pytest.raises(InvalidData, match="ensemble has members that know 1 and 2 classes; pass all"):
+        committee_probabilities([model([[0.5, 0.5]]), model([[1.0]])], LINE)
 
 
 def test_one_model_is_no_committee_but_an_ensemble_without_labels_is() -> None:
-    assert votes([model([[0.5, 0.5]])], LINE).shape == (1, 1, 2)
-    assert votes([model([[0.5, 0.5]], n_estimators=100)], LINE).shape == (1, 2, 2)
+    assert committee_probabilities([model([[0.5, 0.5]])], LINE).shape == (1, 1, 2)
+    assert committee_probabilities([model([[0.5, 0.5]], n_estimators=100)], LINE).shape == (1, 2, 2)
 
 
 def test_classes_that_a_member_never_met_have_no_probability() -> None:
     members = [model([[1.0]], classes_=np.array([0.0])), model([[0.25, 0.75]], classes_=np.array([0.0, 1.0]))]
     inner = SimpleNamespace(classes_=np.array(["b", "c"]))
     ensemble = SimpleNamespace(estimators_=members, estimator_=inner, classes_=np.array(["a", "b", "c"]))
-    assert votes([ensemble], LINE).tolist() == [[[0.0, 1.0, 0.0], [0.0, 0.25, 0.75]]]
+    assert committee_probabilities([ensemble], LINE).tolist() == [[[0.0, 1.0, 0.0], [0.0, 0.25, 0.75]]]
 
 
 def argmaxes(table: FloatArray) -> list[int]:
@@ -69,7 +69,7 @@ def argmaxes(table: FloatArray) -> list[int]:
 @pytest.mark.parametrize("strategy", ["coreset", "coverage", "random", "closest-kmeans", "optimal-coreset"])
 def test_before_each_pick_it_is_worth_most(strategy: str) -> None:
     picks = whole(strategy, 3, labeled=[0]).indices
-    table = in_turn(picks, whole(strategy, 3, labeled=[0]), 4)
+    table = sequential_utilities(picks, whole(strategy, 3, labeled=[0]), 4)
     assert argmaxes(table) == picks.tolist()
     assert np.isnan(table).sum(axis=1).tolist() == [1, 2, 3]
 
@@ -77,13 +77,15 @@ def test_before_each_pick_it_is_worth_most(strategy: str) -> None:
 def test_a_ranking_is_worth_its_scores() -> None:
     said = np.array([[0.5, 0.5], [0.6, 0.4], [0.9, 0.1], [0.7, 0.3]])
     given = {"probabilities": said, "labeled": [2]}
-    table = in_turn(whole("least-confidence", 2, **given).indices, whole("least-confidence", 3, **given), 4)
+    table = sequential_utilities(
+        whole("least-confidence", 2, **given).indices, whole("least-confidence", 3, **given), 4
+    )
     np.testing.assert_allclose(table, [[0.5, 0.4, np.nan, 0.3], [np.nan, 0.4, np.nan, 0.3]])
 
 
 def test_a_row_is_worth_what_comes_after_it_where_the_order_depends_on_the_budget() -> None:
     first = np.array([3, 1])
-    table = in_turn(first, whole("coreset", 3, labeled=[0]), 4)
+    table = sequential_utilities(first, whole("coreset", 3, labeled=[0]), 4)
     np.testing.assert_array_equal(table[0], [np.nan, 1.0, 0.0, 2.0])
 
 

@@ -89,7 +89,7 @@ def test_what_cannot_be_used_is_reported_with_what_to_pass() -> None:
         asked(QueryStrategy(), Classifier(), POINTS)
     with pytest.raises(InvalidArgument, match=r"dataset has texts without features; .*\{'embeddings': array\}"):
         asked(QueryStrategy("coverage"), Classifier(), Texts(["a text"] * 300))
-    with pytest.raises(InvalidData, match="y holds several labels for a text"):
+    with pytest.raises(InvalidData, match="y has several labels per text"):
         QueryStrategy().query(Classifier(), Texts(POINTS), REST, KNOWN, csr_matrix((30, 10)), n=8)
     with pytest.raises(InvalidArgument, match="strategy='coverege'"):
         QueryStrategy("coverege")

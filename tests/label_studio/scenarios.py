@@ -22,7 +22,7 @@ from dubito.integrations.label_studio import (
     push,
     watch,
 )
-from dubito.integrations.label_studio.client import VARIABLE
+from dubito.integrations.label_studio.client import TOKEN_VARIABLE
 from dubito.integrations.label_studio.projects import LabelStudioProject
 from dubito.integrations.label_studio.pushing import SendOptions, send
 from dubito.integrations.label_studio.watching import WatchPlan
@@ -69,14 +69,14 @@ def write_picks(folder: Path, n: int) -> str:
 
 @contextmanager
 def token(text: str) -> Iterator[None]:
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = text
+    before = os.environ.get(TOKEN_VARIABLE)
+    os.environ[TOKEN_VARIABLE] = text
     try:
         yield
     finally:
-        del os.environ[VARIABLE]
+        del os.environ[TOKEN_VARIABLE]
         if before is not None:
-            os.environ[VARIABLE] = before
+            os.environ[TOKEN_VARIABLE] = before
 
 
 def typed(*words: str, by: str = OWNER) -> int:

@@ -92,7 +92,7 @@ def test_the_command_ends_where_the_rounds_or_the_pool_do(tmp_path: Path, capsys
     assert found["labels"].splitlines() == ["id,label,annotators,agreement", *rows]
     said = capsys.readouterr().err
     assert said.count("6 labels of 2 classes in") == 2
-    assert said.count("every item of the pool is there: nothing is left to pick.") == 1
+    assert said.count("the project has every item of the pool: nothing is left to pick.") == 1
     assert said.count("dubito: done.") == 2
 
 
@@ -132,23 +132,24 @@ def test_whatever_is_wrong_is_one_line_with_the_hint(tmp_path: Path, capsys: pyt
     number = "pass the number in the address of its page, or its title."
     assert said == [
         f"--project 4711 is not a project that this token may see at URL; {number}",
-        "--project nowhere is not a project at URL; pass the title or number of one that is there.",
-        "--project nowhere is not a project at URL; pass the title or number of one that is there, or --classes to "
-        "make it.",
+        "--project nowhere is not a project at URL; pass the title or number of an existing one.",
+        "--project nowhere is not a project at URL; pass the title or number of an existing one, or --classes to "
+        "create it.",
         "--project twice is the title of 2 projects; pass one of their numbers: N, M.",
         "URL/projects does not answer /api/projects/ as Label Studio does; pass the address at which Label Studio's "
         "pages begin.",
-        "the labeling config of project N has no <Choices>; give it one, or let dubito make a project: --classes a,b.",
-        "the labeling config of project N has 2 <Choices> (a, b); give it one, or let dubito make a project: "
+        "the labeling config of project N has no <Choices>; write exactly one, or let dubito create a project: "
         "--classes a,b.",
-        'the labeling config of project N lets people choose several classes; set choice="single".',
+        "the labeling config of project N has 2 <Choices> (a, b); write exactly one, or let dubito create a project: "
+        "--classes a,b.",
+        'the labeling config of project N allows several classes per item; set choice="single".',
         "the project shows images ($image), and these items are texts; pass another project, or --show COLUMN.",
         "the class 'hund' is not a choice of the project's labeling config; there are cat, hound; did you mean "
         "'hound'? add a Choice to the config, or fix the label.",
         'URL refused (400: {"non_field_errors": ["Absolute local path \\"/nowhere/photos\\" does not exist"]}); '
         "start Label Studio with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and the folder's parent as "
         "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.",
-        "URL refused (401: Invalid token); make a token under Account & Settings there, and set LABEL_STUDIO_API_KEY "
+        "URL refused (401: Invalid token); create a token under Account & Settings there, and set LABEL_STUDIO_API_KEY "
         "to it.",
     ]
     assert found["codes"] == [2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 1, 1]

@@ -16,7 +16,7 @@ from dubito.cli.commands.label_studio import connect
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.integrations.label_studio import AccessToken, RetryPolicy, Server
 from dubito.integrations.label_studio import client as server_module
-from dubito.integrations.label_studio.client import VARIABLE, ResponseLost, ServerRefused, Unreachable, read_token
+from dubito.integrations.label_studio.client import TOKEN_VARIABLE, ResponseLost, ServerRefused, Unreachable, read_token
 from label_studio.exchanges import OWNER, PERSONAL, _Handler, serving
 from label_studio.scenarios import token
 
@@ -58,7 +58,7 @@ def test_a_read_gives_up_in_the_end_and_says_what_to_do() -> None:
     with answering(*[(502, {"detail": "bad gateway."})] * 3) as (server, answers), pytest.raises(Unreachable) as error:
         server.read("/api/x")
     assert len(answers.asked) == 3
-    assert "failed (502: bad gateway); look into its log, then run the same command again: nothing is doubled." in str(
+    assert "failed (502: bad gateway); check its log, then run the same command again; nothing is added twice." in str(
         error.value
     )
 
@@ -87,8 +87,8 @@ def test_a_token_that_is_refused_twice_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        ("https://elsewhere.example/api?t=secret", r"sends us on to https://elsewhere\.example/api; a token is not"),
-        ("/user/login/?next=/api/x", r"sends us on to /user/login/; pass the address that it ends at"),
+        ("https://elsewhere.example/api?t=secret", r"redirects to https://elsewhere\.example/api; a token is not"),
+        ("/user/login/?next=/api/x", r"redirects to /user/login/; pass the address that it ends at"),
     ],
 )
 def test_no_redirect_is_followed(location: str, words: str) -> None:
@@ -103,7 +103,7 @@ def test_a_page_is_no_answer() -> None:
 
 
 def test_an_answer_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "LARGEST", 100)
+    monkeypatch.setattr(server_module, "MAX_RESPONSE_BYTES", 100)
     with answering((200, ["x" * 200])) as (server, _), pytest.raises(DubitoError, match="answered with more than"):
         server.read("/api/x")
 
@@ -126,7 +126,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused() -> None:
     thread.start()
     try:
         server = Server(f"https://localhost:{https.server_address[1]}", AccessToken(OWNER), QUICK)
-        with pytest.raises(DubitoError, match="cannot prove who it is"):
+        with pytest.raises(DubitoError, match="has no valid certificate"):
             server.read("/api/x")
     finally:
         https.shutdown()
@@ -144,7 +144,7 @@ def test_an_address_is_one_of_a_server(url: str) -> None:
 def test_a_token_shows_itself_nowhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(AccessToken(OWNER)) == "AccessToken(legacy)"
     assert repr(AccessToken(PERSONAL)) == "AccessToken(personal)"
-    monkeypatch.setenv(VARIABLE, "a b")
+    monkeypatch.setenv(TOKEN_VARIABLE, "a b")
     monkeypatch.setenv("LABEL_STUDIO_URL", "http://127.0.0.1:9")
     assert main(["label-studio", "pull", "--project", "x", "-o", "labels.csv"]) == 2
     assert "a b" not in (said := capsys.readouterr().err)
@@ -152,14 +152,14 @@ def test_a_token_shows_itself_nowhere(capsys: pytest.CaptureFixture[str], monkey
 
 
 def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     (tmp_path / "token").write_text(f"{PERSONAL}\n")
     assert read_token(str(tmp_path / "token")).can_renew
     with pytest.raises(InvalidArgument, match="there is no token for Label Studio; set LABEL_STUDIO_API_KEY"):
         read_token()
     with pytest.raises(MissingFile, match="cannot be read"):
         read_token(str(tmp_path / "nothing"))
-    monkeypatch.setenv(VARIABLE, OWNER)
+    monkeypatch.setenv(TOKEN_VARIABLE, OWNER)
     assert read_token().kind == "legacy"
 
 

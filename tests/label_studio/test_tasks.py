@@ -14,14 +14,21 @@ from dubito.integrations.label_studio import LabelStudioProject, Server, Suggest
 from dubito.integrations.label_studio import pushing as pushing_module
 from dubito.integrations.label_studio.client import Unreachable
 from dubito.integrations.label_studio.picking import PoolPicker
-from dubito.integrations.label_studio.projects import MARK, Control, LabelStudioTask, ProjectState, find_control, pull
+from dubito.integrations.label_studio.projects import (
+    DESCRIPTION,
+    Control,
+    LabelStudioTask,
+    ProjectState,
+    find_control,
+    pull,
+)
 from dubito.integrations.label_studio.pushing import (
     SendOptions,
     check_sampling,
     check_storage,
-    direct,
     remove_copies,
     send,
+    show_round_first,
 )
 from dubito.integrations.label_studio.watching import DueRound, WatchPlan, next_due, wait_for_server
 from label_studio.scenarios import items, points
@@ -90,7 +97,7 @@ def test_a_copy_that_somebody_has_answered_stays() -> None:
 
 
 def test_large_batches_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushing_module, "MOST_TASKS", 2)
+    monkeypatch.setattr(pushing_module, "MAX_TASKS", 2)
     with project(*[(201, {})] * 3) as (found, answers):
         assert send(found, [Suggestion(item) for item in items(5)], SendOptions(1), ()).added == 5
     assert [each[1] for each in answers.asked] == ["/api/projects/7/import"] * 3
@@ -110,7 +117,7 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(monkeypatch: pytest.M
             send(found, [Suggestion(items(1)[0], "cow", 0.5)], SendOptions(1), ())
         with pytest.raises(InvalidArgument, match=r"the project shows texts \(\$text\), and these items are images"):
             send(found, [Suggestion(item) for item in items(1, "image")], SendOptions(1), ())
-        monkeypatch.setattr(pushing_module, "LARGEST_TASK", 20)
+        monkeypatch.setattr(pushing_module, "MAX_TASK_BYTES", 20)
         with pytest.raises(InvalidData, match="the item 'i00' takes"):
             send(found, [Suggestion(item) for item in items(1)], SendOptions(1), ())
         assert send(found, [], SendOptions(1), ()).added == 0
@@ -120,8 +127,8 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(monkeypatch: pytest.M
 def test_the_round_is_set_once() -> None:
     as_it_should_be = {"sampling": "Uncertainty sampling", "model_version": "dubito round 2"}
     with project((200, as_it_should_be)) as (found, answers):
-        direct(found, SendOptions(2, jump_ahead=True))
-        direct(found, SendOptions(2))
+        show_round_first(found, SendOptions(2, jump_ahead=True))
+        show_round_first(found, SendOptions(2))
     assert len(answers.asked) == 1
 
 
@@ -141,7 +148,9 @@ def test_of_projects_that_dubito_made_twice_the_first_is_taken() -> None:
     parsed = {
         "label": {"type": "Choices", "to_name": ["t"], "labels": ["a"], "inputs": [{"type": "Text", "value": "text"}]}
     }
-    made = [{"id": number, "title": "x", "description": MARK, "parsed_label_config": parsed} for number in (5, 4)]
+    made = [
+        {"id": number, "title": "x", "description": DESCRIPTION, "parsed_label_config": parsed} for number in (5, 4)
+    ]
     with answering((200, {"results": made})) as (server, _):
         assert find_project(server, "x").id == 4
     with answering() as (server, _), pytest.raises(InvalidArgument, match="is not the title of a project"):
@@ -206,7 +215,7 @@ def test_a_server_that_counts_more_tasks_than_it_lists_is_an_error(rest: list[tu
     given = [listed(task(1, "a"), total=5), *rest] * 3
     with project(*given) as (found, answers), pytest.raises(DubitoError) as error:
         pull(found)
-    assert f"{found.server.url}/api/tasks?project=7 says total 5 and lists 1 tasks" in str(error.value)
+    assert f"{found.server.url}/api/tasks?project=7 has total 5, but lists 1 tasks" in str(error.value)
     assert len(answers.asked) == len(given)
 
 

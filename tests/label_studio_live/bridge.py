@@ -6,5 +6,5 @@ from dubito.cli import main
 from dubito.integrations.label_studio import pushing
 
 if __name__ == "__main__":
-    pushing.MOST_TASKS = int(sys.argv[1])
+    pushing.MAX_TASKS = int(sys.argv[1])
     sys.exit(main(sys.argv[2:]))

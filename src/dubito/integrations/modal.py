@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from dubito.core.problem import Metric
-from dubito.integrations.picking import pick, plain
+from dubito.integrations.picking import as_dense, pick
 from dubito.matrix import FloatArray, IntArray
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.base import uses_doubt
@@ -55,11 +55,11 @@ class Sampling:
         }
         if uses_doubt(strategy) and not given.keys() & {"probabilities", "logits", "doubt", "labels"}:
             given["probabilities"] = probabilities_of(learner, X_pool)
-        move = learner.transform_without_estimating if learner.on_transformed else lambda points: points
-        taught = [member.X_training for member in members_of(learner) if member.X_training is not None]
-        known = [plain(move(points), "X_training") for points in taught]
+        transform = learner.transform_without_estimating if learner.on_transformed else lambda points: points
+        training_sets = [each.X_training for each in members_of(learner) if each.X_training is not None]
+        known = [as_dense(transform(points), "X_training") for points in training_sets]
         labeled = np.concatenate(known) if known else None
-        picked = pick(plain(move(X_pool), "X_pool"), n_instances, strategy, HINT, labeled=labeled, **given)
+        picked = pick(as_dense(transform(X_pool), "X_pool"), n_instances, strategy, HINT, labeled=labeled, **given)
         return picked.indices, picked.priorities
 
 

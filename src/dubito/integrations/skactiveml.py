@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
-from dubito.integrations.picking import in_turn, pick, seed_of, votes
+from dubito.integrations.picking import committee_probabilities, pick, seed_of, sequential_utilities
 from dubito.registry import require
 from dubito.strategies import BUILT_IN, build_strategy
 from dubito.strategies.base import uses_doubt
@@ -22,7 +22,7 @@ base: Any = require("skactiveml.base", extra="skactiveml")
 utils: Any = require("skactiveml.utils", extra="skactiveml")
 Strategies: Any = base.SingleAnnotatorPoolQueryStrategy
 CLASSES = {factory.__name__: name for name, factory in BUILT_IN.items()}
-USUAL = {"metric": "euclidean", "standardize": None, "engine": "auto", "missing_label": np.nan, "random_state": None}
+DEFAULTS = {"metric": "euclidean", "standardize": None, "engine": "auto", "missing_label": np.nan, "random_state": None}
 HINT = "pass clf=, a classifier of scikit-activeml, or ensemble=, several, if posterior samples are needed."
 
 
@@ -34,12 +34,12 @@ class Query(Strategies):
         # fmt: on
         """Rows of ``X``, or of ``candidates`` if these are features, in the order of the picks.
 
-        With ``return_utilities`` also the utility of each row before each pick, (batch_size, n): see `in_turn`.
+        With ``return_utilities``, also their (batch_size, n) utilities before each pick; see `sequential_utilities`.
         """
         X, y, candidates, size, wanted = self._validate_data(X, y, candidates, batch_size, return_utilities)
         rows = self._transform_candidates(candidates, X, y, allow_only_unlabeled=True)[1]
         check_consistent_length(X, sample_weight)
-        own = {name: value for name, value in self.get_params(deep=False).items() if name not in USUAL}
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in DEFAULTS}
         strategy, first = build_strategy(self._strategy, own), 0
         data = (X, y) if sample_weight is None else (X, y, sample_weight)
         models = self._fitted("clf", clf, fit_clf, data, uses_doubt(strategy))
@@ -52,13 +52,15 @@ class Query(Strategies):
         given |= {name: getattr(self, name) for name in ("metric", "standardize", "engine")}
         given["seed"] = seed_of(self.random_state, self.random_state_)
         if members or models:
-            given["probabilities"] = votes(members, X) if members else models[0].predict_proba(X)
+            given["probabilities"] = committee_probabilities(members, X) if members else models[0].predict_proba(X)
         picks = pick(X, size, strategy, HINT, **given).indices
-        worth = in_turn(picks, pick(X, len(rows), strategy, HINT, **given), len(X))[:, first:] if wanted else None
-        return (picks - first, worth) if wanted else picks - first
+        if not wanted:
+            return picks - first
+        whole = pick(X, len(rows), strategy, HINT, **given)
+        return picks - first, sequential_utilities(picks, whole, len(X))[:, first:]
 
     def _fitted(self, name: str, model: Any, fit: bool, data: tuple[Any, ...], is_wanted: bool) -> list[Any]:
-        """The fitted model, or those of a list; empty if there is none, or the strategy uses none."""
+        """The fitted models of ``clf`` or ``ensemble``; empty if there is none, or the strategy uses none."""
         utils.check_type(fit, f"fit_{name}", bool)
         found = list(model) if name == "ensemble" and isinstance(model, list | tuple) else [model]
         for each in [] if model is None else found:
@@ -71,8 +73,10 @@ def __getattr__(name: str) -> Any:
     if name not in CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(CLASSES)}")
     factory = BUILT_IN[CLASSES[name]]
-    options = {option: each.default for option, each in signature(factory).parameters.items()} | USUAL
-    about = {"_strategy": CLASSES[name], "__doc__": factory.__doc__, "__module__": __name__}
-    made = [(option, Any, usual) for option, usual in options.items()]
+    options = {option: each.default for option, each in signature(factory).parameters.items()} | DEFAULTS
+    namespace = {"_strategy": CLASSES[name], "__doc__": factory.__doc__, "__module__": __name__}
+    parameters = [(option, Any, default) for option, default in options.items()]
     # A dataclass, because scikit-learn requires named parameters that are stored unchanged.
-    return globals().setdefault(name, make_dataclass(name, made, bases=(Query,), namespace=about, eq=False, repr=False))
+    return globals().setdefault(
+        name, make_dataclass(name, parameters, bases=(Query,), namespace=namespace, eq=False, repr=False)
+    )

@@ -11,14 +11,12 @@ import numpy as np
 
 from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.integrations.picking import pick, plain
+from dubito.integrations.picking import as_dense, pick
 from dubito.matrix import IntArray
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.base import uses_doubt
 
-HINT = (
-    "give small-text's learner a classifier that was trained and has predict_proba, or a strategy that needs no model."
-)
+HINT = "pass small-text's learner a trained classifier with predict_proba, or use a strategy that needs no model."
 EMBEDDINGS = "pass query_strategy_kwargs={'embeddings': array} to the learner's query()."
 
 
@@ -46,16 +44,16 @@ class QueryStrategy:
         strategy, probabilities = configure_strategy(self.strategy, self.engine), None
         if uses_doubt(strategy) and clf is not None:
             if isinstance(dataset, np.ndarray):
-                problem = "hides the texts from the classifier, whose doubt the strategy wants"
+                problem = "hides the texts from the classifier, whose doubt the strategy needs"
                 raise InvalidArgument(problem, argument="representation", hint=f"leave it out, and {EMBEDDINGS}")
             if hasattr(y, "toarray"):
-                problem = "holds several labels for a text, and the strategy wants probabilities of one class each"
-                raise InvalidData(problem, argument="y", hint="take a strategy without a model, such as 'coverage'.")
+                problem = "has several labels per text, and the strategy needs the probabilities of a single class"
+                raise InvalidData(problem, argument="y", hint="use a strategy without a model, such as 'coverage'.")
             probabilities = clf.predict_proba(dataset)
-        points = features_of(clf, dataset, embed_kwargs or {}) if embeddings is None else embeddings
+        features = features_of(clf, dataset, embed_kwargs or {}) if embeddings is None else embeddings
         given = {"metric": self.metric, "standardize": self.standardize, "engine": self.engine, "seed": self.seed}
         given |= {"labeled": indices_labeled, "candidates": indices_unlabeled, "probabilities": probabilities}
-        return pick(plain(points, "embeddings"), n, strategy, HINT, **given).indices
+        return pick(as_dense(features, "embeddings"), n, strategy, HINT, **given).indices
 
 
 def features_of(clf: Any, dataset: Any, how: dict[str, Any]) -> Any:

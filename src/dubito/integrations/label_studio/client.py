@@ -18,10 +18,10 @@ from dubito.errors import DubitoError, InvalidArgument, MissingFile
 
 # Tokens: legacy ones are used as they are, personal ones are exchanged for access tokens that last a few minutes.
 
-VARIABLE = "LABEL_STUDIO_API_KEY"
+TOKEN_VARIABLE = "LABEL_STUDIO_API_KEY"
 """Environment variable with the token, the same as for Label Studio's own tools."""
-LONGEST = 4096
-REFRESH = "/api/token/refresh/"
+MAX_TOKEN_LENGTH = 4096
+REFRESH_PATH = "/api/token/refresh/"
 
 Post = Callable[[str, object], Any]
 """Sends a body to a path without a token, and returns the response."""
@@ -41,11 +41,11 @@ class AccessToken:
 
     def __init__(self, text: str) -> None:
         text = text.strip()
-        if not text or len(text) > LONGEST or not text.isascii() or any(letter.isspace() for letter in text):
-            hint = "copy it from Account & Settings of Label Studio, whole and alone."
-            raise InvalidArgument("the token of Label Studio is empty, or is not a token", hint=hint)
+        if not text or len(text) > MAX_TOKEN_LENGTH or not text.isascii() or any(letter.isspace() for letter in text):
+            hint = "copy all of it, and nothing else, from Account & Settings of Label Studio."
+            raise InvalidArgument("the token of Label Studio is empty or invalid", hint=hint)
         self._text = text
-        self.kind = _kind(text)
+        self.kind = _kind_of_token(text)
         self._access: str | None = text if self.kind == "access" else None
 
     @property
@@ -58,8 +58,7 @@ class AccessToken:
         if self.kind == "legacy":
             return f"Token {self._text}"
         if self._access is None:
-            answer = post(REFRESH, {"refresh": self._text})
-            self._access = str(answer["access"])
+            self._access = str(post(REFRESH_PATH, {"refresh": self._text})["access"])
         return f"Bearer {self._access}"
 
     def forget_access(self) -> None:
@@ -71,22 +70,23 @@ class AccessToken:
 
 
 def read_token(path: str | None = None) -> AccessToken:
-    """The token in a file or in the variable LABEL_STUDIO_API_KEY; others could read it on a command line."""
+    """The token from a file or from the variable LABEL_STUDIO_API_KEY; on a command line, other users could read it."""
     if path is None:
-        found = os.environ.get(VARIABLE, "")
+        found = os.environ.get(TOKEN_VARIABLE, "")
         if not found.strip():
-            hint = f"set {VARIABLE} to it, or pass --token-file FILE."
+            hint = f"set {TOKEN_VARIABLE} to it, or pass --token-file FILE."
             raise InvalidArgument("there is no token for Label Studio", hint=hint)
         return AccessToken(found)
     try:
         with open(path, encoding="utf-8") as file:
-            return AccessToken(file.read(LONGEST + 2))
+            return AccessToken(file.read(MAX_TOKEN_LENGTH + 2))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise MissingFile(f"{path}, which should hold the token, cannot be read ({reason})", hint="name it.") from None
+        problem = f"{path}, the file of the token, cannot be read ({reason})"
+        raise MissingFile(problem, hint="pass --token-file FILE.") from None
 
 
-def _kind(text: str) -> str:
+def _kind_of_token(text: str) -> str:
     """``legacy``, ``personal`` (a refresh token) or ``access``, by the claims of a JSON web token."""
     parts = text.split(".")
     if len(parts) != 3:
@@ -98,25 +98,27 @@ def _kind(text: str) -> str:
     return "access" if isinstance(claims, dict) and claims.get("token_type") == "access" else "personal"
 
 
-LARGEST = 256 << 20
+MAX_RESPONSE_BYTES = 256 << 20
 """Maximum size of a response in bytes."""
-PIECE = 1 << 16
-AGAIN = (429, 500, 502, 503, 504)
+CHUNK_BYTES = 1 << 16
+RETRY_STATUSES = (429, 500, 502, 503, 504)
 """Status codes after which a request is repeated."""
-LONGEST_DETAIL = 300
-HERE = ("localhost", "127.0.0.1", "::1")
-REPEAT = "run the same command again: nothing is doubled."
+MAX_DETAIL_LENGTH = 300
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+RUN_AGAIN = "run the same command again; nothing is added twice."
 
 
 class Unreachable(DubitoError, ConnectionError):
-    """There was no usable response after all tries; there may be one later."""
+    """There was no usable response to any try; the request may succeed later."""
 
 
 class ResponseLost(Unreachable):
-    """There was no response to a change, so that it is unknown whether it was made."""
+    """There was no response to a change, so it is unknown whether the server made it."""
 
 
 class ServerRefused(DubitoError):
+    """The server rejected the request with an HTTP status."""
+
     status = 0
 
 
@@ -161,7 +163,7 @@ class Server:
         self.retry_policy = RetryPolicy() if retry_policy is None else retry_policy
         self._token = token
         handlers: list[Any] = [_NoRedirects(), urllib.request.HTTPSHandler(context=ssl.create_default_context())]
-        if urlsplit(self.url).hostname in HERE:
+        if urlsplit(self.url).hostname in LOCAL_HOSTS:
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 
@@ -169,10 +171,10 @@ class Server:
     def is_unencrypted(self) -> bool:
         """Whether the token is sent to another machine without encryption."""
         parts = urlsplit(self.url)
-        return parts.scheme == "http" and parts.hostname not in HERE
+        return parts.scheme == "http" and parts.hostname not in LOCAL_HOSTS
 
     def read(self, path: str, query: Mapping[str, object] | None = None) -> Any:
-        """The response to a GET request, which is repeated if there is none."""
+        """Send a GET request, which is repeated if there is no response."""
         where = path if query is None else f"{path}?{urlencode(query, doseq=True)}"
         return self._with_retries(lambda: self._send_authorized("GET", where))
 
@@ -208,10 +210,10 @@ class Server:
         return self._send(method, path, body, self._token.header(self._exchange_token))
 
     def _exchange_token(self, path: str, body: object) -> Any:
-        answer = self._send("POST", path, body, None)
-        if not isinstance(answer, dict) or "access" not in answer:
-            raise self.unexpected_answer(path)
-        return answer
+        response = self._send("POST", path, body, None)
+        if not isinstance(response, dict) or "access" not in response:
+            raise self.unexpected_response(path)
+        return response
 
     def _send(self, method: str, path: str, body: object, authorization: str | None) -> Any:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -224,19 +226,19 @@ class Server:
                 return self._parsed(path, self._read_body(response))
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refusal(path, error) from None
+                raise self._error_of(path, error) from None
         except (OSError, http.client.HTTPException) as error:
             raise self._no_response(error) from None
 
     def _read_body(self, response: IO[bytes]) -> bytes:
         """The body of a response, with limits on size and total time."""
         parts, size, deadline = [], 0, time.monotonic() + 10.0 * self.retry_policy.timeout
-        while part := response.read(PIECE):
+        while part := response.read(CHUNK_BYTES):
             parts.append(part)
             size += len(part)
-            if size > LARGEST:
+            if size > MAX_RESPONSE_BYTES:
                 hint = "use dubito import with a file that it exports."
-                raise DubitoError(f"{self.url} answered with more than {LARGEST >> 20} MiB", hint=hint)
+                raise DubitoError(f"{self.url} answered with more than {MAX_RESPONSE_BYTES >> 20} MiB", hint=hint)
             if time.monotonic() > deadline:
                 raise TimeoutError("it sends too slowly")
         return b"".join(parts)
@@ -247,10 +249,10 @@ class Server:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise self.unexpected_answer(path, "JSON") from None
+            raise self.unexpected_response(path, "JSON") from None
 
-    def unexpected_answer(self, path: str, expected: str | None = None) -> DubitoError:
-        """The error for a response that is not like Label Studio's."""
+    def unexpected_response(self, path: str, expected: str | None = None) -> DubitoError:
+        """The error for a response that Label Studio would not send."""
         hint = "pass the address at which Label Studio's pages begin."
         wanted = "" if expected is None else f" (expected {expected})"
         problem = f"{self.url} does not answer {path.partition('?')[0]} as Label Studio does{wanted}"
@@ -258,57 +260,58 @@ class Server:
 
     @contextmanager
     def parsing(self, path: str, expected: str) -> Iterator[None]:
-        """Convert errors about an unexpected form of the response to one that says what was expected."""
+        """Convert errors from reading a response in an unexpected form; ``expected`` describes the right form."""
         try:
             yield
         except DubitoError:
             raise
         except (TypeError, KeyError, AttributeError, ValueError, IndexError, OverflowError) as error:
-            raise self.unexpected_answer(path, expected) from error
+            raise self.unexpected_response(path, expected) from error
 
     def _no_response(self, error: Exception) -> DubitoError:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(cause, ssl.SSLCertVerificationError):
             hint = "fix its certificate, or set SSL_CERT_FILE to that of its authority."
-            return DubitoError(f"{self.url} cannot prove who it is ({cause.verify_message})", hint=hint)
+            return DubitoError(f"{self.url} has no valid certificate ({cause.verify_message})", hint=hint)
         reason = " ".join(str(cause).split()) or type(cause).__name__
-        return Unreachable(f"{self.url} does not answer ({reason})", hint=f"see that it runs, then {REPEAT}")
+        return Unreachable(f"{self.url} does not answer ({reason})", hint=f"check that it is running, then {RUN_AGAIN}")
 
-    def _refusal(self, path: str, answer: urllib.error.HTTPError) -> DubitoError:
-        status = answer.code
+    def _error_of(self, path: str, response: urllib.error.HTTPError) -> DubitoError:
+        """The error for a response with an error status."""
+        status = response.code
         if 300 <= status < 400:
-            return self._redirected(answer.headers.get("Location") or "nowhere")
-        detail = _detail(answer)
-        if status in AGAIN:
-            failed = f"{self.url} failed ({status}: {detail or 'no words'})"
-            return Unreachable(failed, hint=f"look into its log, then {REPEAT}")
+            return self._redirected(response.headers.get("Location") or "nowhere")
+        detail = _detail(response)
+        if status in RETRY_STATUSES:
+            failed = f"{self.url} failed ({status}: {detail or 'no message'})"
+            return Unreachable(failed, hint=f"check its log, then {RUN_AGAIN}")
         if status in (404, 405) and not detail:
-            return self.unexpected_answer(path)
-        problem = f"{self.url} refused ({status}: {detail or 'no words'})"
+            return self.unexpected_response(path)
+        problem = f"{self.url} refused ({status}: {detail or 'no message'})"
         error = ServerRefused(problem, hint=_HINTS.get(status, "correct what it says."))
         error.status = status
         return error
 
     def _redirected(self, location: str) -> DubitoError:
-        there, here = urlsplit(location), urlsplit(self.url)
-        if there.hostname in (None, here.hostname):
-            hint = "pass the address that it ends at, with https:// if that is what it asks for."
+        target = urlsplit(location)
+        if target.hostname in (None, urlsplit(self.url).hostname):
+            hint = "pass the address that it ends at, with https:// if it redirects to that."
         else:
             hint = "a token is not sent to another host; pass that address if you trust it."
-        shown = f"{there.scheme}://{there.netloc}{there.path}" if there.netloc else there.path
-        return InvalidArgument(f"sends us on to {shown}", argument="url", value=self.url, hint=hint)
+        shown = f"{target.scheme}://{target.netloc}{target.path}" if target.netloc else target.path
+        return InvalidArgument(f"redirects to {shown}", argument="url", value=self.url, hint=hint)
 
 
 _HINTS = {
-    401: f"make a token under Account & Settings there, and set {VARIABLE} to it.",
-    403: "ask its administrator to let this token's owner change the project.",
-    404: "see that the address and the project are right.",
-    413: "let its proxy take larger requests.",
+    401: f"create a token under Account & Settings there, and set {TOKEN_VARIABLE} to it.",
+    403: "ask its administrator to let the owner of this token change the project.",
+    404: "check the address and the project.",
+    413: "configure its proxy to accept larger requests.",
 }
 
 
 def check_url(url: str) -> str:
-    """The address without a slash at its end; raises unless it is one of HTTP."""
+    """The address without a final slash; raises unless it is an HTTP address."""
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -322,16 +325,16 @@ def check_url(url: str) -> str:
 
 
 def _detail(body: IO[bytes]) -> str:
-    """The server's message on one line, shortened; empty if it sends a page."""
+    """The server's error message on one line, shortened; empty for an HTML page."""
     try:
-        text = body.read(PIECE).decode("utf-8", errors="replace")
+        text = body.read(CHUNK_BYTES).decode("utf-8", errors="replace")
     except (OSError, http.client.HTTPException):
         return ""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return "" if "<" in text else " ".join(text.split())[:LONGEST_DETAIL]
+        return "" if "<" in text else " ".join(text.split())[:MAX_DETAIL_LENGTH]
     if isinstance(found, dict):
         found = found.get("validation_errors") or found.get("detail") or found
     message = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return " ".join(message.split()).rstrip(".")[:LONGEST_DETAIL]
+    return " ".join(message.split()).rstrip(".")[:MAX_DETAIL_LENGTH]

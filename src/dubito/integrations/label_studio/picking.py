@@ -1,4 +1,4 @@
-"""Picks for the next round, with the predictions of a model of the labels so far."""
+"""Picks for the next round, with predictions of a model that is trained on the current labels."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Picker(Protocol):
     """Returns the items of the next round."""
 
     def __call__(self, labels: Mapping[str, str], sent: Set[str], budget: int) -> Sequence[Suggestion]:
-        """The next items in order; ``sent`` are the names of the items in the project."""
+        """The next items in order, given the labels and the names of the items that were sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class PoolPicker:
         rows = self._rows()
         unknown = next((name for name in sent if name not in rows), None)
         if unknown is not None:
-            problem = f"the project has an item {unknown!r} that this pool has not"
-            raise InvalidData(problem, hint="pass the pool that its items came from, or another project.")
+            problem = f"the project has an item {unknown!r} that is not in the pool"
+            raise InvalidData(problem, hint="pass the pool of its items, or another project.")
         known = {rows[name]: label for name, label in {**self.known, **labels}.items() if name in rows}
         is_labeled = np.zeros(len_of(self.features), dtype=np.bool_)
         is_labeled[[*known, *self.labeled, *(rows[name] for name in sent)]] = True
@@ -101,6 +101,7 @@ class PoolPicker:
         return [Suggestion(item, *guesses.get(rows.get(item.name, -1), (None, None))) for item in items]
 
     def _rows(self) -> dict[str, int]:
+        """The row of each item, by name."""
         return {item.name: row for row, item in enumerate(self.items)}
 
     def _select(self, budget: int, is_labeled: BoolArray, labels: AnyArray | None) -> list[int]:

@@ -13,18 +13,18 @@ from dubito.integrations.exchange.items import ID, INDEX, Answer, Gathered, gath
 from dubito.integrations.label_studio.client import ResponseLost, Server, ServerRefused, Unreachable
 from dubito.io.source import nearest
 
-# The labeling config of a project, which is read before anything is sent: its control of choices, and the classes.
+# The labeling config of a project is checked before anything is sent.
 
 MULTIPLE = re.compile(r"<Choices\b[^>]*\bchoice\s*=\s*[\"']multiple[\"']")
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The control of choices in a labeling config, with one class per item."""
+    """The ``<Choices>`` control of a labeling config, with one class per item."""
 
     name: str
-    shows: str
+    shown_tag: str
     """The name of the tag that shows the item."""
     kind: str
     """``text`` or ``image``."""
@@ -35,12 +35,12 @@ class Control:
 
     def result(self, label: str) -> list[dict[str, object]]:
         """A predicted class as the result of an annotation."""
-        return [choice_result(label, self.name, self.shows)]
+        return [choice_result(label, self.name, self.shown_tag)]
 
     def check_label(self, label: str) -> None:
         """Raise if annotators cannot choose the class: the server would accept it, but not show it."""
         if self.choices and label not in self.choices:
-            shown = ", ".join(self.choices[:MOST_SHOWN]) + (", ..." if len(self.choices) > MOST_SHOWN else "")
+            shown = ", ".join(self.choices[:MAX_SHOWN]) + (", ..." if len(self.choices) > MAX_SHOWN else "")
             hint = f"there are {shown};{nearest(label, self.choices)} add a Choice to the config, or fix the label."
             raise InvalidArgument(f"the class {label!r} is not a choice of the project's labeling config", hint=hint)
 
@@ -51,19 +51,21 @@ class Control:
 
 
 def find_control(project: Mapping[str, Any]) -> Control:
-    """The control of choices of a project; raises `InvalidArgument` if it has none or several."""
+    """The ``<Choices>`` control of a project; raises `InvalidArgument` if it has none or several."""
     parsed = project.get("parsed_label_config") or {}
     found = {name: each for name, each in parsed.items() if each.get("type") == "Choices"}
     where = f"the labeling config of project {project.get('id')}"
     if len(found) != 1:
-        has = "no <Choices>" if not found else f"{len(found)} <Choices> ({', '.join(sorted(found)[:MOST_SHOWN])})"
-        raise InvalidArgument(f"{where} has {has}", hint="give it one, or let dubito make a project: --classes a,b.")
+        has = "no <Choices>" if not found else f"{len(found)} <Choices> ({', '.join(sorted(found)[:MAX_SHOWN])})"
+        raise InvalidArgument(
+            f"{where} has {has}", hint="write exactly one, or let dubito create a project: --classes a,b."
+        )
     if MULTIPLE.search(str(project.get("label_config", ""))):
-        raise InvalidArgument(f"{where} lets people choose several classes", hint='set choice="single".')
+        raise InvalidArgument(f"{where} allows several classes per item", hint='set choice="single".')
     ((name, control),) = found.items()
     shown = [each for each in control.get("inputs") or [] if each.get("type") in ("Text", "Image")]
     if len(shown) != 1 or len(control.get("to_name") or []) != 1:
-        raise InvalidArgument(f"{where} lets people choose for something else than one <Text> or <Image>")
+        raise InvalidArgument(f"the <Choices> of {where} do not refer to exactly one <Text> or <Image>")
     field = str(shown[0].get("value") or "").removeprefix("$")
     if not re.fullmatch(r"\w+", field):
         raise InvalidArgument(f"{where} shows {field!r}, which is not a single field", hint='write value="$text".')
@@ -72,17 +74,17 @@ def find_control(project: Mapping[str, Any]) -> Control:
     return Control(name, control["to_name"][0], shown[0]["type"].lower(), field, choices)
 
 
-PAGE = 1000
+PAGE_SIZE = 1000
 """Tasks per request."""
-EXPORTED = 250
-"""Tasks per request for annotations; their numbers must fit into a URL."""
-MARK = "Made by dubito."
+EXPORT_SIZE = 250
+"""Tasks per request for annotations; their ids must fit into a URL."""
+DESCRIPTION = "Made by dubito."
 ROUND, RANK, BATCH = "dubito_round", "dubito_rank", "dubito_batch"
-"""Keys in the meta data of a task: its round, its rank among the picks, and the number of picks."""
+"""Keys in the metadata of a task: its round, its rank among the picks, and the number of picks."""
 TASKS = "/api/tasks"
-WANTED = "id,data,meta,overlap"
-A_PROJECT = 'a project with "id", "title" and "parsed_label_config"'
-SHORTEST_TITLE, LONGEST_TITLE = 3, 50
+FIELDS = "id,data,meta,overlap"
+PROJECT_FORM = 'a project with "id", "title" and "parsed_label_config"'
+MIN_TITLE_LENGTH, MAX_TITLE_LENGTH = 3, 50
 """Limits of Label Studio on the length of a title."""
 
 
@@ -133,11 +135,11 @@ class LabelStudioProject:
     def state(self) -> Mapping[str, Any]:
         found = self.server.read(f"{self.path}/")
         if not isinstance(found, dict):
-            raise self.server.unexpected_answer(f"{self.path}/", A_PROJECT)
+            raise self.server.unexpected_response(f"{self.path}/", PROJECT_FORM)
         return found
 
     def tasks(self) -> tuple[LabelStudioTask, ...]:
-        """The tasks that dubito sent, by id. They are read again if they change while they are read."""
+        """The tasks that dubito sent, by id; reading starts again if they change in the meantime."""
         total, seen = 0, dict[int, LabelStudioTask | None]()
         for tried in range(self.server.retry_policy.tries):
             pages = list(self._pages())
@@ -146,14 +148,20 @@ class LabelStudioProject:
             if len(seen) == total:
                 return tuple(filter(None, (seen[number] for number in sorted(seen))))
             time.sleep(self.server.retry_policy.pause(tried))
-        problem = f"{self.server.url}{TASKS}?project={self.id} says total {total} and lists {len(seen)} tasks"
-        raise Unreachable(f"{problem}: they change while they are read, or it miscounts", hint="try again later.")
+        problem = f"{self.server.url}{TASKS}?project={self.id} has total {total}, but lists {len(seen)} tasks"
+        raise Unreachable(f"{problem}: they change while they are read, or the total is wrong", hint="try again later.")
 
     def _pages(self) -> Iterator[tuple[int, dict[int, LabelStudioTask | None]]]:
         """Yield the total number of tasks, and those of a page by id; None for tasks that dubito did not send."""
         seen, total, number = set[int](), 1, 1
         while len(seen) < total:
-            query = {"project": self.id, "page": number, "page_size": PAGE, "include": WANTED, "resolve_uri": "false"}
+            query = {
+                "project": self.id,
+                "page": number,
+                "page_size": PAGE_SIZE,
+                "include": FIELDS,
+                "resolve_uri": "false",
+            }
             try:
                 page = self.server.read(TASKS, query)
             except ServerRefused as error:
@@ -171,9 +179,9 @@ class LabelStudioProject:
     def read_state(self) -> ProjectState:
         tasks = self.tasks()
         answers: dict[int, Sequence[Answer]] = {}
-        for start in range(0, len(tasks), EXPORTED):
+        for start in range(0, len(tasks), EXPORT_SIZE):
             query: dict[str, object] = {"exportType": "JSON", "download_all_tasks": "false"}
-            query["ids[]"] = [task.id for task in tasks[start : start + EXPORTED]]
+            query["ids[]"] = [task.id for task in tasks[start : start + EXPORT_SIZE]]
             found = self.server.read(f"{self.path}/export", query)
             with self.server.parsing(f"{self.path}/export", "a list of tasks with their annotations"):
                 for each in found:
@@ -211,8 +219,8 @@ def find_project(
     """
     found = _by_number(server, int(wanted)) if wanted.isascii() and wanted.isdigit() else _by_title(server, wanted)
     if found is None:
-        found = _make(server, wanted, classes, kind)
-    with server.parsing("/api/projects/", A_PROJECT):
+        found = _create(server, wanted, classes, kind)
+    with server.parsing("/api/projects/", PROJECT_FORM):
         project = LabelStudioProject(server, operator.index(found["id"]), str(found["title"]), find_control(found))
     if kind is not None:
         project.control.check_kind(kind)
@@ -231,33 +239,33 @@ def _by_number(server: Server, number: int) -> Mapping[str, Any]:
         problem = f"is not a project that this token may see at {server.url}"
         raise InvalidArgument(problem, argument="project", value=number, hint=hint) from None
     if not isinstance(found, dict):
-        raise server.unexpected_answer("/api/projects/", A_PROJECT)
+        raise server.unexpected_response("/api/projects/", PROJECT_FORM)
     return found
 
 
 def _by_title(server: Server, title: str) -> Mapping[str, Any] | None:
-    """The project with this title; of several that dubito created after lost responses, the first."""
-    if not title.strip() or len(title) > LONGEST_TITLE:
-        hint = f"pass a title of {SHORTEST_TITLE} to {LONGEST_TITLE} letters, or a number."
+    """The project with this title; the first if dubito created several because of lost responses."""
+    if not title.strip() or len(title) > MAX_TITLE_LENGTH:
+        hint = f"pass a title of {MIN_TITLE_LENGTH} to {MAX_TITLE_LENGTH} letters, or a number."
         raise InvalidArgument("is not the title of a project", argument="project", value=title, hint=hint)
-    page = server.read("/api/projects/", {"title": title, "page_size": PAGE})
+    page = server.read("/api/projects/", {"title": title, "page_size": PAGE_SIZE})
     with server.parsing("/api/projects/", 'an object with "results", a list of projects'):
         found = sorted((each for each in page["results"] if each["title"] == title), key=lambda each: int(each["id"]))
-    if len(found) > 1 and not all(each.get("description") == MARK for each in found):
+    if len(found) > 1 and not all(each.get("description") == DESCRIPTION for each in found):
         numbers = ", ".join(str(each["id"]) for each in found)
         problem = f"is the title of {len(found)} projects"
         raise InvalidArgument(problem, argument="project", value=title, hint=f"pass one of their numbers: {numbers}.")
     return found[0] if found else None
 
 
-def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) -> Mapping[str, Any]:
+def _create(server: Server, title: str, classes: Sequence[str], kind: str | None) -> Mapping[str, Any]:
     if kind is None or not classes:
-        hint = "pass the title or number of one that is there" + (", or --classes to make it." if kind else ".")
+        hint = "pass the title or number of an existing one" + (", or --classes to create it." if kind else ".")
         raise InvalidArgument(f"is not a project at {server.url}", argument="project", value=title, hint=hint)
-    if len(title.strip()) < SHORTEST_TITLE:
-        hint = f"pass one of {SHORTEST_TITLE} to {LONGEST_TITLE} letters for a new project."
+    if len(title.strip()) < MIN_TITLE_LENGTH:
+        hint = f"pass one of {MIN_TITLE_LENGTH} to {MAX_TITLE_LENGTH} letters for a new project."
         raise InvalidArgument("is too short for a title", argument="project", value=title, hint=hint)
-    body = {"title": title, "description": MARK, "label_config": labeling_config(kind, classes)}
+    body = {"title": title, "description": DESCRIPTION, "label_config": labeling_config(kind, classes)}
     for tried in range(server.retry_policy.tries):
         try:
             server.add("/api/projects/", body)
@@ -265,11 +273,11 @@ def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) 
             if tried + 1 == server.retry_policy.tries:
                 raise
             time.sleep(server.retry_policy.pause(tried))
-        # Looked up even after a response: an earlier request may have created a project, which comes first.
+        # Look it up even after a response: an earlier request may have created a project, which then comes first.
         found = _by_title(server, title)
         if found is not None:
             return found
-    raise DubitoError(f"the project {title!r} was made at {server.url}, and is not there", hint="look into its log.")
+    raise DubitoError(f"the project {title!r} is missing at {server.url} after its creation", hint="check its log.")
 
 
 def pull(project: LabelStudioProject) -> Gathered:

@@ -7,26 +7,25 @@ from typing import NamedTuple
 
 from dubito.errors import DubitoError, InvalidData
 from dubito.integrations.exchange.formats import task_data
-from dubito.integrations.exchange.items import Item
 from dubito.integrations.label_studio.client import ResponseLost, ServerRefused
 from dubito.integrations.label_studio.picking import Suggestion
 from dubito.integrations.label_studio.projects import BATCH, RANK, ROUND, LabelStudioProject, LabelStudioTask
 
-MOST_TASKS, MOST_BYTES = 1000, 4 << 20
-"""Limits of one request, of which the server adds all tasks or none."""
-LARGEST_TASK = 2 << 20
+MAX_TASKS, MAX_REQUEST_BYTES = 1000, 4 << 20
+"""Limits of one request; the server adds all of its tasks or none."""
+MAX_TASK_BYTES = 2 << 20
 SEQUENTIAL, UNCERTAINTY = "Sequential sampling", "Uncertainty sampling"
-RANKS = 1e6
-"""Scores are ranks divided by this; Label Studio shows the lowest score first."""
+SCORE_SCALE = 1e6
+"""Scores are ranks divided by this number; Label Studio shows the lowest score first."""
 
 
 class Pushed(NamedTuple):
     round: int
     added: int
     there: int
-    """Number of picks that were on the server already."""
+    """Number of picks that the server already had."""
     removed: int
-    """Number of duplicates removed, which lost responses can cause."""
+    """Number of removed duplicates, which lost responses can cause."""
 
 
 class SendOptions(NamedTuple):
@@ -37,7 +36,7 @@ class SendOptions(NamedTuple):
 
     @property
     def model_version(self) -> str:
-        """The version of predictions: one for each round if later rounds should be shown first."""
+        """The version of the predictions, which differs by round if later rounds should be shown first."""
         return f"dubito round {self.round}" if self.jump_ahead else "dubito"
 
 
@@ -54,48 +53,48 @@ def push(project: LabelStudioProject, picks: Sequence[Suggestion], *, jump_ahead
         Show these before the items left from earlier rounds: the project is set to uncertainty sampling with ranks as
         scores. If it has several members, Label Studio then shows items in random order.
     """
-    ours = {pick.item.name for pick in picks}
-    there = project.tasks()
-    mine = [task.round for task in there if task.name in ours]
-    latest = max((task.round for task in there), default=0)
-    return send(project, picks, SendOptions(max(mine) if mine else latest + 1, jump_ahead), there)
+    names = {pick.item.name for pick in picks}
+    tasks = project.tasks()
+    rounds = [task.round for task in tasks if task.name in names]
+    latest = max((task.round for task in tasks), default=0)
+    return send(project, picks, SendOptions(max(rounds) if rounds else latest + 1, jump_ahead), tasks)
 
 
 def send(
     project: LabelStudioProject,
     picks: Sequence[Suggestion],
-    how: SendOptions,
-    there: Sequence[LabelStudioTask] | None = None,
+    options: SendOptions,
+    existing: Sequence[LabelStudioTask] | None = None,
 ) -> Pushed:
-    """Send the picks of a round, each once; ``there`` are the tasks in the project, if known."""
-    tasks = list(map(_Ready, *_task_bodies(project, picks, how))) if picks else []
-    found = project.tasks() if there is None else there
+    """Send the picks of a round, each once; ``existing`` are the tasks in the project, if known."""
+    tasks = _task_bodies(project, picks, options)
+    found = project.tasks() if existing is None else existing
     known = {task.name for task in found}
     missing = [task for task in tasks if task.name not in known]
     has_copies = len(known) < len(found)
     added, tried = len(missing), 0
     while missing:
-        part = next(_parts(missing))
+        request = next(_requests(missing))
         try:
-            project.server.add(f"{project.path}/import", [task.body for task in part])
-            known |= {task.name for task in part}
+            project.server.add(f"{project.path}/import", [task.body for task in request])
+            known |= {task.name for task in request}
             tried = 0
         except ResponseLost:
-            tried, has_copies = tried + 1, True  # Possibly: a request may still arrive.
+            tried, has_copies = tried + 1, True  # There may be copies, since the request may still arrive.
             if tried >= project.server.retry_policy.tries:
                 raise
-            found = _tasks_after_lost_response(project, part, tried)
+            found = _tasks_after_lost_response(project, request, tried)
             known = {task.name for task in found}
         missing = [task for task in missing if task.name not in known]
     removed = remove_copies(project) if has_copies else 0
-    direct(project, how)
-    return Pushed(how.round, added, len(tasks) - added, removed)
+    show_round_first(project, options)
+    return Pushed(options.round, added, len(tasks) - added, removed)
 
 
-def direct(project: LabelStudioProject, how: SendOptions) -> None:
-    """With ``jump_ahead``, make the server show this round first, unless it does already."""
-    wanted = {"sampling": UNCERTAINTY, "model_version": how.model_version}
-    if how.jump_ahead and how.round:
+def show_round_first(project: LabelStudioProject, options: SendOptions) -> None:
+    """With ``jump_ahead``, configure the server to show this round first, unless it does already."""
+    wanted = {"sampling": UNCERTAINTY, "model_version": options.model_version}
+    if options.jump_ahead and options.round:
         state = project.state()
         if any(state.get(name) != value for name, value in wanted.items()):
             project.server.change("PATCH", f"{project.path}/", wanted)
@@ -126,50 +125,48 @@ def _remove_unanswered(project: LabelStudioProject, task: LabelStudioTask) -> bo
     return True
 
 
-class _Ready(NamedTuple):
+class _TaskBody(NamedTuple):
     name: str
     body: dict[str, object]
     size: int
 
 
-def _task_bodies(
-    project: LabelStudioProject, picks: Sequence[Suggestion], how: SendOptions
-) -> tuple[list[str], list[dict[str, object]], list[int]]:
-    names, bodies = [], []
+def _task_bodies(project: LabelStudioProject, picks: Sequence[Suggestion], options: SendOptions) -> list[_TaskBody]:
+    tasks: dict[str, _TaskBody] = {}
     for rank, pick in enumerate(picks, start=1):
+        name = pick.item.name
         project.control.check_kind(pick.item.kind)
-        names.append(pick.item.name)
-        bodies.append(_body(project, pick, rank, how))
-    twice = next((name for name in names if names.count(name) > 1), None) if len({*names}) < len(names) else None
-    if twice is not None:
-        raise InvalidData(f"the item {twice!r} is among the picks twice", hint="each can be pushed once.")
-    sizes = [len(json.dumps(body)) for body in bodies]
-    if max(sizes) > LARGEST_TASK:
-        name = names[sizes.index(max(sizes))]
-        raise InvalidData(f"the item {name!r} takes {max(sizes):,} bytes", hint=f"show {LARGEST_TASK:,} or fewer.")
-    return names, bodies, sizes
+        if name in tasks:
+            raise InvalidData(f"the item {name!r} is among the picks twice", hint="pass it once.")
+        body = _body(project, pick, rank, options)
+        size = len(json.dumps(body))
+        if size > MAX_TASK_BYTES:
+            raise InvalidData(f"the item {name!r} takes {size:,} bytes", hint=f"show {MAX_TASK_BYTES:,} or fewer.")
+        tasks[name] = _TaskBody(name, body, size)
+    return list(tasks.values())
 
 
-def _body(project: LabelStudioProject, pick: Suggestion, rank: int, how: SendOptions) -> dict[str, object]:
-    item: Item = pick.item
-    meta: dict[str, object] = {**item.payload, ROUND: how.round, RANK: rank}
-    if how.batch is not None:
-        meta[BATCH] = how.batch
-    body: dict[str, object] = {"data": task_data(item, project.control.field), "meta": meta}
-    if pick.guess is None and not how.jump_ahead:
+def _body(project: LabelStudioProject, pick: Suggestion, rank: int, options: SendOptions) -> dict[str, object]:
+    meta: dict[str, object] = {**pick.item.payload, ROUND: options.round, RANK: rank}
+    if options.batch is not None:
+        meta[BATCH] = options.batch
+    body: dict[str, object] = {"data": task_data(pick.item, project.control.field), "meta": meta}
+    if pick.guess is None and not options.jump_ahead:
         return body
-    result = [] if pick.guess is None else project.control.result(pick.guess)
+    result = []
     if pick.guess is not None:
         project.control.check_label(pick.guess)
-    score = rank / RANKS if how.jump_ahead else pick.confidence
-    return {**body, "predictions": [{"model_version": how.model_version, "score": score, "result": result}]}
+        result = project.control.result(pick.guess)
+    score = rank / SCORE_SCALE if options.jump_ahead else pick.confidence
+    return {**body, "predictions": [{"model_version": options.model_version, "score": score, "result": result}]}
 
 
-def _parts(tasks: Sequence[_Ready]) -> Iterator[list[_Ready]]:
-    part: list[_Ready] = []
+def _requests(tasks: Sequence[_TaskBody]) -> Iterator[list[_TaskBody]]:
+    """Split the tasks into requests within the limits of the server."""
+    part: list[_TaskBody] = []
     size = 0
     for task in tasks:
-        if part and (len(part) == MOST_TASKS or size + task.size > MOST_BYTES):
+        if part and (len(part) == MAX_TASKS or size + task.size > MAX_REQUEST_BYTES):
             yield part
             part, size = [], 0
         part.append(task)
@@ -178,10 +175,10 @@ def _parts(tasks: Sequence[_Ready]) -> Iterator[list[_Ready]]:
 
 
 def _tasks_after_lost_response(
-    project: LabelStudioProject, part: Sequence[_Ready], tried: int
+    project: LabelStudioProject, request: Sequence[_TaskBody], tried: int
 ) -> tuple[LabelStudioTask, ...]:
-    """The tasks after a lost response; waits until one of ``part`` appears, since the server may still be working."""
-    names = {task.name for task in part}
+    """The tasks after a lost response; waits for one of the request, since the server may still be adding them."""
+    names = {task.name for task in request}
     retry_policy, found = project.server.retry_policy, tuple[LabelStudioTask, ...]()
     for looked in range(max(2, tried + 1)):
         time.sleep(retry_policy.pause(looked))
@@ -196,11 +193,11 @@ def check_sampling(project: LabelStudioProject, *, jump_ahead: bool) -> str | No
     sampling = project.state().get("sampling")
     if jump_ahead or sampling == SEQUENTIAL:
         return None
-    return f"project {project.id} has {str(sampling).lower()}: people do not see the picks in their order."
+    return f"project {project.id} has {str(sampling).lower()}: annotators do not see the picks in their order."
 
 
 def check_storage(project: LabelStudioProject, folder: str) -> None:
-    """Add a local folder of the server to the storages of the project, unless it has it."""
+    """Add a local folder of the server to the storages of the project, unless it is one of them."""
     path = "/api/storages/localfiles/"
     found = project.server.read(path, {"project": project.id})
     with project.server.parsing(path, "a list of storages"):

@@ -1,7 +1,7 @@
 """Repeat rounds: read labels, fit a model, and send the next batch.
 
-The state is on the server: every task has the number of its round, and the number of tasks in it. A round that was sent
-in part is picked again from the labels of the rounds before it, which gives the same picks, and completed.
+The state is on the server: every task has the number of its round and the number of tasks in that round. A round that
+was sent in part is picked again from the labels of the rounds before it, which gives the same picks, and completed.
 """
 
 import time
@@ -14,7 +14,7 @@ from dubito.integrations.exchange.items import Gathered, gather_answers
 from dubito.integrations.label_studio.client import Unreachable
 from dubito.integrations.label_studio.picking import Picker, Suggestion
 from dubito.integrations.label_studio.projects import LabelStudioProject, LabelStudioTask, ProjectState
-from dubito.integrations.label_studio.pushing import SendOptions, direct, remove_copies, send
+from dubito.integrations.label_studio.pushing import SendOptions, remove_copies, send, show_round_first
 from dubito.request.arrays import check_integer
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ COUNTS = ("task_number", "total_annotations_number", "skipped_annotations_number
 """Fields of a project; if none of them has changed, there are no new answers."""
 
 
-LONGEST = 300.0
+MAX_PAUSE = 300.0
 """Maximum time between two tries to reach a server that does not respond, in seconds."""
 
 
@@ -34,10 +34,11 @@ def do_nothing(*messages: object) -> None:
 class WatchPlan:
     batch: int
     rounds: int | None = None
-    """Stop when so many rounds are answered; None to continue until the pool is exhausted."""
+    """Number of rounds after which to stop; None to continue until the pool is exhausted."""
     ahead: int = 0
-    """Send the next batch when at most so many items are left to answer."""
+    """Send the next batch when at most this number of items is left to answer."""
     jump_ahead: bool = False
+    """Show each batch before the items left from earlier ones; see `push`."""
     every: float = 10.0
     """Seconds between two checks for answers."""
 
@@ -49,11 +50,12 @@ class WatchPlan:
 
 
 class DueRound(NamedTuple):
-    """The next round to send, or one that was sent in part."""
+    """The next round to send, or the rest of a round that was sent in part."""
 
     round: int
     batch: int
     missing: int
+    """Number of items to send."""
 
 
 def watch(
@@ -94,13 +96,13 @@ def watch(
         if is_at_end and not any(map(found.is_open, found.tasks)):
             return
         last = SendOptions(_last_round(found.tasks), plan.jump_ahead)
-        wait_for_server(partial(direct, project, last), plan, tell)
+        wait_for_server(partial(show_round_first, project, last), plan, tell)
         while wait_for_server(lambda: _counts(project), plan, tell) == counts:
             time.sleep(plan.every)
 
 
 def next_due(found: ProjectState, plan: WatchPlan) -> DueRound | None:
-    """The round that was sent in part, or the next one if few items are left to answer; else None."""
+    """The round that was sent in part, or the next one if few items are left to answer; None if no round is due."""
     last = _last_round(found.tasks)
     names = {task.name: task for task in found.tasks if task.round == last}
     batch = next((task.batch for task in names.values() if task.batch), None)
@@ -128,22 +130,22 @@ def _send_round(
     picks = picker(dict(zip(labels.names, labels.labels, strict=True)), {task.name for task in earlier}, due.batch)
     wanted = _new_picks(picks, {task.name for task in found.tasks}, due.missing)
     if wanted is None:
-        tell("every item of the pool is there: nothing is left to pick.")
+        tell("the project has every item of the pool: nothing is left to pick.")
         return False
-    how = SendOptions(due.round, plan.jump_ahead, len(wanted) if due.missing == due.batch else due.batch)
-    pushed = wait_for_server(lambda: send(project, wanted, how), plan, tell)
+    options = SendOptions(due.round, plan.jump_ahead, len(wanted) if due.missing == due.batch else due.batch)
+    pushed = wait_for_server(lambda: send(project, wanted, options), plan, tell)
     tell(f"round {due.round}: {pushed.added} items sent, picked from {len(labels.names)} labels.")
     return True
 
 
-def _new_picks(picks: Sequence[Suggestion], there: set[str], most: int) -> list[Suggestion] | None:
-    """The picks that are on the server, and up to ``most`` others; None if there are no others.
+def _new_picks(picks: Sequence[Suggestion], existing: set[str], most: int) -> list[Suggestion] | None:
+    """The picks that the server has, and up to ``most`` new ones; None if there are no new ones.
 
     If answers have changed since a round was sent in part, the picks may have changed too.
     """
-    new = [pick.item.name for pick in picks if pick.item.name not in there][:most]
-    allowed = there.union(new)
-    return [pick for pick in picks if pick.item.name in allowed] if new else None
+    new = [pick.item.name for pick in picks if pick.item.name not in existing][:most]
+    kept = existing.union(new)
+    return [pick for pick in picks if pick.item.name in kept] if new else None
 
 
 def _last_round(tasks: Sequence[LabelStudioTask]) -> int:
@@ -163,7 +165,7 @@ def _counts(project: LabelStudioProject) -> tuple[object, ...]:
 
 
 def wait_for_server(ask: Callable[[], T], plan: WatchPlan, tell: Callable[[str], None]) -> T:
-    """Call ``ask``, and repeat while the server does not respond, after pauses that double up to `LONGEST`.
+    """Call ``ask``, and repeat while the server does not respond, after pauses that double up to `MAX_PAUSE`.
 
     Errors from the server, such as for a wrong token or a missing project, are raised at once.
     """
@@ -173,7 +175,7 @@ def wait_for_server(ask: Callable[[], T], plan: WatchPlan, tell: Callable[[str],
             return ask()
         except Unreachable as error:
             if not is_reported:
-                tell(f"{error.problem}; trying again until it answers, up to {LONGEST / 60.0:.0f} minutes apart.")
+                tell(f"{error.problem}; trying again until it answers, up to {MAX_PAUSE / 60.0:.0f} minutes apart.")
             is_reported = True
             time.sleep(pause)
-            pause = max(plan.every, min(2.0 * pause, LONGEST))
+            pause = max(plan.every, min(2.0 * pause, MAX_PAUSE))
