@@ -136,7 +136,7 @@ def test_tables_are_replaced_where_they_are_ours_and_classes_that_nobody_asked_f
         LabelFiles("out.csv", "apart.csv", force=False, classes=[]).write(found)
     assert Path("out.csv").read_text() == "id,label,annotators,agreement\na,cat,2,1.0\n"
     assert Path("apart.csv").read_text() == "id,why\nb,skipped\nc,tied\n"
-    with pytest.raises(DubitoError, match="Label Studio has the class 'cat', which is none of --classes"):
+    with pytest.raises(DubitoError, match="Label Studio has the class 'cat', which is not in --classes"):
         LabelFiles("out.csv", None, force=False, classes=["dog"]).write(found)
 
 

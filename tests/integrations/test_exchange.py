@@ -191,7 +191,7 @@ def test_class_folders_that_cannot_be_made_or_read_are_refused(capsys: pytest.Ca
     for more, words in [
         (["cat,a/b", "--pictures", "photos"], "the class 'a/b' cannot be the name of a folder"),
         (["cat,_x", "--pictures", "photos"], "the class '_x' cannot be the name of a folder"),
-        (["cat"], "one.png is not there; say where the pictures are with --pictures FOLDER."),
+        (["cat"], "one.png is not there; pass the folder of the pictures with --pictures FOLDER."),
     ]:
         assert main([*command, *more]) != 0
         assert words in capsys.readouterr().err
@@ -204,7 +204,7 @@ def test_class_folders_that_cannot_be_made_or_read_are_refused(capsys: pytest.Ca
     assert labels_in() == {"one.png": ("cat", "1", "1.0")}
     Path("sort/cat/00001-one.png").rename("sort/cat/renamed.png")
     assert main(["import", "sort", "--from", "folders", "-o", "again.csv"]) == 3
-    assert "cat/renamed.png is not a file that was exported; leave names as they are" in capsys.readouterr().err
+    assert "cat/renamed.png is not a file that was exported; do not rename files" in capsys.readouterr().err
 
 
 def test_what_comes_back_is_what_select_takes_as_labeled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,7 +288,7 @@ def test_a_path_is_written_as_the_picks_have_it() -> None:
 
 @pytest.mark.parametrize("tool", ["label-studio", "prodigy", "doccano"])
 @pytest.mark.parametrize(
-    ("more", "hint"), [("", "let dubito select --keep COLUMN carry one."), (",note", "with --show COLUMN (note).")]
+    ("more", "hint"), [("", "keep one with dubito select --keep COLUMN."), (",note", "with --show COLUMN (note).")]
 )
 def test_picks_with_nothing_to_look_at_are_refused(
     tool: str, more: str, hint: str, capsys: pytest.CaptureFixture[str]
@@ -298,6 +298,6 @@ def test_picks_with_nothing_to_look_at_are_refused(
         Path("bare.csv").write_text(f"rank,{named},priority{more}\n1,{cells},1{more.replace('note', 'x')}\n")
         assert main(["export", "bare.csv", "--to", tool, "-o", "tasks.json"]) != 0
         error = capsys.readouterr().err
-        assert "bare.csv has neither a text nor a path that people could look at" in error
+        assert "bare.csv has neither a text nor a path to show" in error
         assert hint in error
     assert not Path("tasks.json").exists()

@@ -15,7 +15,7 @@ from dubito.cli.inputs import read_columns, read_standardize, reading_files, spl
 from dubito.cli.options import FILES, METHOD, argument, option
 from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
-from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, items_of, read_items, refuse_unknown
+from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, check_classes, items_of, read_items
 from dubito.integrations.label_studio.client import RetryPolicy, Server, read_token
 from dubito.integrations.label_studio.picking import PoolPicker, Suggestion
 from dubito.integrations.label_studio.projects import LabelStudioProject, find_project
@@ -284,7 +284,7 @@ class LabelFiles:
 
     def write(self, found: Gathered) -> None:
         """Replace the tables by the current answers. Raises if a label is not one of the classes."""
-        refuse_unknown("Label Studio", (Answer(found.key, found.key, label) for label in found.labels), self.classes)
+        check_classes("Label Studio", (Answer(found.key, found.key, label) for label in found.labels), self.classes)
         if not self.force and os.path.exists(self.output) and os.path.getsize(self.output):
             _check_same_project(self.output, found)
         _write(self.output, found.columns())

@@ -1,4 +1,4 @@
-"""Picked pictures with their boxes, for tools that people draw boxes with: one writer for each, in `BOX_WRITERS`."""
+"""Picked pictures with their boxes, for tools in which annotators draw boxes: a writer for each in `BOX_WRITERS`."""
 
 import json
 import math
@@ -24,11 +24,11 @@ class PickedBox(NamedTuple):
     predicted: str
     score: float | None
     part: float | None
-    """Its part in the priority of its picture."""
+    """Its share of the priority of its picture."""
 
 
 class PickedPicture(NamedTuple):
-    """A picture and its boxes; those that earned the pick come first."""
+    """A picture and its boxes, in the order of the picks file."""
 
     path: str
     width: int
@@ -49,21 +49,21 @@ def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
     pictures: dict[str, PickedPicture] = {}
     for row, name in enumerate(columns["path"]):
         values = {column: cells[row] for column, cells in columns.items()}
-        wide, high = (round(_at_least(path, row, values, f"picture_{each}", 1.0)) for each in ("width", "height"))
+        width, height = (round(_at_least(path, row, values, f"picture_{each}", 1.0)) for each in ("width", "height"))
         priority = _number(values.get("group_priority", values.get("priority")))
-        picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", wide, high, priority, []))
+        picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", width, height, priority, []))
         row_id = str(values.get("id", row))
         if row_id != name:  # The row that stands for the whole picture has its path as id.
-            left, top, width, height = (_at_least(path, row, values, each) for each in BOX)
+            left, top, box_width, box_height = (_at_least(path, row, values, each) for each in BOX)
             predicted = values.get("predicted")
-            shown = UNKNOWN if predicted is None or predicted != predicted or predicted == "" else str(predicted)
+            label = UNKNOWN if predicted is None or predicted != predicted or predicted == "" else str(predicted)
             score, part = _number(values.get("confidence")), _number(values.get("priority"))
-            picture.boxes.append(PickedBox(row_id, left, top, width, height, shown, score, part))
+            picture.boxes.append(PickedBox(row_id, left, top, box_width, box_height, label, score, part))
     return list(pictures.values())
 
 
 def _at_least(path: str, row: int, values: Mapping[str, object], column: str, least: float = 0.0) -> float:
-    """The number in a column; raises InvalidData for anything else and for less than ``least``."""
+    """The number in a column; raises `InvalidData` if it is not a number or less than ``least``."""
     number = _number(values[column])
     if number is None or number < least:
         problem = f"column {column!r} of {path} holds {str(values[column])!r} in row {row}"
@@ -80,12 +80,12 @@ def _number(value: object) -> float | None:
 
 
 def write_images(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
-    """A line of JSON for each picture with its boxes; those that earned the pick come first."""
-    lines = (
+    """A line of JSON for each picture with its boxes."""
+    records = (
         {"rank": rank, **picture._asdict(), "boxes": [box._asdict() for box in picture.boxes]}
         for rank, picture in enumerate(pictures, 1)
     )
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
 def write_coco(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
@@ -165,7 +165,7 @@ def box_config(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -
 
 
 def _classes(pictures: Sequence[PickedPicture], classes: Sequence[str]) -> list[str]:
-    """The classes that are given, and all others that were predicted."""
+    """The given classes, followed by all other predicted ones."""
     return [*classes, *sorted({box.predicted for picture in pictures for box in picture.boxes} - set(classes))]
 
 

@@ -4,8 +4,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
+from xml.sax.saxutils import quoteattr
 
 from dubito.errors import InvalidData, MissingFile, OutputExists
 from dubito.integrations.exchange.boxes import BOX_WRITERS, read_pictures
@@ -16,14 +18,14 @@ from dubito.integrations.exchange.items import (
     Answer,
     Gathered,
     Item,
+    check_classes,
+    find_name,
     gather_answers,
     label_key,
-    name_in,
-    only_label,
     read_items,
     read_json,
     read_lines,
-    refuse_unknown,
+    single_label,
 )
 from dubito.io import Format, open_source, write_atomically
 from dubito.io.picks import render_columns
@@ -43,9 +45,9 @@ def dump_lines(records: Iterable[Mapping[str, object]]) -> bytes:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
-# Label Studio: writes tasks; reads tasks with annotations, and exports as JSON-MIN or CSV.
+# Label Studio: writes tasks, and reads exports as JSON (tasks with annotations), JSON-MIN or CSV.
 
-OWN = frozenset(
+OTHER_COLUMNS = frozenset(
     {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "text", "image", "rank"}
     | {ID, INDEX}
 )
@@ -71,14 +73,12 @@ def choice_result(label: str, control: str = "label", shown: str = "item") -> di
 
 
 def task_data(item: Item, field: str | None = None) -> dict[str, object]:
-    """The data of a task; the field that is shown has the name of the item's kind, or a given one."""
-    return {**dict(item.more), **item.payload, field or item.kind: item.shown}
+    """The data of a task; by default the shown field has the name of the item's kind."""
+    return {**item.more, **item.payload, field or item.kind: item.shown}
 
 
 def labeling_config(kind: str, classes: Sequence[str]) -> str:
     """The labeling config of a project for such tasks."""
-    from xml.sax.saxutils import quoteattr
-
     tag = "Image" if kind == "image" else "Text"
     choices = "".join(f"<Choice value={quoteattr(name)}/>" for name in classes)
     shown = f'<{tag} name="item" value="${kind}"/>'
@@ -86,7 +86,7 @@ def labeling_config(kind: str, classes: Sequence[str]) -> str:
 
 
 def read_label_studio(path: str) -> Iterator[Answer]:
-    """Annotations of an export as JSON; skipped ones (``was_cancelled``) are no labels."""
+    """The annotations of an export as JSON; skipped ones (``was_cancelled``) have no label."""
     found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(task, dict) and "data" in task for task in found):
         raise InvalidData(f"{path} is not a list of Label Studio's tasks", hint="export as JSON, and not as JSON-MIN.")
@@ -95,21 +95,21 @@ def read_label_studio(path: str) -> Iterator[Answer]:
 
 def answers_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
     for task in tasks:
-        name, key = name_in(path, task["data"], task.get("meta"))
+        name, key = find_name(path, task["data"], task.get("meta"))
         annotations = task.get("annotations") or task.get("completions") or []
         for annotation, person in zip(annotations, _people(task, annotations), strict=True):
-            label = None if annotation.get("was_cancelled") else only_label(path, name, _choices(annotation))
+            label = None if annotation.get("was_cancelled") else single_label(path, name, _choices(annotation))
             yield Answer(name, key, label, _who(person))
 
 
 def _choices(annotation: Mapping[str, Any]) -> list[object]:
-    """The choices in an annotation; other results are spans, boxes and the like."""
+    """The choices in an annotation; other results are ignored, such as spans and boxes."""
     results = [each for each in annotation.get("result") or [] if isinstance(each, dict)]
     return [choice for each in results for choice in (each.get("value") or {}).get("choices") or []]
 
 
 def _people(task: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> Sequence[object]:
-    """The annotator of each annotation; if none has an account, those that dubito's own page wrote."""
+    """The annotator of each annotation; if none has an account, the names that a dubito project exported."""
     named = (task.get("meta") or {}).get(PEOPLE)
     by: list[object] = [annotation.get("completed_by") for annotation in annotations]
     if isinstance(named, list) and len(named) == len(by) and all(each is None for each in by):
@@ -127,10 +127,8 @@ def read_label_studio_min(path: str) -> Iterator[Answer]:
     found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise InvalidData(f"{path} is not a list of objects", hint="export as JSON-MIN.")
-    for each in found:
-        name, key = name_in(path, each)
-        values = [label for value in _controls(path, list(each), each.get) for label in _min_labels(value)]
-        yield Answer(name, key, only_label(path, name, [*filter(None, values)]), _who(each.get("annotator")))
+    for record in found:
+        yield _min_answer(path, record, _who(record.get("annotator")))
 
 
 def read_label_studio_csv(path: str) -> Iterator[Answer]:
@@ -138,37 +136,36 @@ def read_label_studio_csv(path: str) -> Iterator[Answer]:
     source = open_source(path)
     columns = {name: label_keys(entry.values()) for name, entry in source.entries.items()}
     for row in range(len(next(iter(columns.values()), []))):
-        each = {name: values[row] for name, values in columns.items()}
-        name, key = name_in(path, each)
-        values = [label for value in _controls(path, list(each), each.get) for label in _min_labels(value)]
-        yield Answer(name, key, only_label(path, name, [*filter(None, values)]), each.get("annotator", ""))
+        record = {name: values[row] for name, values in columns.items()}
+        yield _min_answer(path, record, record.get("annotator", ""))
 
 
-def _controls(path: str, names: Sequence[str], value_of: Any) -> list[object]:
-    """The values of the control: ``label`` or ``choice`` if there is one, else the first of the usual names."""
-    for control in ("label", "choice", "choices", "class", "sentiment", "category"):
-        if control in names:
-            return [value_of(control)]
-    if "annotation_id" in names:
-        position = list(names).index("annotation_id")
-        others = [name for name in names[:position] if name not in OWN]
-        if len(others) == 1:
-            return [value_of(others[0])]
-    if set(names) & {"annotator", "annotation_id"}:
-        return []  # The item was skipped.
-    raise InvalidData(f"{path} has no labels under a known name", hint="call the control of choices label.")
-
-
-def _min_labels(value: object) -> list[object]:
-    """The choices in a value: a single one is plain, several are in an object, which CSV has as JSON."""
+def _min_answer(path: str, record: Mapping[str, Any], who: str) -> Answer:
+    """The answer of an annotator. A single choice is a plain value; several are an object, which CSV has as JSON."""
+    name, key = find_name(path, record)
+    value = _control_value(path, record)
     if isinstance(value, str) and value.startswith(("[", "{")):
-        try:
+        with suppress(ValueError):
             value = json.loads(value)
-        except ValueError:
-            return [value]
     if isinstance(value, dict):
         value = value.get("choices")
-    return value if isinstance(value, list) else [value]
+    choices = value if isinstance(value, list) else [value]
+    return Answer(name, key, single_label(path, name, [*filter(None, choices)]), who)
+
+
+def _control_value(path: str, record: Mapping[str, Any]) -> Any:
+    """The value of the control: of the first usual name, else of the only other field; None if the item was skipped."""
+    for control in ("label", "choice", "choices", "class", "sentiment", "category"):
+        if control in record:
+            return record[control]
+    names = list(record)
+    if "annotation_id" in names:
+        others = [name for name in names[: names.index("annotation_id")] if name not in OTHER_COLUMNS]
+        if len(others) == 1:
+            return record[others[0]]
+    if not {"annotator", "annotation_id"} & record.keys():
+        raise InvalidData(f"{path} has no labels under a known name", hint="name the <Choices> control label.")
+    return None
 
 
 # Prodigy: writes JSON lines of tasks with options, and reads the answers of ``db-out``.
@@ -179,7 +176,7 @@ def write_prodigy(items: Sequence[Item], classes: Sequence[str], labels: Sequenc
     options = [{"id": name, "text": name} for name in classes]
     lines: list[dict[str, object]] = []
     for position, item in enumerate(items):
-        task: dict[str, object] = {item.kind: item.shown, "meta": {**item.payload, **dict(item.more)}}
+        task: dict[str, object] = {item.kind: item.shown, "meta": {**item.payload, **item.more}}
         if options or labels:
             task["options"] = options
         if not labels:
@@ -192,15 +189,12 @@ def write_prodigy(items: Sequence[Item], classes: Sequence[str], labels: Sequenc
 
 
 def read_prodigy(path: str) -> Iterator[Answer]:
-    """Answers: the chosen option, or the accepted label.
-
-    Ignored items have no label, and neither have items whose label was rejected.
-    """
+    """The chosen option or the accepted label; ignored items and items whose label was rejected have no label."""
     for line in read_lines(path):
-        name, key = name_in(path, line.get("meta"), line)
+        name, key = find_name(path, line.get("meta"), line)
         who = label_key(line.get("_annotator_id") or line.get("_session_id"))
         chosen = line.get("accept", line.get("label")) if line.get("answer") == "accept" else None
-        yield Answer(name, key, only_label(path, name, chosen), who)
+        yield Answer(name, key, single_label(path, name, chosen), who)
 
 
 # doccano: JSON lines of document classification.
@@ -217,18 +211,18 @@ def write_doccano(items: Sequence[Item], classes: Sequence[str] = (), labels: Se
 def read_doccano(path: str) -> Iterator[Answer]:
     """Labels of an export in the current format (``label``) or the older one (``labels`` and ``meta``).
 
-    An item without a label was either not labeled or skipped: doccano does not say which.
+    Items without a label were either not labeled or skipped; the files do not distinguish them.
     """
     for line in read_lines(path):
-        name, key = name_in(path, line, line.get("meta"), line.get("metadata"))
+        name, key = find_name(path, line, line.get("meta"), line.get("metadata"))
         labels = line.get("label", line.get("labels", line.get("cats")))
         who = label_key(line.get("username") or line.get("annotator"))
-        yield Answer(name, key, only_label(path, name, labels), who)
+        yield Answer(name, key, single_label(path, name, labels), who)
 
 
-# Class folders: people sort pictures into one folder for each class.
+# Class folders: annotators move pictures into one folder for each class.
 
-LIST = "dubito.json"
+INDEX_FILE = "dubito.json"
 """The file in the folder that maps file names to items."""
 UNSORTED = "_unsorted"
 
@@ -237,7 +231,7 @@ def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pic
     """Copy the pictures to ``_unsorted``, create a folder for each class, and write the map of file names to items."""
     check_class_folders(folder, classes)
     paths = [os.path.join(pictures, item.shown) for item in items]
-    check_pictures(paths, hint="say where the pictures are with --pictures FOLDER.")
+    check_pictures(paths, hint="pass the folder of the pictures with --pictures FOLDER.")
     for name in (UNSORTED, *classes):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
     listed = {}
@@ -245,7 +239,7 @@ def write_folder(items: Sequence[Item], classes: Sequence[str], folder: str, pic
         name = f"{rank:05d}-{os.path.basename(path)}"
         shutil.copyfile(path, os.path.join(folder, UNSORTED, name))
         listed[name] = item.payload
-    write_atomically(os.path.join(folder, LIST), dump_json({"schema": 1, "files": listed}))
+    write_atomically(os.path.join(folder, INDEX_FILE), dump_json({"schema": 1, "files": listed}))
 
 
 def check_class_folders(folder: str, classes: Sequence[str]) -> None:
@@ -257,20 +251,21 @@ def check_class_folders(folder: str, classes: Sequence[str]) -> None:
         raise InvalidData(f"the class {odd!r} cannot be the name of a folder", hint="give it another name.")
 
 
-def check_pictures(paths: Iterable[str], hint: str = "put it back.") -> None:
+def check_pictures(paths: Iterable[str], hint: str = "restore it.") -> None:
+    """Raise if a picture file is missing."""
     missing = next((path for path in paths if not os.path.isfile(path)), None)
     if missing is not None:
         raise MissingFile(f"{missing} is not there", hint=hint)
 
 
 def read_folder(path: str) -> Iterator[Answer]:
-    """The class of a file is its folder; files in ``_unsorted`` and missing ones are skipped items.
+    """The class of a file is its folder; missing files and files in ``_unsorted`` have no label.
 
-    Without `LIST`, the name of an item is its path in the folder.
+    Without `INDEX_FILE`, the name of an item is its path in the folder.
     """
     if not os.path.isdir(path):
         raise MissingFile(f"{path} is not a folder", hint="pass the folder of class folders.")
-    listing = os.path.join(path, LIST)
+    listing = os.path.join(path, INDEX_FILE)
     listed = read_json(listing)["files"] if os.path.isfile(listing) else None
     for label in sorted(os.listdir(path)):
         inside = os.path.join(path, label)
@@ -280,7 +275,7 @@ def read_folder(path: str) -> Iterator[Answer]:
             if name.startswith(".") or not os.path.isfile(os.path.join(inside, name)):
                 continue
             if listed is not None and name not in listed:
-                hint = f"leave names as they are: {LIST} says which item a file is."
+                hint = f"do not rename files: {INDEX_FILE} lists the item of each file name."
                 raise InvalidData(f"{os.path.join(inside, name)} is not a file that was exported", hint=hint)
             known = {ID: f"{label}/{name}"} if listed is None else listed[name]
             key = INDEX if INDEX in known else ID
@@ -313,8 +308,8 @@ def read_table(path: str) -> Iterator[Answer]:
     names = list(source.names)
     column, label = usual(names, (ID, INDEX, *IDS, ROW)), label_name(names)
     if column is None or label is None:
-        lacks = "an id or index" if column is None else "a column label"
-        raise MissingFile(f"{path} lacks {lacks}", hint=f"it holds {', '.join(names)}.")
+        missing = "an id or index" if column is None else "a column label"
+        raise MissingFile(f"{path} lacks {missing}", hint=f"its columns are {', '.join(names)}.")
     values = source.entry(label).values()
     kept, labels = are_labels(f"{path} ({label})", values), label_keys(values)
     key = INDEX if column.lower() in (INDEX, ROW) else ID
@@ -347,7 +342,7 @@ WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is no
 ProjectFormat = Literal["csv", "jsonl", "parquet", "label-studio", "json-min", "prodigy", "doccano"]
 """The formats of a project's labels, on the command line, the page and its API."""
 SHOW_ITEMS = ("label-studio", "prodigy", "doccano")
-"""Tools that show annotators what the file contains, so that ids alone are not enough."""
+"""Tools that show annotators the contents of the file, so that ids alone are not enough."""
 
 
 def export_picks(
@@ -400,5 +395,5 @@ def export_picks(
 def import_labels(path: str, tool: str, *, classes: Sequence[str] = ()) -> Gathered:
     """Read the labels in a tool's file; with ``classes``, other labels are an error."""
     answers = list(TOOLS[check_choice("source", tool, tuple(TOOLS))].read(path))
-    refuse_unknown(path, answers, classes)
+    check_classes(path, answers, classes)
     return gather_answers(answers)

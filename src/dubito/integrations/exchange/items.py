@@ -1,4 +1,4 @@
-"""Items to label, and answers: with several annotators, the majority decides."""
+"""The items that labeling tools show, and the answers of annotators, of which the majority decides."""
 
 import json
 import os
@@ -23,8 +23,8 @@ TEXTS = ("text", "sentence", "document", "content", "review", "title", "body")
 PICTURES = ("path", "image", "picture", "file", "filename", "file_name", "url", "photo")
 LOCAL_FILES = "/data/local-files/?d="
 """URL prefix of local files of a Label Studio server."""
-PARSED = 8
-"""Memory of parsed JSON relative to the size of the file."""
+PARSED_SIZE = 8
+"""Memory of parsed JSON relative to the size of its file."""
 
 
 class Item(NamedTuple):
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 
 def read_items(path: str, show: str | None = None, prefix: str = "", *, must_show: bool = False) -> list[Item]:
-    """Read the picks that `dubito select` wrote; with ``must_show``, raise if they have neither texts nor pictures."""
+    """Read the picks that `dubito select` wrote; raise with ``must_show`` if they have neither texts nor pictures."""
     entries = open_source(path).entries.items()
     table = {name: entry.values() for name, entry in entries if name and entry.ndim == 1}
     return items_of(path, table, show, prefix, must_show=must_show)
@@ -66,7 +66,7 @@ def read_items(path: str, show: str | None = None, prefix: str = "", *, must_sho
 def items_of(
     path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, must_show: bool = False
 ) -> list[Item]:
-    columns = {name: _as_written(values) for name, values in table.items()}
+    columns = {name: _to_text(values) for name, values in table.items()}
     ids, index = usual(list(columns), IDS), usual(list(columns), (ROW,))
     if ids is None and index is None:
         hint = "pass a table that dubito select wrote (.csv, .jsonl, .parquet)."
@@ -75,28 +75,30 @@ def items_of(
     kind, shown = _shown(path, columns, show, ids)
     rest = [name for name in columns if name not in {ids, index, "rank", "priority", "label"}]
     if must_show and not (show or prefix) and shown == ids and not _are_pictures(columns[ids] if ids else named):
-        to_carry = "let dubito select --keep COLUMN carry one."
-        hint = f"name one with --show COLUMN ({', '.join(rest)})." if rest else to_carry
-        raise MissingFile(f"{path} has neither a text nor a path that people could look at", hint=hint)
+        hint = "keep one with dubito select --keep COLUMN."
+        if rest:
+            hint = f"choose one with --show COLUMN ({', '.join(rest)})."
+        raise MissingFile(f"{path} has neither a text nor a path to show", hint=hint)
     is_url = prefix.lower().startswith(("http://", "https://", LOCAL_FILES))
 
     def address(value: str) -> str:
-        return value if kind != "image" else prefix + (quote(value) if is_url else value)
+        return prefix + (quote(value) if is_url else value) if kind == "image" else value
 
+    key, others = ID if ids else INDEX, [name for name in rest if name != shown]
     return [
         Item(
             each,
-            ID if ids else INDEX,
+            key,
             kind,
-            each if shown is None else address(columns[shown][row]),
-            {name: columns[name][row] for name in rest if name != shown},
+            address(columns[shown][row]) if shown else each,
+            {name: columns[name][row] for name in others},
         )
         for row, each in enumerate(named)
     ]
 
 
-def _as_written(values: AnyArray) -> list[str]:
-    """Text without normalization, since a path must be the one on the disk."""
+def _to_text(values: AnyArray) -> list[str]:
+    """The values as text; strings are not normalized, because paths must match those on the disk."""
     keys = label_keys(values)
     return [value if key and isinstance(value, str) else key for value, key in zip(values.tolist(), keys, strict=True)]
 
@@ -121,14 +123,14 @@ def _are_pictures(values: Iterable[str]) -> bool:
 def read_json(path: str) -> Any:
     """Read a JSON file; its memory counts as input."""
     with reading(path), open(path, encoding="utf-8-sig") as file:
-        hold(path, "", PARSED * os.path.getsize(path))
+        hold(path, "", PARSED_SIZE * os.path.getsize(path))
         return _parsed(path, file.read())
 
 
 def read_lines(path: str) -> Iterator[Mapping[str, Any]]:
     """Read a file with a JSON object on each line; its memory counts as input."""
     with reading(path), open(path, encoding="utf-8-sig") as file:
-        hold(path, "", PARSED * os.path.getsize(path))
+        hold(path, "", PARSED_SIZE * os.path.getsize(path))
         lines = file.read().splitlines()
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -145,13 +147,13 @@ def _parsed(where: str, text: str) -> Any:
         raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass what the tool wrote.") from None
 
 
-def name_in(path: str, *sources: object) -> tuple[str, str]:
-    """The exported name of an item from the first mapping that has one, and its key (`ID` or `INDEX`)."""
+def find_name(path: str, *sources: object) -> tuple[str, str]:
+    """The name of an item in the first mapping that has it, and its key (`ID` or `INDEX`)."""
     for source in sources:
         for key in (ID, INDEX):
             if isinstance(source, Mapping) and source.get(key) not in (None, ""):
                 return label_key(source[key]), key
-    problem = f"{path} holds an item without {ID}"
+    problem = f"{path} has an item without {ID}"
     raise InvalidData(problem, hint="pass labels of items that dubito export wrote.")
 
 
@@ -162,26 +164,26 @@ def label_key(value: object) -> str:
     return label_keys(array)[0]
 
 
-def only_label(path: str, name: str, labels: object) -> str | None:
+def single_label(path: str, name: str, labels: object) -> str | None:
     """The label of an item, or None if there is none; raises if there are several."""
     several = labels if isinstance(labels, list) else [labels]
     keys = [label_key(each) for each in several if not isinstance(each, dict | list)]
     if len(keys) != len(several):
         problem = f"{path} has {str(several[0])[:40]!r} for the item {name!r}, which is not a class"
-        raise InvalidData(problem, hint="import labels of whole items; spans and boxes are none.")
+        raise InvalidData(problem, hint="import labels of whole items, not of spans or boxes.")
     keys = [key for key in keys if key]
     if len(keys) > 1:
         problem = f"{path} has {len(keys)} labels for the item {name!r} ({', '.join(keys[:3])})"
-        raise InvalidData(problem, hint="an item has one class: let people choose one.")
+        raise InvalidData(problem, hint="configure the tool so that annotators choose one class.")
     return keys[0] if keys else None
 
 
-def refuse_unknown(path: str, answers: Iterable[Answer], classes: Sequence[str]) -> None:
-    """Raise if an answer is not among the classes, if any are given."""
-    odd = next((each.label for each in answers if each.label is not None and each.label not in classes), None)
-    if classes and odd is not None:
-        hint = f"known are {', '.join(classes)};{nearest(odd, classes)} fix the label, or add the class."
-        raise InvalidArgument(f"{path} has the class {odd!r}, which is none of --classes", hint=hint)
+def check_classes(path: str, answers: Iterable[Answer], classes: Sequence[str]) -> None:
+    """Raise if classes are given and an answer is not among them."""
+    unknown = next((each.label for each in answers if each.label is not None and each.label not in classes), None)
+    if classes and unknown is not None:
+        hint = f"the classes are {', '.join(classes)};{nearest(unknown, classes)} fix the label, or add the class."
+        raise InvalidArgument(f"{path} has the class {unknown!r}, which is not in --classes", hint=hint)
 
 
 class Gathered(NamedTuple):
