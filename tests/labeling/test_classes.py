@@ -228,7 +228,7 @@ def test_predictions_follow_the_classes(tmp_path: Path) -> None:
     change(service, "rename", "left", "port")
     job = {**service.loop._job(), "last_batch": None}
     service.close()
-    assert worker._job_of(project, worker.ProjectPool(project), job).classes == ("port", "right")
+    assert worker._parse_job(project, worker.ProjectPool(project), job).classes == ("port", "right")
 
 
 CHANGE = st.tuples(

@@ -40,7 +40,7 @@ def main(folder: str) -> int:
         job = json.loads(jobs.get())
         try:
             pool = pool or ProjectPool(project)
-            response = _run(project, pool, job)
+            response = _run_job(project, pool, job)
         except (DubitoError, OSError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             response = {"error": " ".join(str(error).split()) or type(error).__name__}
         print(json.dumps(response), file=responses, flush=True)
@@ -104,7 +104,7 @@ class ProjectPool:
         return found
 
 
-def _run(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[str, Any]:
+def _run_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[str, Any]:
     """Run a job and save its arrays; returns the response."""
     if job["task"] == "layout":
         layout = compute_layout(pool.runner.features, standardize=pool.runner.is_table)
