@@ -1,4 +1,4 @@
-"""Remove near-copies: keep rows such that every other row lies near one of them."""
+"""Remove near-copies: keep rows so that every other row lies near a kept one."""
 
 import time
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ N_AXES = 16
 AXES_SAMPLE = 2000
 """Rows from which the axes are computed."""
 SLACK = 1e-9
-"""More than the relative rounding of coordinates on the axes."""
-MOST_FOUND, MOST_QUERIED = 1_000_000, 4096
-"""Rows that a group of queries should find together, and queries in a group."""
+"""An upper bound of the relative rounding error of coordinates on the axes."""
+MAX_FOUND, MAX_QUERIES = 1_000_000, 4096
+"""Rows that the queries of a group should find in all, and the number of queries in a group."""
 CURVE_SAMPLE = 1000
 """Rows whose nearest other row is found, to choose a radius."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cover:
-    """Rows that are kept so that every other row lies within a radius of one of them."""
+    """The kept rows, such that every other row lies within a radius of one of them."""
 
     within: float
     kept: IntArray
@@ -43,11 +43,11 @@ class Cover:
 def deduplicate(
     features: Matrix, within: float, *, metric: Metric = "euclidean", progress: Progress | None = None
 ) -> Cover:
-    """Keep the rows in their order, but drop every row that lies within a radius of one that is kept.
+    """Keep rows in their order, and drop every row that lies within a radius of a kept one.
 
-    Kept rows are farther than the radius from each other. Rows added to the end do not change what is kept before them.
-    The rows that could be near are found by a k-d tree of their coordinates on the principal axes, which are never
-    farther apart than the rows are; the distance that decides is computed in float64 from all features.
+    Kept rows are farther than the radius from each other. Appending rows does not change which of the earlier ones are
+    kept. A k-d tree of coordinates on the principal axes finds the rows that could be near, because distances there
+    are never larger than those of the rows; the distance that decides is computed in float64 from all features.
 
     Parameters
     ----------
@@ -77,16 +77,20 @@ def deduplicate(
     nearest, distances = np.full(n, -1, dtype=np.int64), np.zeros(n)
     first, n_queries = 0, 1
     while first < n:
-        left = first + np.flatnonzero(nearest[first:] < 0)[:n_queries]
-        if not len(left):
+        queried = first + np.flatnonzero(nearest[first:] < 0)[:n_queries]
+        if not len(queried):
             break
-        near: Any = tree.query_ball_point(coordinates[left], radius * (1.0 + SLACK) + slack, workers=n_threads())
-        for row, found in zip(left.tolist(), near, strict=True):
-            if nearest[row] < 0:
-                _keep(points.pool, metric, row, np.array(found), radius, nearest, distances)
-        first = int(left[-1]) + 1
-        per_query = max(1, sum(len(each) for each in near) // len(left))
-        n_queries = min(2 * n_queries, MOST_QUERIED, max(1, MOST_FOUND // per_query))
+        near: Any = tree.query_ball_point(coordinates[queried], radius * (1.0 + SLACK) + slack, workers=n_threads())
+        for row, found in zip(queried.tolist(), near, strict=True):
+            if nearest[row] < 0:  # Keep the row, and drop the rows within the radius that are neither kept nor dropped.
+                nearest[row] = row
+                candidates = np.array(found)
+                candidates = np.sort(candidates[nearest[candidates] < 0])
+                dropped, exact = _rows_within(points.pool, metric, row, candidates, radius)
+                nearest[dropped], distances[dropped] = row, exact
+        first = int(queried[-1]) + 1
+        per_query = max(1, sum(len(each) for each in near) // len(queried))
+        n_queries = min(2 * n_queries, MAX_QUERIES, max(1, MAX_FOUND // per_query))
         if progress is not None:
             progress(first, n, None, time.monotonic() - started)
     is_kept = nearest == np.arange(n)
@@ -94,25 +98,18 @@ def deduplicate(
     return Cover(radius, kept, dropped, nearest[dropped], distances[dropped])
 
 
-def _keep(
-    features: Matrix,
-    metric: Metric,
-    row: int,
-    found: IntArray,
-    radius: float,
-    nearest: IntArray,
-    distances: FloatArray,
-) -> None:
-    """Keep a row, and drop the rows among those found that lie within the radius and are neither kept nor dropped."""
-    nearest[row] = row
-    found = np.sort(found[nearest[found] < 0])
-    if not len(found):
-        return
+def _rows_within(
+    features: Matrix, metric: Metric, row: int, candidates: IntArray, radius: float
+) -> tuple[IntArray, FloatArray]:
+    """The candidates within a radius of a row, and their distances to it."""
+    if not len(candidates):
+        return candidates, np.empty(0)
     point = read_rows(features, np.array([row]), metric)[0]
-    for span in blocks(len(found), rows_per_read(features)):
-        exact = np.sqrt(exact_sq_distances(read_rows(features, found[span], metric), point))
-        near = exact <= radius
-        nearest[found[span][near]], distances[found[span][near]] = row, exact[near]
+    spans = blocks(len(candidates), rows_per_read(features))
+    parts = [exact_sq_distances(read_rows(features, candidates[span], metric), point) for span in spans]
+    distances = np.sqrt(np.concatenate(parts))
+    is_near = distances <= radius
+    return candidates[is_near], distances[is_near]
 
 
 def _coordinates(features: Matrix, metric: Metric) -> tuple[FloatArray, float]:

@@ -26,7 +26,7 @@ def check_engine(engine: Engine[Problem], *, examples: int = 200, seed: int = 0,
     Parameters
     ----------
     engine : Engine
-        The engine to test. A problem that it refuses is made larger, then left out; it must accept at least one in ten.
+        The engine to test. If it refuses a problem, a larger one is tried; it must accept at least one in ten.
     examples : int
         Number of problems, a few milliseconds each.
     seed : int
@@ -49,9 +49,9 @@ def check_engine(engine: Engine[Problem], *, examples: int = 200, seed: int = 0,
         return problem, made, partial(_reference_solution, number, beams, least_rows, problem.quotas is not None)
 
     check_examples(engine, map(make, range(seed, seed + examples)))
-    problem = _first_accepted(engine, _to_interrupt, (500, 60, 9, 4000))
+    problem = _first_accepted(engine, _problem_to_interrupt, (500, 60, 9, 4000))
     check_interruption(engine, problem, _interruption_reference(len_of(problem.pool)))
-    _check_answers(engine)
+    _check_other_methods(engine)
 
 
 P = TypeVar("P", Problem, CoverageProblem)
@@ -60,7 +60,7 @@ Example: TypeAlias = tuple[P, str, Callable[[], Sequence[Configuration]]]
 
 
 def check_examples(engine: Engine[P], examples: Iterable[Example[P]]) -> None:
-    """Check that an engine solves one problem in ten or more, with the picks of the reference."""
+    """Check that an engine accepts at least one problem in ten, and returns the picks of the reference."""
     label, n_examples, n_accepted = f"engine {engine.name!r}", 0, 0
     for problem, made, solve in examples:
         n_examples += 1
@@ -153,18 +153,18 @@ def _first_accepted(engine: Engine[Problem], make: Callable[[int], Problem], siz
     raise AssertionError(f"engine {engine.name!r} refused plain problems of {tried} rows; it must accept one of them.")
 
 
-def _to_interrupt(n: int) -> Problem:
+def _problem_to_interrupt(n: int) -> Problem:
     pool = np.random.default_rng(0).standard_normal((n, 4))
     return Problem(pool, pool[:3] + 0.5, np.arange(n), 4 * n // 5, largest=float(np.abs(pool).max()) + 0.5)
 
 
 @lru_cache
 def _interruption_reference(n: int) -> Configuration:
-    return reference.solve(_to_interrupt(n))[0]
+    return reference.solve(_problem_to_interrupt(n))[0]
 
 
 def check_interruption(engine: Engine[P], problem: P, whole: Configuration) -> None:
-    """Ctrl-C during a progress report must leave a prefix of the reference's picks."""
+    """Check that Ctrl-C during a progress report leaves a prefix of the reference's picks."""
     reports, budget, label = list[int](), problem.budget, f"engine {engine.name!r}"
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
@@ -173,36 +173,34 @@ def check_interruption(engine: Engine[P], problem: P, whole: Configuration) -> N
         raise KeyboardInterrupt
 
     solution = engine.solve(replace(problem, progress=interrupt))
-    made = "rows when progress raised KeyboardInterrupt"
-    assert solution.complete is not bool(reports), f"{label} returned complete={solution.complete}; {reports} {made}"
+    when = f"KeyboardInterrupt was raised at {reports} picks"
+    assert solution.complete is not bool(reports), f"{label} returned complete={solution.complete}; {when}."
     found = solution.configurations[0].indices
-    assert len(found) >= max(reports, default=budget), f"{label} returned {len(found)} picks; {reports} {made}"
-    same = np.array_equal(found, whole.indices[: len(found)])
-    assert same, f"{label} returned picks that are not a prefix of the reference's; {reports} {made}"
+    assert len(found) >= max(reports, default=budget), f"{label} returned {len(found)} picks; {when}."
+    is_prefix = np.array_equal(found, whole.indices[: len(found)])
+    assert is_prefix, f"{label} returned picks that are not a prefix of the reference's; {when}."
 
 
-def _to_answer(n: int) -> Problem:
+def _known_problem(n: int) -> Problem:
     pool, m = np.random.default_rng(1).standard_normal((n, 3)), min(n // 2, 9)
     known = Known(np.full(n, np.inf), np.zeros(n, dtype=np.int32), np.empty(0, dtype=np.int64))
     budget, largest = min(12, n - m), float(np.abs(pool).max())
     return Problem(pool, pool[:m], np.arange(m, n), budget, largest=largest, known=known)
 
 
-def _check_answers(engine: Engine[Problem]) -> None:
+def _check_other_methods(engine: Engine[Problem]) -> None:
     """Check `pays` and `estimate`, and that `catch_up` changes no pick."""
     label = f"engine {engine.name!r}"
     assert Problem in engine.solves, f"{label} does not solve core-sets (Problem is not in its solves)."
-    problem = _first_accepted(engine, _to_answer, (60, 9, 500, 4000))
+    problem = _first_accepted(engine, _known_problem, (60, 9, 500, 4000))
     assert isinstance(engine.pays(problem), bool), f"{label} must return a bool from pays."
     cost = engine.estimate(problem)
     if cost is not None:
-        figures = (cost.bytes, cost.seconds, cost.engine)
-        assert cost.bytes > 0, f"{label} estimates a cost of {figures}."
-        assert cost.seconds > 0.0, f"{label} estimates a cost of {figures}."
-        assert cost.engine == engine.name, f"{label} estimates a cost of {figures}."
+        is_valid = cost.bytes > 0 and cost.seconds > 0.0 and cost.engine == engine.name
+        assert is_valid, f"{label} estimates a cost of {(cost.bytes, cost.seconds, cost.engine)}."
     engine.catch_up(problem)
     difference = difference_between(reference.solve(problem), engine.solve(problem).configurations)
-    assert not difference, f"{label} differs from the reference after catching up: {difference}"
+    assert not difference, f"{label} differs from the reference after catch_up: {difference}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 20
         return problem, f"make_coverage_problem({number})", partial(_solution, number, problem.quotas is not None)
 
     check_examples(engine, map(make, range(seed, seed + examples)))
-    problem, _ = _even_problem(500, 400)
+    problem, _ = _normal_problem(500, 400)
     if not engine.refusals(problem):
         check_interruption(engine, problem, _interruption_reference())
     _check_second_round(engine)
@@ -79,7 +79,7 @@ def make_coverage_problem(seed: int, *, least_rows: int = 1) -> CoverageProblem:
         budget=base.budget,
         weights=weights,
         sample=sample_rows(np.flatnonzero(rng.random(n) < rng.choice([0.5, 1.0]))),
-        radius=_some_distance(rng, base.pool) if rng.random() < 0.3 else None,
+        radius=_distance_of_a_pair(rng, base.pool) if rng.random() < 0.3 else None,
         factor=factor,
         doubt=doubt,
         metric=base.metric,
@@ -89,14 +89,14 @@ def make_coverage_problem(seed: int, *, least_rows: int = 1) -> CoverageProblem:
     return with_quotas(problem, seed + 1)
 
 
-def _some_distance(rng: np.random.Generator, pool: Matrix) -> float:
-    """A distance that some pair of rows may have exactly, where the kernel is 0."""
+def _distance_of_a_pair(rng: np.random.Generator, pool: Matrix) -> float:
+    """The exact distance of a random pair of rows, at which the kernel is 0, or half or twice of it."""
     rows = np.asarray(pool[:], dtype=np.float64)
     left, right = rows[rng.integers(len(rows), size=2)]
     return float(np.sqrt(np.sum((left - right) ** 2))) * float(rng.choice([0.5, 1.0, 2.0]))
 
 
-def _even_problem(n: int, budget: int) -> tuple[CoverageProblem, FloatArray]:
+def _normal_problem(n: int, budget: int) -> tuple[CoverageProblem, FloatArray]:
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((n, 4))
     rows, largest = np.arange(n), float(np.abs(pool).max()) + 0.5
@@ -106,12 +106,12 @@ def _even_problem(n: int, budget: int) -> tuple[CoverageProblem, FloatArray]:
 
 @lru_cache
 def _interruption_reference() -> Configuration:
-    return coverage.greedy(_even_problem(500, 400)[0])
+    return coverage.greedy(_normal_problem(500, 400)[0])
 
 
 def _check_second_round(engine: Engine[CoverageProblem]) -> None:
-    """The ``known`` distances of one round must not change the next, with other weights and more labeled rows."""
-    problem, pool = _even_problem(200, 20)
+    """Check that ``known`` distances of earlier rounds change no pick, with other weights and more labeled rows."""
+    problem, pool = _normal_problem(200, 20)
     if engine.refusals(problem):
         return
     labeled = np.arange(5)
@@ -122,8 +122,7 @@ def _check_second_round(engine: Engine[CoverageProblem]) -> None:
         again = replace(problem, references=pool[labeled], candidates=rest, weights=weights, sample=rest, known=known)
         found = engine.solve(again).configurations
         difference = difference_between([coverage.greedy(again)], found)
-        assert not difference, (
-            f"engine {engine.name!r} differs in round {n_round + 1} with known distances: {difference}"
-        )
+        label = f"engine {engine.name!r} differs in round {n_round + 1} with known distances"
+        assert not difference, f"{label}: {difference}"
         labeled = np.concatenate([labeled, found[0].indices])
         known.added = labeled[:0]

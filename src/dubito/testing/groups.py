@@ -46,14 +46,14 @@ def check_groups(engine: Engine[Problem] | Engine[CoverageProblem], *, examples:
 
 
 def solve_reference(problem: Problem | CoverageProblem) -> Configuration:
-    """The reference's picks, with or without groups."""
+    """The solution of the reference, with or without groups."""
     if isinstance(problem, CoverageProblem):
         return (coverage_reference.greedy if problem.groups is None else groups.greedy_coverage)(problem)
     return (reference.greedy if problem.groups is None else groups.greedy_core_set)(problem)
 
 
 def make_group_problem(seed: int, *, covers: bool) -> Problem | CoverageProblem:
-    """A small problem whose groups have no to all candidates, with the edge cases of problems without groups.
+    """A small problem with groups, of whose rows none, some or all are candidates, and with the other edge cases.
 
     One in twenty has a group of up to 500 rows.
 

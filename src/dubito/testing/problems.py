@@ -13,62 +13,62 @@ from dubito.doubt import beam_scores, scaling_weights
 from dubito.matrix import AnyArray, FloatArray, Matrix, Rows, Stack, len_of
 
 # Points at the limits of float32 and float64, which test the error bounds. Each function takes a generator and a shape
-# (rows, features), and returns float64.
+# (rows, features), and returns float64 points.
 
 PointMaker = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
 
 
 def mixed_columns(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Features of 60 orders of magnitude, of which only the largest matter."""
+    """Columns that span 60 orders of magnitude; only the largest ones matter."""
     return np.asarray(rng.standard_normal(shape) * 10.0 ** rng.uniform(-30, 30, shape[1]))
 
 
 def mixed_rows(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Points of 20 orders of magnitude, which have no common center."""
+    """Rows that span 20 orders of magnitude, without a common center."""
     return np.asarray(rng.standard_normal(shape) * 10.0 ** rng.uniform(-10, 10, (shape[0], 1)))
 
 
 def one_outlier(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """One point so far away that the others nearly coincide in comparison."""
+    """One point so far away that all others nearly coincide in comparison."""
     points = rng.standard_normal(shape)
     points[rng.integers(shape[0])] *= 10.0 ** rng.integers(5, 30)
     return points
 
 
-def cancelling(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Integers that differ only in their last digits, with an offset that float32 cannot represent with them."""
+def large_offsets(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """Small integers plus an offset so large that float32 cannot represent the sums."""
     offset = 2.0 ** rng.integers(20, 50, shape[1])
     return np.asarray(offset + rng.integers(-3, 4, shape))
 
 
-def last_digits(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """1 plus a few units in the last place of float32, so that rounding errors add up."""
+def near_one(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """1 plus a few float32 units in the last place, so that rounding errors add up."""
     return np.asarray(1.0 + rng.integers(0, 8, shape) * 2.0**-24)
 
 
-def great(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+def near_float32_max(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
     """Numbers from 1e36 to the largest float32, whose squares and differences may overflow."""
     return np.asarray(rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 1.5, shape) * rng.choice([1e36, 1e37, 2e38]))
 
 
-def slight(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Numbers around 1e-37 and subnormal float32 numbers, which lose digits."""
+def near_float32_min(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """Numbers around 1e-37, and subnormal float32 numbers, which have fewer digits."""
     return np.asarray(rng.standard_normal(shape) * rng.choice([1e-36, 1e-37, 1e-38, 1e-43]))
 
 
-def slight_beside_ones(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+def subnormal_columns(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
     """Some features around 1, the others subnormal in float32."""
-    is_slight = rng.random(shape) < 0.5
-    return np.asarray(np.where(is_slight, rng.standard_normal(shape) * 1e-40, rng.integers(-1, 2, shape)))
+    is_subnormal = rng.random(shape) < 0.5
+    return np.asarray(np.where(is_subnormal, rng.standard_normal(shape) * 1e-40, rng.integers(-1, 2, shape)))
 
 
-def vanishing(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """So small that squared differences are subnormal in float64, or 0."""
+def subnormal_squares(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """Numbers so small that squared differences are subnormal in float64, or 0."""
     return np.asarray(rng.standard_normal(shape) * rng.choice([1e-155, 1e-160, 2e-162]))
 
 
-def greatest(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """The largest features allowed."""
+def near_limit(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """The largest allowed numbers."""
     return np.asarray(rng.uniform(-1.0, 1.0, shape) * 1e140)
 
 
@@ -76,13 +76,13 @@ EDGES: tuple[PointMaker, ...] = (
     mixed_columns,
     mixed_rows,
     one_outlier,
-    cancelling,
-    last_digits,
-    great,
-    slight,
-    slight_beside_ones,
-    vanishing,
-    greatest,
+    large_offsets,
+    near_one,
+    near_float32_max,
+    near_float32_min,
+    subnormal_columns,
+    subnormal_squares,
+    near_limit,
 )
 
 STRENGTHS = (0.0, 0.25, 0.5, 0.7, 1.0, 2.0)
@@ -101,7 +101,7 @@ def make_problem(seed: int, *, beams: bool = True, least_rows: int = 1) -> Probl
     seed : int
         The same number gives the same problem.
     beams : bool
-        Whether it may have a beam.
+        Whether the problem may have a beam.
     least_rows : int
         Minimum number of rows of the pool; most pools have fewer than 60 more.
 
@@ -192,14 +192,14 @@ def _near_ties(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     return pool, np.zeros((min(m, 1), d))
 
 
-def _far_away(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
+def _large_offset(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """Small differences on a large offset, most of them lost in float32."""
     (n, m, d), offset = _shape(rng, least_rows), float(rng.choice([1e3, 1e6, 1e9]))
     noise = float(rng.choice([1.0, 1e-3]))
     return rng.standard_normal((n, d)) * noise + offset, rng.standard_normal((m, d)) * noise + offset
 
 
-def _out_of_range(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
+def _extreme_scale(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """Magnitudes whose squares overflow or underflow in float32 or float64."""
     (n, m, d), scale = _shape(rng, least_rows), float(rng.choice([1e-160, 1e-100, 1e-20, 1e20, 1e60, 1e139]))
     return rng.standard_normal((n, d)) * scale, rng.standard_normal((m, d)) * scale
@@ -212,8 +212,8 @@ def _low_rank(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     return rng.standard_normal((n, rank)) @ directions, rng.standard_normal((m, rank)) @ directions
 
 
-def _at_an_edge(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
-    """The edge cases of `EDGES`."""
+def _edge_case(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
+    """One of the edge cases of `EDGES`."""
     n, m, d = _shape(rng, least_rows)
     points = EDGES[rng.integers(len(EDGES))](rng, (n + m, d))
     return points[:n], points[n:]
@@ -223,11 +223,11 @@ KINDS: tuple[Callable[[np.random.Generator, int], PoolAndReferences], ...] = (
     _integers,
     _integers,
     _near_ties,
-    _far_away,
-    _out_of_range,
+    _large_offset,
+    _extreme_scale,
     _low_rank,
-    _at_an_edge,
-    _at_an_edge,
+    _edge_case,
+    _edge_case,
 )
 
 
