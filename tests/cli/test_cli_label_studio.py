@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--local-files photos cannot be served; pass the absolute path of a folder below",
         ),
         (("push", "picks.csv", "--timeout", "0"), "--timeout 0 is not allowed; pass seconds, above 0 and up to 3600."),
-        (("push", "picks.csv", "--token-file", "gone"), "gone, which should hold the token, cannot be read"),
+        (("push", "picks.csv", "--token-file", "gone"), "gone, the file of the token, cannot be read"),
         (("watch", "pool.csv", "-o", "new.csv", "-b", "0"), "--budget 0"),
         (("watch", "pool.csv", "-o", "new.csv", "-b", "5", "--rounds", "0"), "--rounds 0"),
         (("watch", "pool.csv", "-o", "new.csv", "-b", "5", "--every", "x"), "--every x is not allowed"),

@@ -164,7 +164,7 @@ def test_of_projects_that_dubito_made_twice_the_first_is_taken() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"inputs": [{"type": "Audio", "value": "audio"}]}, "something else than one <Text> or <Image>"),
+        ({"inputs": [{"type": "Audio", "value": "audio"}]}, "do not refer to exactly one <Text> or <Image>"),
         ({"inputs": [{"type": "Text", "value": "a b"}]}, "shows 'a b', which is not a single field"),
     ],
 )

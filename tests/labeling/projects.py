@@ -53,7 +53,7 @@ def _played() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     service = LabelingService(*make_project(folder))
     service.start()
-    wait_until(lambda: service.state.round == 1 and service.state.places is not None)
+    wait_until(lambda: service.state.round == 1 and service.state.layout is not None)
     service.close()
     return folder
 

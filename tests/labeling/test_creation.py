@@ -151,7 +151,7 @@ def test_another_embedder_is_refused_and_the_same_is_not(tmp_path: Path) -> None
     source = write_texts(tmp_path)
     made, _ = open_project(str(source))
     open_project(str(source), embedder="words")
-    with pytest.raises(InvalidArgument, match=r"sentence:small.*was made with \(words\)"):
+    with pytest.raises(InvalidArgument, match=r"sentence:small.*differs from that of .* \(words\)"):
         open_project(made.folder, embedder="sentence:small")
     rows, _ = open_project(str(write_rows(tmp_path)))
     with pytest.raises(InvalidArgument, match="features of your own"):

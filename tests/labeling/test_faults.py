@@ -300,7 +300,7 @@ def test_learning_goes_on_after_a_round_that_could_not_be_saved(
     wait_until(kept.exists)
     assert kept.read_text() == "the database is gone\n"
     failing.clear()
-    wait_until(lambda: service.state.round == 1 and service.state.places is not None and not service.failures())
+    wait_until(lambda: service.state.round == 1 and service.state.layout is not None and not service.failures())
     assert not kept.exists()
     service.close()
 
@@ -312,9 +312,9 @@ def test_a_map_that_does_not_fit_the_pool_is_made_again(tmp_path: Path) -> None:
     announced: list[str] = []
     service.listen(lambda kind, facts: announced.append(kind))
     service.start()
-    wait_until(lambda: service.state.places is not None)
-    assert service.state.places is not None
-    assert service.state.places.shape == (len(contents), 2)
+    wait_until(lambda: service.state.layout is not None)
+    assert service.state.layout is not None
+    assert service.state.layout.shape == (len(contents), 2)
     assert service.failures() == {}
     assert announced.count("map") == 1
     service.close()

@@ -133,11 +133,11 @@ def test_a_running_server_takes_in_what_update_embeds(photos: Path, monkeypatch:
     service.answer([AnswerIn("new", "ann", 14, "dark")]).result()
     before = service.state.round
     service.loop.request_round()
-    wait_until(lambda: service.state.round > before and service.state.places is not None)
+    wait_until(lambda: service.state.round > before and service.state.layout is not None)
     assert service.state.model is not None
     assert service.state.model.guess(13) is not None
-    assert service.state.places is not None
-    assert len(service.state.places) == 15
+    assert service.state.layout is not None
+    assert len(service.state.layout) == 15
     assert 5 not in {pick.item for pick in service.ask("bob", 20).result()}
     service.close()
     assert service.failures() == {}

@@ -235,7 +235,7 @@ def test_a_map_that_could_not_be_made_is_tried_again_at_the_next_round(
     wait_until(lambda: service.failures().get("learning") == "no room for a map")
     is_broken[0] = False
     service.loop.request_round()
-    wait_until(lambda: service.state.places is not None and not service.failures())
+    wait_until(lambda: service.state.layout is not None and not service.failures())
     assert service.state.round == 2
     service.close()
 

@@ -176,7 +176,7 @@ def test_a_store_of_a_newer_dubito_or_of_another_project_is_refused(tmp_path: Pa
     service.close()
     project = service.state.project
     engine = open_engine(project.folder, store)
-    for name, value, described in (("schema", "99", "schema 99"), ("project", "another", "of another project")):
+    for name, value, described in (("schema", "99", "schema 99"), ("project", "another", "to another project")):
         with engine.begin() as connection:
             before = connection.execute(select(schema.facts.c.value).where(schema.facts.c.name == name)).scalar()
             connection.execute(update(schema.facts).where(schema.facts.c.name == name).values(value=value))
