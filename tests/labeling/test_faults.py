@@ -427,7 +427,7 @@ def test_labels_follow_texts_that_have_other_ids_and_a_note_says_so(tmp_path: Pa
     embed({**texts, "id-3": texts["id-4"], "id-4": texts["id-3"]})
     notes: list[str] = []
     project, _ = open_project(str(tmp_path / "pool.parquet"), report=notes.append)
-    assert any(note.startswith("2 items have another id") for note in notes)
+    assert any(note.startswith("2 items have new ids") for note in notes)
     assert texts_of(project.folder) == {texts["id-3"]: "good", texts["id-4"]: "bad"}
     assert label_columns(read_state(project.folder))["id"] == ["id-4", "id-3"]
     # Without texts and ids, nothing tells which row is which.

@@ -1,6 +1,6 @@
 // Requests to the server. Every error has a message for the user.
 
-import { plain } from "./dom.js";
+import { visibleText } from "./dom.js";
 
 /** The server rejected the request. */
 export class Refused extends Error {
@@ -18,7 +18,7 @@ const TEMPORARY = new Set([401, 408, 425, 429]);
 async function errorMessage(answer) {
   try {
     const body = await answer.json();
-    if (typeof body.error === "string") return plain(body.error);
+    if (typeof body.error === "string") return visibleText(body.error);
   } catch {
     // Not JSON: use the status.
   }
@@ -35,7 +35,7 @@ async function raise(answer) {
 }
 
 /** Sends and receives JSON. `seconds` is the timeout. */
-export async function ask(path, { method = "GET", body, seconds = 30, headers } = {}) {
+export async function request(path, { method = "GET", body, seconds = 30, headers } = {}) {
   const given = { method, headers: { ...headers }, signal: AbortSignal.timeout(1000 * seconds) };
   if (body !== undefined) {
     given.headers["Content-Type"] = "application/json";

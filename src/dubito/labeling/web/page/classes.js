@@ -1,57 +1,57 @@
 // The classes as buttons with their keys, a search field if there are many, and a form to add a class.
 
-import { ask } from "./api.js";
-import { button, h, key, own, plain, quoted } from "./dom.js";
+import { request } from "./api.js";
+import { button, h, kbd, userText, visibleText, isolated } from "./dom.js";
 import { openClasses } from "./edit-classes.js";
 import { state, setProject, on } from "./state.js";
-import { keyOf, printed } from "./keys.js";
-import { notice, wrong } from "./notices.js";
+import { keyOf, keyLabel } from "./keys.js";
+import { showNotice, showError } from "./notices.js";
 import { send } from "./outbox.js";
 
-const MANY = 12;
-const LONG = 16;
+const FINDER_ABOVE = 12;
+const WIDE_ABOVE = 16;
 
 /** Whether there are enough classes for a search field. */
 export function hasFinder() {
-  return state.classes.length > MANY;
+  return state.classes.length > FINDER_ABOVE;
 }
 
 export async function refreshProject() {
-  setProject(await ask("/api/project"));
+  setProject(await request("/api/project"));
 }
 
 /** A class and its key; only the name if that is the key. */
-export function classFace(name, pressed) {
-  return pressed && pressed !== name.toLowerCase() ? [key(printed(pressed, name, state.classes)), own(name)] : [own(name)];
+export function classLabel(name, pressed) {
+  return pressed && pressed !== name.toLowerCase() ? [kbd(keyLabel(pressed, name, state.classes)), userText(name)] : [userText(name)];
 }
 
 async function addClass(field) {
   const name = field.value.trim();
   if (!name || field.readOnly) return;
   if (state.classes.includes(name)) {
-    notice(`There is a class ${quoted(name)} already.`, "wrong");
+    showNotice(`There is a class ${isolated(name)} already.`, "wrong");
     return;
   }
   field.readOnly = true;
   try {
-    await send("/api/classes", { name }, `The class ${quoted(name)}`);
+    await send("/api/classes", { name }, `The class ${isolated(name)}`);
     field.value = "";
     await refreshProject();
     const named = keyOf(name);
-    notice(named ? `Added ${quoted(name)}: its key is ${printed(named, name, state.classes)}.` : `Added ${quoted(name)}. Find it with /.`);
+    showNotice(named ? `Added ${isolated(name)}: its key is ${keyLabel(named, name, state.classes)}.` : `Added ${isolated(name)}. Find it with /.`);
     field.blur();
   } catch (error) {
-    wrong(error);
+    showError(error);
   } finally {
     field.readOnly = false;
   }
 }
 
-function leaveOnEscape(event) {
+function blurOnEscape(event) {
   if (event.key === "Escape") event.target.blur();
 }
 
-function adding() {
+function addClassForm() {
   const field = h(
     "input",
     {
@@ -60,7 +60,7 @@ function adding() {
       autocomplete: "off",
       placeholder: "Add a class",
       dir: "auto",
-      onkeydown: leaveOnEscape,
+      onkeydown: blurOnEscape,
     },
   );
   return h(
@@ -74,11 +74,11 @@ function adding() {
     },
     h("label", { class: "unseen", for: "new-class" }, "Name of a new class"),
     field,
-    h("button", { type: "submit" }, "Add ", key("+")),
+    h("button", { type: "submit" }, "Add ", kbd("+")),
   );
 }
 
-function finding(choose, list) {
+function findClassField(choose, list) {
   const field = h(
     "input",
     { id: "find-class", type: "search", autocomplete: "off", placeholder: "Find a class   /", dir: "auto" },
@@ -89,7 +89,7 @@ function finding(choose, list) {
     for (const node of list.children) node.hidden = !shown.has(node.dataset.class);
   });
   field.addEventListener("keydown", (event) => {
-    leaveOnEscape(event);
+    blurOnEscape(event);
     if (event.key !== "Enter" || !field.value.trim() || matching().length === 0) return;
     event.preventDefault();
     const [name] = matching();
@@ -109,20 +109,20 @@ function finding(choose, list) {
 /** Calls `choose(name)` when a button is pressed. Follows changes of the project until `end()`. */
 export function classPanel(choose) {
   const list = h("ul", { class: "classes", role: "list" });
-  const find = finding(choose, list);
-  const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, adding(), button("Edit classes", openClasses, { class: "link" }));
+  const find = findClassField(choose, list);
+  const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, addClassForm(), button("Edit classes", openClasses, { class: "link" }));
   const draw = () => {
     find.hidden = !hasFinder();
     // By the first class alone, and long names have rows of their own: adding a class does not move the others.
     const isShort = state.classes.length > 0 && state.classes[0].length === 1 && keyOf(state.classes[0]) === state.classes[0].toLowerCase();
-    const isWide = (name) => name.length > (isShort ? 2 : LONG);
+    const isWide = (name) => name.length > (isShort ? 2 : WIDE_ABOVE);
     list.classList.toggle("is-short", isShort);
     list.replaceChildren(
       ...state.classes.map((name) => {
         const node = h(
           "li",
           { class: isWide(name) ? "is-wide" : null },
-          button(classFace(name, keyOf(name)), () => choose(name), { class: "class", title: plain(name) }),
+          button(classLabel(name, keyOf(name)), () => choose(name), { class: "class", title: visibleText(name) }),
         );
         node.dataset.class = name;
         return node;

@@ -1,23 +1,23 @@
 // One item of a list in a dialog, as large as the window allows: zoom, its answers, its class, and its neighbors.
 
-import { classFace } from "./classes.js";
-import { open } from "./dialogs.js";
-import { button, h, key, own, plain } from "./dom.js";
+import { classLabel } from "./classes.js";
+import { openDialog } from "./dialogs.js";
+import { button, h, userText, visibleText } from "./dom.js";
 import { state } from "./state.js";
-import { beside, copiesOf, render, whole } from "./item.js";
-import { classOfKey, keyOf, pressed } from "./keys.js";
+import { renderColumns, describeCopies, render, loadWhole } from "./item.js";
+import { classOfKey, keyOf, keyOfEvent } from "./keys.js";
 import { percent } from "./format.js";
 import { makeZoom, zoomKey } from "./zoom.js";
 
 /** `list` has count(), item(place), assign(place, name), like(place), near(place) and close(place). */
 export function openCloseup(list, start) {
-  let place = start;
+  let index = start;
   let zoomer = null;
   const stage = h("div", { class: "stage" });
   const facts = h("div", { class: "facts" });
   const classes = h("ul", { class: "classes", role: "list", "aria-label": "Classes" });
-  const before = button("←", () => show(place - 1), { "aria-label": "Previous item" });
-  const after = button("→", () => show(place + 1), { "aria-label": "Next item" });
+  const previousButton = button("←", () => show(index - 1), { "aria-label": "Previous item" });
+  const nextButton = button("→", () => show(index + 1), { "aria-label": "Next item" });
   const body = h(
     "div",
     { class: "closeup" },
@@ -31,88 +31,88 @@ export function openCloseup(list, start) {
         "div",
         { class: "acts" },
         button("Skip", () => assign(null)),
-        button("More like this", () => leave(list.like)),
-        button("Near-copies", () => leave(list.near)),
+        button("More like this", () => closeAnd(list.like)),
+        button("Near-copies", () => closeAnd(list.near)),
       ),
-      h("div", { class: "acts" }, before, after),
+      h("div", { class: "acts" }, previousButton, nextButton),
     ),
   );
-  const dialog = open("", body);
+  const dialog = openDialog("", body);
   dialog.classList.add("is-large");
-  dialog.addEventListener("close", () => list.close(place));
+  dialog.addEventListener("close", () => list.close(index));
   dialog.addEventListener("keydown", onKey);
 
-  function leave(go) {
+  function closeAnd(go) {
     dialog.close();
-    go(place);
+    go(index);
   }
 
   function show(next) {
     if (next < 0 || next >= list.count()) return;
-    place = next;
-    const item = list.item(place);
-    if (item.is_cut) loadWhole(item);
+    index = next;
+    const item = list.item(index);
+    if (item.is_cut) showWholeText(item);
     const shown = render(item, 1024);
-    dialog.querySelector("h2").replaceChildren(own(item.id));
+    dialog.querySelector("h2").replaceChildren(userText(item.id));
     stage.replaceChildren(shown.node);
     zoomer = item.picture ? makeZoom(shown.node) : null;
-    before.disabled = place === 0;
-    after.disabled = place === list.count() - 1;
+    previousButton.disabled = index === 0;
+    nextButton.disabled = index === list.count() - 1;
     draw();
   }
 
-  async function loadWhole(item) {
-    const { text } = await whole(item);
-    if (list.item(place).row === item.row) stage.replaceChildren(render({ ...item, text }).node);
+  async function showWholeText(item) {
+    const { text } = await loadWhole(item);
+    if (list.item(index).row === item.row) stage.replaceChildren(render({ ...item, text }).node);
   }
 
   function draw() {
-    const item = list.item(place);
-    facts.replaceChildren(...[standing(item), ...others(item), copies(item), prediction(item), beside(item)].filter(Boolean));
+    const item = list.item(index);
+    facts.replaceChildren(...[labelLine(item), ...answerLines(item), copiesLine(item), predictionLine(item), renderColumns(item)].filter(Boolean));
     classes.classList.toggle("is-short", state.classes.every((name) => name.length === 1));
     classes.replaceChildren(...state.classes.map((name) => h("li", null, button(
-      classFace(name, keyOf(name)),
+      classLabel(name, keyOf(name)),
       () => assign(name),
-      { class: `class${name === item.label ? " chosen" : ""}`, title: plain(name), "aria-pressed": String(name === item.label) },
+      { class: `class${name === item.label ? " chosen" : ""}`, title: visibleText(name), "aria-pressed": String(name === item.label) },
     ))));
   }
 
   async function assign(name) {
-    await list.assign(place, name);
+    await list.assign(index, name);
     if (dialog.open) draw();
   }
 
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const name = pressed(event);
+    const name = keyOfEvent(event);
     const given = classOfKey(name, state.classes, event.shiftKey);
     if (zoomKey(zoomer, name, event)) event.preventDefault();
-    else if (name === "ArrowLeft") show(place - 1);
-    else if (name === "ArrowRight") show(place + 1);
+    else if (name === "ArrowLeft") show(index - 1);
+    else if (name === "ArrowRight") show(index + 1);
     else if (given !== null && !event.repeat) assign(given);
   }
 
-  show(place);
+  show(index);
 }
 
-function standing(item) {
+function labelLine(item) {
   if (item.label === null) return h("p", null, item.skipped ? "Skipped" : "Unlabeled");
-  return h("p", null, "Labeled ", own(item.label, { class: "said" }), item.by ? h("span", { class: "quiet" }, " by ", own(item.by)) : null);
+  return h("p", null, "Labeled ", userText(item.label, { class: "said" }), item.by ? h("span", { class: "quiet" }, " by ", userText(item.by)) : null);
 }
 
 /** The answers of all annotators, if there are several. */
-function others(item) {
+function answerLines(item) {
   const answers = Object.entries(item.answers ?? {});
   if (answers.length < 2) return [];
-  return answers.map(([who, label]) => h("p", { class: "quiet" }, own(who), ": ", label === null ? "skipped" : own(label)));
+  return answers.map(([who, label]) => h("p", { class: "quiet" }, userText(who), ": ", label === null ? "skipped" : userText(label)));
 }
 
-function copies(item) {
-  const sentence = copiesOf(item);
+function copiesLine(item) {
+  const sentence = describeCopies(item);
   return sentence && h("p", { class: "quiet" }, sentence);
 }
 
-function prediction(item) {
+function predictionLine(item) {
   if (item.guess === null || item.guess === undefined) return null;
-  return h("p", { class: "quiet" }, "The model says ", own(item.guess), ` (${percent(item.probability)})`);
+  return h("p", { class: "quiet" }, "The model says ", userText(item.guess), ` (${percent(item.probability)})`);
 }

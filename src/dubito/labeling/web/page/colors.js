@@ -39,11 +39,11 @@ function theme() {
   return THEMES[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
 }
 
-function parts(hex) {
+function parseHex(hex) {
   return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 }
 
-function ofWheel(number) {
+function wheelColor(number) {
   const hue = (number * 137.508) % 360;
   const level = (offset) => {
     const turn = (offset + hue / 30) % 12;
@@ -53,43 +53,43 @@ function ofWheel(number) {
 }
 
 /** The color of a class by its number, as [red, green, blue]. */
-export function ofClass(number) {
-  const color = number < PALETTE.length ? parts(PALETTE[number]) : ofWheel(number);
+export function classColor(number) {
+  const color = number < PALETTE.length ? parseHex(PALETTE[number]) : wheelColor(number);
   return color.map((part) => part + (255 - part) * theme().lighter);
 }
 
-export function css(color) {
+export function cssColor(color) {
   return `rgb(${color.slice(0, 3).join(" ")})`;
 }
 
-function between(low, high, share) {
+function interpolate(low, high, share) {
   return low.map((each, at) => each + (high[at] - each) * share);
 }
 
 /** The two ends of a color scale, or null for classes. */
-export function scale(by) {
+export function scaleEnds(by) {
   const { low, high, first, last } = theme();
   return { doubt: [low, high], order: [first, last], label: null }[by];
 }
 
 /** A function from a row to its color. A scale is computed once in 256 steps, since there may be millions of rows. */
-function coloring(points, by) {
+function colorFunction(points, by) {
   const { nothing } = theme();
   if (by === "label") {
-    const colors = points.classes.map((_, number) => ofClass(number));
+    const colors = points.classes.map((_, number) => classColor(number));
     return (row) => colors[points.label[row]] ?? nothing;
   }
   const values = by === "doubt" ? points.doubt : points.picked;
   const most = values.reduce((high, each) => (each > high ? each : high), 1e-9);
-  const ends = scale(by);
-  const steps = Array.from({ length: 256 }, (_, step) => between(...ends, step / 255));
+  const ends = scaleEnds(by);
+  const steps = Array.from({ length: 256 }, (_, step) => interpolate(...ends, step / 255));
   return (row) => (values[row] >= 0 ? steps[Math.round((255 * values[row]) / most)] : nothing);
 }
 
 /** RGBA of all points. Excluded rows are faded; if some rows are `chosen`, all others are. */
-export function paint(points, by, chosen) {
+export function pointColors(points, by, chosen) {
   const { faded } = theme();
-  const colorOf = coloring(points, by);
+  const colorOf = colorFunction(points, by);
   const isChosen = new Uint8Array(points.n);
   for (const row of chosen) isChosen[row] = 1;
   const out = new Uint8Array(4 * points.n);

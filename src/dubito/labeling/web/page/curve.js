@@ -1,11 +1,11 @@
 // The learning curve, and advice on when to stop.
 
-import { ask } from "./api.js";
-import { button, h, key, s } from "./dom.js";
+import { request } from "./api.js";
+import { button, h, kbd, svg } from "./dom.js";
 import { state, on, emit } from "./state.js";
-import { count, percent, some, withInterval } from "./format.js";
+import { formatNumber, percent, plural, withInterval } from "./format.js";
 
-const SAID = [
+const LEGEND = [
   [
     "held-out",
     "On labels held out",
@@ -28,12 +28,12 @@ function table(curve) {
     const guessed = curve.guessed.findLast((each) => each.labels <= point.labels);
     const cover = curve.covered?.find((each) => each.round === point.round);
     const cells = [
-      count(point.labels),
+      formatNumber(point.labels),
       withInterval(point.accuracy, point.low, point.high),
       guessed ? `${guessed.right} of ${guessed.of}` : "–",
       cover ? percent(cover.share) : "–",
     ];
-    return h("tr", null, cells.map((cell, at) => (at ? h("td", null, cell) : h("th", { scope: "row" }, cell))));
+    return h("tr", null, cells.map((cell, index) => (index ? h("td", null, cell) : h("th", { scope: "row" }, cell))));
   });
   const names = ["Labels", "Right on labels held out", "Right before it saw them", "Of the pool covered"];
   return h(
@@ -54,30 +54,30 @@ function table(curve) {
 }
 
 /** The advice of the last round. Before the first model, the server does not count labels yet. */
-function advised(curve) {
+function adviceText(curve) {
   const { labeled, model } = state.project;
   if (curve.points.length || model.labels || !labeled) return curve.advice.sentence;
   return "go on: the model has not learned yet.";
 }
 
 /** What the last round changed. */
-function change(points) {
+function changeText(points) {
   if (points.length < 2) return "";
   const [before, now] = points.slice(-2);
   if (now.labels === before.labels) return "";
-  return `Since the round before: ${some(now.labels - before.labels, "label")} more, and ${percent(before.accuracy, 1)} became ${percent(now.accuracy, 1)} on labels held out.`;
+  return `Since the round before: ${plural(now.labels - before.labels, "label")} more, and ${percent(before.accuracy, 1)} became ${percent(now.accuracy, 1)} on labels held out.`;
 }
 
 function legend(curve) {
   const has = {
     "held-out": curve.points.length > 0,
-    before: telling(curve).length > 0,
+    before: reliableRounds(curve).length > 0,
     audited: Boolean(curve.estimate),
   };
   return h(
     "dl",
     { class: "legend" },
-    SAID.filter(([kind]) => has[kind]).map(([kind, name, meaning]) => h(
+    LEGEND.filter(([kind]) => has[kind]).map(([kind, name, meaning]) => h(
       "div",
       null,
       h("dt", { class: kind }, name),
@@ -89,38 +89,38 @@ function legend(curve) {
 export function makeCurveView(view) {
   const advice = h("p", { class: "advice", role: "status" });
   const changed = h("p", { class: "quiet" });
-  const body = h("div", { class: "chart" });
-  const training = button(["Train now ", key("T")], () => emit("train"));
+  const chart = h("div", { class: "chart" });
+  const trainButton = button(["Train now ", kbd("T")], () => emit("train"));
   view.replaceChildren(h(
     "div",
     { class: "curving" },
     h("h2", null, "Should I stop?"),
     advice,
     changed,
-    body,
-    h("p", { class: "acts" }, training),
+    chart,
+    h("p", { class: "acts" }, trainButton),
   ));
 
   async function load() {
-    const curve = await ask("/api/curve");
-    const sentence = advised(curve);
+    const curve = await request("/api/curve");
+    const sentence = adviceText(curve);
     advice.textContent = sentence.charAt(0).toUpperCase() + sentence.slice(1);
     advice.classList.toggle("stop", curve.advice.stop);
-    changed.textContent = change(curve.points);
+    changed.textContent = changeText(curve.points);
     if (curve.points.length === 0) {
       const { labeled } = state.project;
-      body.replaceChildren(h(
+      chart.replaceChildren(h(
         "p",
         { class: "quiet" },
-        `The curve begins when the model has learned for the first time. There ${labeled === 1 ? "is" : "are"} ${some(labeled, "label")} so far.`,
+        `The curve begins when the model has learned for the first time. There ${labeled === 1 ? "is" : "are"} ${plural(labeled, "label")} so far.`,
       ));
       return;
     }
-    body.replaceChildren(
+    chart.replaceChildren(
       h(
         "div",
         { class: "scroll", tabindex: "0", role: "group", "aria-label": "Learning curve" },
-        drawCurve(curve, Math.min(1100, Math.max(340, body.clientWidth))),
+        drawCurve(curve, Math.min(1100, Math.max(340, chart.clientWidth))),
       ),
       legend(curve),
       table(curve),
@@ -129,8 +129,8 @@ export function makeCurveView(view) {
 
   const show = () => load().catch((error) => (advice.textContent = error.message));
   show();
-  const ends = [on("round", show), on("model", show)];
-  return { end: () => ends.forEach((end) => end()) };
+  const cleanups = [on("round", show), on("model", show)];
+  return { end: () => cleanups.forEach((end) => end()) };
 }
 
 // The chart as SVG: held-out accuracy with its interval, accuracy on labels before training on them, and the estimate.
@@ -141,7 +141,7 @@ const RIGHT = 172;
 const TOP = 18;
 const BOTTOM = 46;
 const MARGIN = 22;
-const FEW = 5;
+const MIN_PREDICTIONS = 5;
 
 function niceStep(span, parts) {
   const raw = span / parts;
@@ -152,17 +152,17 @@ function niceStep(span, parts) {
 function ticks(low, high, parts) {
   const step = niceStep(high - low, parts);
   const found = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + 1e-9; at += step) found.push(Number(at.toFixed(10)));
+  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + 1e-9; value += step) found.push(Number(value.toFixed(10)));
   return found;
 }
 
 /** Rounds with enough predictions for a meaningful accuracy. */
-function telling(curve) {
-  return curve.guessed.filter((each) => each.of >= FEW);
+function reliableRounds(curve) {
+  return curve.guessed.filter((each) => each.of >= MIN_PREDICTIONS);
 }
 
 function ranges(curve) {
-  const guessed = telling(curve);
+  const guessed = reliableRounds(curve);
   const labels = [...curve.points, ...guessed].map((point) => point.labels);
   const shares = [
     ...curve.points.flatMap((point) => [point.low ?? point.accuracy, point.accuracy]),
@@ -174,18 +174,18 @@ function ranges(curve) {
 }
 
 function axes(x, y, most, least, width) {
-  const lines = ticks(least, 1, 5).map((at) => s(
+  const lines = ticks(least, 1, 5).map((share) => svg(
     "g",
     null,
-    s("line", { class: "rule", x1: LEFT, x2: width - RIGHT, y1: y(at), y2: y(at) }),
-    s("text", { class: "tick", x: LEFT - 10, y: y(at) + 4, "text-anchor": "end" }, percent(at)),
+    svg("line", { class: "rule", x1: LEFT, x2: width - RIGHT, y1: y(share), y2: y(share) }),
+    svg("text", { class: "tick", x: LEFT - 10, y: y(share) + 4, "text-anchor": "end" }, percent(share)),
   ));
-  const marks = ticks(0, most, width > 600 ? 6 : 3).map((at) => s(
+  const marks = ticks(0, most, width > 600 ? 6 : 3).map((labels) => svg(
     "text",
-    { class: "tick", x: x(at), y: HEIGHT - BOTTOM + 22, "text-anchor": "middle" },
-    String(at),
+    { class: "tick", x: x(labels), y: HEIGHT - BOTTOM + 22, "text-anchor": "middle" },
+    String(labels),
   ));
-  const name = s(
+  const name = svg(
     "text",
     { class: "tick", x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" },
     "labels",
@@ -195,23 +195,23 @@ function axes(x, y, most, least, width) {
 
 function band(points, x, y) {
   const bounded = points.filter((point) => point.low !== null && point.low !== undefined);
-  const there = bounded.map((point) => `${x(point.labels)},${y(point.high)}`);
-  const back = bounded.toReversed().map((point) => `${x(point.labels)},${y(point.low)}`);
-  return s("polygon", { class: "band", points: [...there, ...back].join(" ") });
+  const upper = bounded.map((point) => `${x(point.labels)},${y(point.high)}`);
+  const lower = bounded.toReversed().map((point) => `${x(point.labels)},${y(point.low)}`);
+  return svg("polygon", { class: "band", points: [...upper, ...lower].join(" ") });
 }
 
 /** Labels at the right edge, moved apart if they overlap. */
 function endLabels(wanted, width) {
   const sorted = wanted.toSorted((a, b) => a.y - b.y);
-  sorted.forEach((each, at) => {
-    if (at) each.y = Math.max(each.y, sorted[at - 1].y + 36);
+  sorted.forEach((each, index) => {
+    if (index) each.y = Math.max(each.y, sorted[index - 1].y + 36);
   });
   const over = Math.max(0, (sorted.at(-1)?.y ?? 0) + 18 - (HEIGHT - BOTTOM));
-  return sorted.map((each) => s(
+  return sorted.map((each) => svg(
     "text",
     { class: `ending ${each.kind}`, x: width - RIGHT + 14, y: each.y - over },
-    s("tspan", { class: "value" }, each.value),
-    s("tspan", { x: width - RIGHT + 14, dy: 16 }, each.name),
+    svg("tspan", { class: "value" }, each.value),
+    svg("tspan", { x: width - RIGHT + 14, dy: 16 }, each.name),
   ));
 }
 
@@ -221,23 +221,23 @@ function drawCurve(curve, width) {
   const x = (labels) => LEFT + ((width - LEFT - RIGHT - MARGIN) * labels) / most;
   const y = (share) => TOP + ((HEIGHT - TOP - BOTTOM) * (1 - share)) / (1 - least);
   const parts = axes(x, y, most, least, width);
-  const endings = [];
+  const ends = [];
   const last = curve.points.at(-1);
   if (last) {
     parts.push(band(curve.points, x, y));
-    parts.push(s(
+    parts.push(svg(
       "polyline",
       { class: "line", points: curve.points.map((point) => `${x(point.labels)},${y(point.accuracy)}`).join(" ") },
     ));
-    parts.push(...curve.points.map((point) => s(
+    parts.push(...curve.points.map((point) => svg(
       "circle",
       { class: "dot", r: 3.5, cx: x(point.labels), cy: y(point.accuracy) },
     )));
-    endings.push({ kind: "held-out", y: y(last.accuracy), value: percent(last.accuracy, 1), name: "labels held out" });
+    ends.push({ kind: "held-out", y: y(last.accuracy), value: percent(last.accuracy, 1), name: "labels held out" });
   }
-  const guessed = telling(curve);
+  const guessed = reliableRounds(curve);
   if (guessed.length) {
-    parts.push(...guessed.map((each) => s(
+    parts.push(...guessed.map((each) => svg(
       "rect",
       {
         class: "guessed",
@@ -249,7 +249,7 @@ function drawCurve(curve, width) {
       },
     )));
     const newest = guessed.at(-1);
-    endings.push({
+    ends.push({
       kind: "before",
       y: y(newest.right / newest.of),
       value: `${newest.right} of ${newest.of}`,
@@ -258,12 +258,12 @@ function drawCurve(curve, width) {
   }
   if (curve.estimate) {
     const { accuracy, low, high } = curve.estimate;
-    const at = width - RIGHT;
-    parts.push(s("line", { class: "audit", x1: at, x2: at, y1: y(high), y2: y(low) }));
-    parts.push(s("circle", { class: "audit", r: 5, cx: at, cy: y(accuracy) }));
-    endings.push({ kind: "audited", y: y(accuracy), value: withInterval(accuracy, low, high), name: "of the rest, estimated" });
+    const edge = width - RIGHT;
+    parts.push(svg("line", { class: "audit", x1: edge, x2: edge, y1: y(high), y2: y(low) }));
+    parts.push(svg("circle", { class: "audit", r: 5, cx: edge, cy: y(accuracy) }));
+    ends.push({ kind: "audited", y: y(accuracy), value: withInterval(accuracy, low, high), name: "of the rest, estimated" });
   }
-  return s(
+  return svg(
     "svg",
     {
       class: "curve",
@@ -272,6 +272,6 @@ function drawCurve(curve, width) {
       "aria-label": "Accuracy against the number of labels; the same numbers stand in the table below.",
     },
     ...parts,
-    ...endLabels(endings, width),
+    ...endLabels(ends, width),
   );
 }

@@ -1,14 +1,14 @@
 // The dialogs: keys, export, and the annotator's name.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 import { hasFinder } from "./classes.js";
-import { button, byId, h, key, own, plain } from "./dom.js";
+import { button, byId, h, kbd, userText, visibleText } from "./dom.js";
 import { state, emit } from "./state.js";
-import { COMMANDS, keyOf, printed, setSingleKeys, singleKeysAct } from "./keys.js";
-import { count, percent, some } from "./format.js";
+import { COMMANDS, keyOf, keyLabel, switchSingleKeys, areSingleKeysOn } from "./keys.js";
+import { formatNumber, percent, plural } from "./format.js";
 
-const FIND = ["/", "Find a class among many"];
-const SHEETS = [
+const FIND_ROW = ["/", "Find a class among many"];
+const KEY_SHEETS = [
   ["Everywhere", [...COMMANDS.map(([name, meaning]) => [name.toUpperCase(), meaning]), ["?", "These keys"]]],
   [
     "Label",
@@ -17,7 +17,7 @@ const SHEETS = [
       ["Backspace", "Undo, as often as you like"],
       ["↑ ↓", "Zoom in and out; with Shift, move the picture"],
       ["+", "Add a class"],
-      FIND,
+      FIND_ROW,
     ],
   ],
   [
@@ -51,8 +51,8 @@ const SHEETS = [
     ],
   ],
 ];
-const NO_CLASS = "There is no class yet: press + in the Label view to add one.";
-const SWITCH = "Single keys act. Switch this off if you speak to your computer, or press keys by accident.";
+const NO_CLASS_TEXT = "There is no class yet: press + in the Label view to add one.";
+const SINGLE_KEYS_TEXT = "Single keys act. Switch this off if you speak to your computer, or press keys by accident.";
 
 const FORMATS = [
   ["csv", "CSV", "for spreadsheets and pandas; cells that look like formulas are made text"],
@@ -64,7 +64,7 @@ const FORMATS = [
   ["doccano", "doccano JSONL", "text and label"],
 ];
 
-export function open(title, ...children) {
+export function openDialog(title, ...children) {
   const before = document.activeElement;
   const dialog = h(
     "dialog",
@@ -91,43 +91,43 @@ export function open(title, ...children) {
 }
 
 function keyRow(name, meaning) {
-  return h("div", null, h("dt", null, name.split(" ").map((each) => key(each))), h("dd", null, meaning));
+  return h("div", null, h("dt", null, name.split(" ").map((each) => kbd(each))), h("dd", null, meaning));
 }
 
 function classRows() {
   const withKey = state.classes.filter(keyOf);
-  return withKey.map((name) => keyRow(printed(keyOf(name), name, state.classes), own(name)));
+  return withKey.map((name) => keyRow(keyLabel(keyOf(name), name, state.classes), userText(name)));
 }
 
-function keySheet([title, rows]) {
-  const there = rows.filter((row) => row !== FIND || hasFinder());
-  return h("section", null, h("h3", null, title), h("dl", { class: "keys" }, there.map(([name, meaning]) => keyRow(name, meaning))));
+function renderSheet([title, rows]) {
+  const shownRows = rows.filter((row) => row !== FIND_ROW || hasFinder());
+  return h("section", null, h("h3", null, title), h("dl", { class: "keys" }, shownRows.map(([name, meaning]) => keyRow(name, meaning))));
 }
 
 export function openKeys() {
-  const without = state.classes.length - state.classes.filter(keyOf).length;
-  const sentence = `${some(without, "class has", "classes have")} no key: press / and type a part of the name.`;
-  const acts = h("input", { type: "checkbox", id: "single-keys" });
-  acts.checked = singleKeysAct();
-  acts.addEventListener("change", () => setSingleKeys(acts.checked));
+  const nWithoutKey = state.classes.length - state.classes.filter(keyOf).length;
+  const withoutKeyText = `${plural(nWithoutKey, "class has", "classes have")} no key: press / and type a part of the name.`;
+  const checkbox = h("input", { type: "checkbox", id: "single-keys" });
+  checkbox.checked = areSingleKeysOn();
+  checkbox.addEventListener("change", () => switchSingleKeys(checkbox.checked));
   const rows = classRows();
-  const classes = rows.length ? h("dl", { class: "keys" }, rows) : h("p", { class: "quiet" }, NO_CLASS);
-  open(
+  const classes = rows.length ? h("dl", { class: "keys" }, rows) : h("p", { class: "quiet" }, NO_CLASS_TEXT);
+  openDialog(
     "Keys",
     h(
       "div",
       { class: "columns" },
-      SHEETS.map(keySheet),
-      h("section", { class: "may-break" }, h("h3", null, "Classes"), classes, without > 0 && h("p", { class: "quiet" }, sentence)),
+      KEY_SHEETS.map(renderSheet),
+      h("section", { class: "may-break" }, h("h3", null, "Classes"), classes, nWithoutKey > 0 && h("p", { class: "quiet" }, withoutKeyText)),
     ),
-    h("p", { class: "switch" }, acts, h("label", { for: "single-keys" }, SWITCH)),
+    h("p", { class: "switch" }, checkbox, h("label", { for: "single-keys" }, SINGLE_KEYS_TEXT)),
   ).classList.add("is-wide");
 }
 
 export function openExport() {
-  open(
+  openDialog(
     "Export labels",
-    h("p", { class: "quiet" }, `${some(state.project.labeled, "label")} so far. Skipped items are no labels.`),
+    h("p", { class: "quiet" }, `${plural(state.project.labeled, "label")} so far. Skipped items are no labels.`),
     h(
       "ul",
       { class: "formats", role: "list" },
@@ -138,7 +138,7 @@ export function openExport() {
         h("span", { class: "quiet" }, use),
       )),
     ),
-    h("p", { class: "quiet" }, "Folders by class, for training and testing: ", h("code", null, `dubito export ${plain(state.project.name)}.dubito --to folders --test-share 0.2 -o labeled/`)),
+    h("p", { class: "quiet" }, "Folders by class, for training and testing: ", h("code", null, `dubito export ${visibleText(state.project.name)}.dubito --to folders --test-share 0.2 -o labeled/`)),
   );
 }
 
@@ -146,9 +146,9 @@ function peopleTable(people) {
   const rows = people.map((each) => h(
     "tr",
     null,
-    h("th", { scope: "row" }, own(each.name)),
-    h("td", null, count(each.labels)),
-    h("td", null, count(each.skipped)),
+    h("th", { scope: "row" }, userText(each.name)),
+    h("td", null, formatNumber(each.labels)),
+    h("td", null, formatNumber(each.skipped)),
   ));
   return h(
     "table",
@@ -168,11 +168,11 @@ function peopleTable(people) {
   );
 }
 
-function agreement(overlap, people) {
+function agreementText(overlap, people) {
   if (!overlap?.items) return "No item has labels of two people yet.";
   const statistic = people.filter((each) => each.labels > 0).length === 2 ? "Cohen's" : "Fleiss'";
   const kappa = overlap.kappa === null ? "" : ` (${statistic} kappa ${overlap.kappa.toFixed(2)})`;
-  return `On ${some(overlap.items, "item")} that several people labeled they agree in ${percent(overlap.agree)}${kappa}.`;
+  return `On ${plural(overlap.items, "item")} that several people labeled they agree in ${percent(overlap.agree)}${kappa}.`;
 }
 
 export function openAnnotator() {
@@ -187,7 +187,7 @@ export function openAnnotator() {
     h("label", { for: "who" }, "Your name, as it stands beside your labels"),
     h("div", { class: "acts" }, field, h("button", { type: "submit", class: "main" }, "Save")),
   );
-  const dialog = open("Who is labeling", form, people);
+  const dialog = openDialog("Who is labeling", form, people);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const name = field.value.trim();
@@ -196,10 +196,10 @@ export function openAnnotator() {
     if (name !== state.annotator) emit("annotator", name);
   });
   field.select();
-  ask("/api/annotators").then(
+  request("/api/annotators").then(
     (answer) => people.replaceChildren(...(answer.annotators.length ? [
       peopleTable(answer.annotators),
-      h("p", { class: "quiet" }, agreement(answer.overlap, answer.annotators)),
+      h("p", { class: "quiet" }, agreementText(answer.overlap, answer.annotators)),
     ] : [])),
     (error) => people.replaceChildren(h("p", { class: "quiet" }, error.message)),
   );

@@ -18,7 +18,7 @@ export function h(tag, properties, ...children) {
 }
 
 /** The same for SVG. */
-export function s(tag, properties, ...children) {
+export function svg(tag, properties, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
 
@@ -32,26 +32,26 @@ export function button(label, act, properties) {
   return node;
 }
 
-export function key(name) {
+export function kbd(name) {
   return h("kbd", null, name);
 }
 
 // Control characters, including those that change the text direction. Joiners stay: scripts and emoji need them.
-const UNSEEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const INVISIBLE = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /** A name with invisible characters made visible, such as "⟨U+202E⟩". */
-export function plain(name) {
-  return String(name).replace(UNSEEN, (each) => `⟨U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+export function visibleText(name) {
+  return String(name).replace(INVISIBLE, (each) => `⟨U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
 /** The same for use inside a sentence, with its own text direction. */
-export function quoted(name) {
-  return `\u2068${plain(name)}\u2069`;
+export function isolated(name) {
+  return `\u2068${visibleText(name)}\u2069`;
 }
 
 /** An element for names, ids and classes that users entered, in any script and direction. */
-export function own(name, properties) {
-  return h("bdi", properties, plain(name));
+export function userText(name, properties) {
+  return h("bdi", properties, visibleText(name));
 }
 
 export function byId(id) {

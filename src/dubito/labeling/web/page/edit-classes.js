@@ -1,32 +1,32 @@
 // The dialog that changes classes: order, keys, names, merging and removing, with undo.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 import { refreshProject } from "./classes.js";
-import { open } from "./dialogs.js";
-import { button, h, own, plain, quoted } from "./dom.js";
-import { some } from "./format.js";
-import { notice, wrong } from "./notices.js";
+import { openDialog } from "./dialogs.js";
+import { button, h, userText, visibleText, isolated } from "./dom.js";
+import { plural } from "./format.js";
+import { showNotice, showError } from "./notices.js";
 import { send } from "./outbox.js";
-import { state, on } from "./state.js";
+import { state, onClassChange } from "./state.js";
 
 const HELP = "Labels follow a class that is renamed or merged. Removing a class removes its labels, too; its key becomes free.";
 
-function described({ kind, annotator, class: name, new_name: other }) {
-  const who = quoted(annotator);
-  if (kind === "rename") return `${who} renamed ${quoted(name)} to ${quoted(other)}.`;
-  if (kind === "merge") return `${who} merged ${quoted(name)} into ${quoted(other)}.`;
-  return `${who} removed ${quoted(name)}.`;
+function describeChange({ kind, annotator, class: name, new_name: other }) {
+  const who = isolated(annotator);
+  if (kind === "rename") return `${who} renamed ${isolated(name)} to ${isolated(other)}.`;
+  if (kind === "merge") return `${who} merged ${isolated(name)} into ${isolated(other)}.`;
+  return `${who} removed ${isolated(name)}.`;
 }
 
 export function openClasses() {
   const list = h("ul", { class: "edit-classes", role: "list" });
-  const last = h("p", { class: "last-change" });
-  const body = h("div", { class: "changing" }, last, list, h("p", { class: "quiet" }, HELP));
-  let opened = null;
+  const lastChange = h("p", { class: "last-change" });
+  const body = h("div", { class: "changing" }, lastChange, list, h("p", { class: "quiet" }, HELP));
+  let openedClass = null;
   let busy = false;
 
   async function load() {
-    draw(await ask("/api/classes"));
+    draw(await request("/api/classes"));
   }
 
   /** Runs one change at a time, and shows the classes as they are afterwards. */
@@ -35,66 +35,66 @@ export function openClasses() {
     busy = true;
     try {
       await act();
-      opened = null;
-      if (sentence) notice(sentence);
+      openedClass = null;
+      if (sentence) showNotice(sentence);
     } catch (error) {
-      wrong(error);
+      showError(error);
     }
     busy = false;
-    await Promise.all([load(), refreshProject()]).catch(wrong);
+    await Promise.all([load(), refreshProject()]).catch(showError);
   }
 
   function post(kind, given, sentence) {
-    const what = `The change of the class ${quoted(given.class ?? "")}`;
+    const what = `The change of the class ${isolated(given.class ?? "")}`;
     return change(() => send("/api/classes/change", { annotator: state.annotator, kind, ...given }, what), sentence);
   }
 
   function patch(given) {
-    return change(() => ask("/api/project", { method: "PATCH", body: given }));
+    return change(() => request("/api/project", { method: "PATCH", body: given }));
   }
 
   function draw({ classes, last_change: undoable }) {
-    last.hidden = undoable === null;
+    lastChange.hidden = undoable === null;
     if (undoable) {
-      last.replaceChildren(
-        h("span", { class: "quiet" }, described(undoable)),
+      lastChange.replaceChildren(
+        h("span", { class: "quiet" }, describeChange(undoable)),
         " ",
         button("Undo", () => post("undo", { number: undoable.number }, "Undone.")),
       );
     }
     const names = classes.map((each) => each.class);
     const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-    list.replaceChildren(...classes.map((each, at) => row(each, at, names)));
+    list.replaceChildren(...classes.map((each, index) => row(each, index, names)));
     if (focused) [...list.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
     if (classes.length === 0) list.replaceChildren(h("li", { class: "quiet" }, "There is no class yet: press + in the Label view to add one."));
   }
 
-  function row({ class: name, key, labels }, at, names) {
+  function row({ class: name, key, labels }, index, names) {
     const keyField = h("input", {
       class: "key",
       value: key === null ? "" : key.toUpperCase(),
       maxlength: "1",
       autocomplete: "off",
-      "aria-label": `Key of ${quoted(name)}`,
+      "aria-label": `Key of ${isolated(name)}`,
       onfocus: (event) => event.target.select(),
       onchange: (event) => {
         const pressed = event.target.value.trim().toLowerCase();
         if (pressed) patch({ keys: { [name]: pressed } });
-        else load().catch(wrong);
+        else load().catch(showError);
       },
     });
-    const moved = (step) => {
+    const move = (step) => {
       const order = [...names];
-      order.splice(at + step, 0, ...order.splice(at, 1));
+      order.splice(index + step, 0, ...order.splice(index, 1));
       return patch({ classes: order });
     };
-    const changing = h("button", {
+    const changeButton = h("button", {
       type: "button",
-      "aria-expanded": String(opened === name),
-      "aria-label": `Change ${quoted(name)}`,
+      "aria-expanded": String(openedClass === name),
+      "aria-label": `Change ${isolated(name)}`,
       onclick: () => {
-        opened = opened === name ? null : name;
-        load().catch(wrong);
+        openedClass = openedClass === name ? null : name;
+        load().catch(showError);
       },
     }, "Change");
     return h(
@@ -104,13 +104,13 @@ export function openClasses() {
         "div",
         { class: "line" },
         keyField,
-        own(name, { class: "said" }),
-        h("span", { class: "quiet" }, some(labels, "label")),
-        h("button", { type: "button", disabled: at === 0, "aria-label": `Move ${quoted(name)} up`, onclick: () => moved(-1) }, "↑"),
-        h("button", { type: "button", disabled: at === names.length - 1, "aria-label": `Move ${quoted(name)} down`, onclick: () => moved(1) }, "↓"),
-        changing,
+        userText(name, { class: "said" }),
+        h("span", { class: "quiet" }, plural(labels, "label")),
+        h("button", { type: "button", disabled: index === 0, "aria-label": `Move ${isolated(name)} up`, onclick: () => move(-1) }, "↑"),
+        h("button", { type: "button", disabled: index === names.length - 1, "aria-label": `Move ${isolated(name)} down`, onclick: () => move(1) }, "↓"),
+        changeButton,
       ),
-      opened === name && form(name, labels, names),
+      openedClass === name && form(name, labels, names),
     );
   }
 
@@ -120,17 +120,17 @@ export function openClasses() {
     const select = h(
       "select",
       { id: "merge-into" },
-      others.map((each, number) => h("option", { value: String(number) }, plain(each))),
+      others.map((each, number) => h("option", { value: String(number) }, visibleText(each))),
     );
     const rename = (event) => {
       event.preventDefault();
       const other = field.value.trim();
       if (!other || other === name) return;
-      post("rename", { class: name, new_name: other }, `${quoted(name)} is called ${quoted(other)} now.`);
+      post("rename", { class: name, new_name: other }, `${isolated(name)} is called ${isolated(other)} now.`);
     };
     const merge = () => {
       const other = others[Number(select.value)];
-      post("merge", { class: name, new_name: other }, `${some(labels, "label")} ${labels === 1 ? "is" : "are"} ${quoted(other)} now.`);
+      post("merge", { class: name, new_name: other }, `${plural(labels, "label")} ${labels === 1 ? "is" : "are"} ${isolated(other)} now.`);
     };
     return h(
       "div",
@@ -150,20 +150,14 @@ export function openClasses() {
         button("Merge", merge),
       ),
       button(
-        labels ? `Remove it and its ${some(labels, "label")}` : "Remove it",
-        () => post("remove", { class: name }, `Removed ${quoted(name)}.`),
+        labels ? `Remove it and its ${plural(labels, "label")}` : "Remove it",
+        () => post("remove", { class: name }, `Removed ${isolated(name)}.`),
         { class: "danger" },
       ),
     );
   }
 
-  const dialog = open("Classes", body);
-  let shown = state.project.class_event;
-  const end = on("project", (project) => {
-    if (project.class_event === shown) return;
-    shown = project.class_event;
-    load().catch(wrong);
-  });
-  dialog.addEventListener("close", end);
+  const dialog = openDialog("Classes", body);
+  dialog.addEventListener("close", onClassChange(() => load().catch(showError)));
   load().catch((error) => body.replaceChildren(h("p", { class: "quiet" }, error.message)));
 }

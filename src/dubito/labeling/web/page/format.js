@@ -2,13 +2,13 @@
 
 const COUNT = new Intl.NumberFormat("en");
 
-export function count(number) {
+export function formatNumber(number) {
   return COUNT.format(number);
 }
 
 /** `some(1, "label")` is "1 label", `some(2, "label")` "2 labels"; `some(2, "class", "classes")`. */
-export function some(number, one, many = `${one}s`) {
-  return `${count(number)} ${number === 1 ? one : many}`;
+export function plural(number, one, many = `${one}s`) {
+  return `${formatNumber(number)} ${number === 1 ? one : many}`;
 }
 
 export function percent(fraction, digits = 0) {
@@ -22,7 +22,7 @@ export function withInterval(fraction, low, high) {
   return `${percent(fraction)} (${(100 * low).toFixed(0)}–${percent(high)})`;
 }
 
-export const WHY = {
+export const PICK_REASONS = {
   "in doubt": "the model is in doubt here",
   covers: "it represents many others",
   audit: "drawn at random, to audit the model",

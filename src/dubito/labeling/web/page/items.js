@@ -1,20 +1,20 @@
 // All items, a page at a time: filters, search and order. Select some and label them together, or open one.
 
-import { ask } from "./api.js";
-import { classFace } from "./classes.js";
+import { request } from "./api.js";
+import { classLabel } from "./classes.js";
 import { openCloseup } from "./closeup.js";
-import { button, h, key, own, plain, quoted } from "./dom.js";
-import { state, on, emit } from "./state.js";
-import { brief, described, nearCopiesOf, similarTo, whole } from "./item.js";
-import { classOfKey, keyOf } from "./keys.js";
-import { notice, say, wrong } from "./notices.js";
+import { button, h, userText, visibleText, isolated } from "./dom.js";
+import { state, onClassChange, emit } from "./state.js";
+import { renderBrief, describe, nearCopiesUrl, similarUrl, loadWhole } from "./item.js";
+import { classOfKey, keyOf, moveFocus } from "./keys.js";
+import { showNotice, announce, showError } from "./notices.js";
 import { rememberLabeled, sendMany, undoScreen } from "./outbox.js";
 import * as queue from "./queue.js";
-import { count, percent, some } from "./format.js";
+import { formatNumber, percent, plural } from "./format.js";
 
-const PAGE = 60;
-const PAUSE = 250;
-const STARTS = 12;
+const PAGE_SIZE = 60;
+const TYPING_MS = 250;
+const MAX_SUGGESTIONS = 12;
 const SHOW = [
   ["all", "All items"],
   ["unlabeled", "Unlabeled"],
@@ -31,7 +31,7 @@ const WITHIN = [
   ["0.2", "Within 20%"],
   ["0.4", "Within 40%"],
 ];
-const SURE = [
+const CONFIDENCE = [
   ["", "Any confidence"],
   ["0-0.5", "Below 50%"],
   ["0.5-0.8", "50 to 80%"],
@@ -53,10 +53,10 @@ export function makeItemsView(view, filters) {
   let items = [];
   let total = 0;
   let offset = 0;
-  let asked = 0;
+  let lastRequest = 0;
   let busy = false;
-  let typing = 0;
-  let last = null;
+  let typingTimer = 0;
+  let lastSelected = null;
   const selected = new Set();
 
   const search = h("input", {
@@ -67,11 +67,11 @@ export function makeItemsView(view, filters) {
     value: query.text ?? "",
     dir: "auto",
     oninput: () => {
-      clearTimeout(typing);
-      typing = setTimeout(() => change("text", search.value.trim()), PAUSE);
+      clearTimeout(typingTimer);
+      typingTimer = setTimeout(() => change("text", search.value.trim()), TYPING_MS);
     },
   });
-  const about = h("input", {
+  const description = h("input", {
     id: "describe",
     type: "search",
     autocomplete: "off",
@@ -79,14 +79,14 @@ export function makeItemsView(view, filters) {
     value: query.about ?? "",
     dir: "auto",
   });
-  const filtering = h("div", { class: "filters" });
-  const found = h("p", { class: "found", role: "status" });
-  const all = button("Select all on this page", selectAll, { class: "link" });
-  const like = h("div", { class: "like" });
-  const noting = h("span", { class: "quiet" });
+  const filterBar = h("div", { class: "filters" });
+  const countLine = h("p", { class: "found", role: "status" });
+  const selectAllButton = button("Select all on this page", selectAll, { class: "link" });
+  const similarBar = h("div", { class: "like" });
+  const noteLine = h("span", { class: "quiet" });
   const tiles = h("ul", { class: `tiles listed${state.project.kind === "pictures" ? "" : " is-text"}`, role: "list" });
   const pager = h("div", { class: "acts pager" });
-  const acts = h("div", { class: "acts chosen-acts" });
+  const selectionBar = h("div", { class: "acts chosen-acts" });
   view.replaceChildren(h(
     "div",
     { class: "listing" },
@@ -95,13 +95,13 @@ export function makeItemsView(view, filters) {
       { class: "finder" },
       h("label", { class: "unseen", for: "search-items" }, "Search names and texts"),
       search,
-      filtering,
+      filterBar,
     ),
-    describing(about),
-    like,
-    h("div", { class: "acts summary" }, found, all),
+    descriptionForm(description),
+    similarBar,
+    h("div", { class: "acts summary" }, countLine, selectAllButton),
     tiles,
-    h("div", { class: "foot" }, pager, acts),
+    h("div", { class: "foot" }, pager, selectionBar),
   ));
 
   function change(name, value) {
@@ -110,10 +110,10 @@ export function makeItemsView(view, filters) {
     offset = 0;
     const text = new URLSearchParams(query).toString();
     history.replaceState(null, "", `#items${text && `?${text}`}`);
-    load().catch(wrong);
+    load().catch(showError);
   }
 
-  function choice(name, label, options) {
+  function filterSelect(name, label, options) {
     const value = query[name] ?? options[0][0];
     return h(
       "select",
@@ -130,16 +130,16 @@ export function makeItemsView(view, filters) {
   }
 
   async function drawFilters() {
-    const { annotators } = await ask("/api/annotators");
-    const names = (first, values) => [["", first], ...values.map((name) => [name, plain(name)])];
+    const { annotators } = await request("/api/annotators");
+    const names = (first, values) => [["", first], ...values.map((name) => [name, visibleText(name)])];
     const sort = !isRanked() ? SORT : [["similar", "Most similar"], ...SORT];
-    filtering.replaceChildren(
-      choice("show", "Show", SHOW),
-      choice("class", "Class", names("Any class", state.classes)),
-      choice("annotator", "Annotator", names("Any annotator", annotators.map((each) => each.name))),
-      choice("guess", "Predicted class", names("Any prediction", state.classes)),
-      choice("sure", "Confidence of the prediction", SURE),
-      choice("sort", "Sort", sort),
+    filterBar.replaceChildren(
+      filterSelect("show", "Show", SHOW),
+      filterSelect("class", "Class", names("Any class", state.classes)),
+      filterSelect("annotator", "Annotator", names("Any annotator", annotators.map((each) => each.name))),
+      filterSelect("guess", "Predicted class", names("Any prediction", state.classes)),
+      filterSelect("sure", "Confidence of the prediction", CONFIDENCE),
+      filterSelect("sort", "Sort", sort),
     );
   }
 
@@ -147,76 +147,76 @@ export function makeItemsView(view, filters) {
     return query.like !== undefined || Boolean(query.about);
   }
 
-  async function drawLike() {
-    like.hidden = !isRanked();
-    if (like.hidden) return;
+  async function drawSimilar() {
+    similarBar.hidden = !isRanked();
+    if (similarBar.hidden) return;
     const every = button("Show all items", () => (location.hash = "items"), { class: "link" });
-    if (query.about) return like.replaceChildren(
-      h("p", null, h("span", { class: "quiet" }, "The closest first to "), own(query.about, { class: "said" }), " ", noting),
+    if (query.about) return similarBar.replaceChildren(
+      h("p", null, h("span", { class: "quiet" }, "The closest first to "), userText(query.about, { class: "said" }), " ", noteLine),
       every,
     );
-    const item = await ask(`/api/items/${query.like}`);
-    like.replaceChildren(
-      brief(item, 160),
-      h("p", null, h("span", { class: "quiet" }, "The most similar first to "), own(item.id, { class: "said" })),
-      choice("within", "Distance", WITHIN),
+    const item = await request(`/api/items/${query.like}`);
+    similarBar.replaceChildren(
+      renderBrief(item, 160),
+      h("p", null, h("span", { class: "quiet" }, "The most similar first to "), userText(item.id, { class: "said" })),
+      filterSelect("within", "Distance", WITHIN),
       every,
     );
   }
 
   function address() {
-    const { sure, ...given } = query;
+    const { sure, ...others } = query;
     const [low, high] = (sure || "0-1").split("-");
-    return `/api/items?${new URLSearchParams({ ...given, low, high, offset, count: PAGE })}`;
+    return `/api/items?${new URLSearchParams({ ...others, low, high, offset, count: PAGE_SIZE })}`;
   }
 
   async function load() {
-    asked += 1;
-    const mine = asked;
+    lastRequest += 1;
+    const thisRequest = lastRequest;
     tiles.setAttribute("aria-busy", "true");
-    const answer = await ask(address(), { seconds: isRanked() ? 300 : 30 }).finally(() => tiles.removeAttribute("aria-busy"));
-    if (mine !== asked) return;
+    const answer = await request(address(), { seconds: isRanked() ? 300 : 30 }).finally(() => tiles.removeAttribute("aria-busy"));
+    if (thisRequest !== lastRequest) return;
     ({ items, total } = answer);
-    noting.textContent = answer.note ?? "";
+    noteLine.textContent = answer.note ?? "";
     selected.clear();
     // Near-copies mostly get one label for all: they are selected already.
     if (query.within && total > 1) for (const item of items) if (item.label === null) selected.add(item.row);
-    last = null;
+    lastSelected = null;
     draw();
   }
 
   function draw() {
     tiles.replaceChildren(...items.map(tile));
     if (items.length === 0) tiles.replaceChildren(h("li", { class: "empty" }, "No item matches these filters."));
-    const range = items.length < total ? `${count(offset + 1)} to ${count(offset + items.length)} of ` : "";
+    const range = items.length < total ? `${formatNumber(offset + 1)} to ${formatNumber(offset + items.length)} of ` : "";
     const isAlone = query.within && total === 1 && items[0].row === Number(query.like);
-    found.textContent = isAlone ? "No other item is that close." : `${range}${some(total, "item")}`;
-    all.hidden = items.length === 0;
+    countLine.textContent = isAlone ? "No other item is that close." : `${range}${plural(total, "item")}`;
+    selectAllButton.hidden = items.length === 0;
     pager.replaceChildren(
-      button("Previous", () => turn(-1), { disabled: offset === 0 }),
-      button("Next", () => turn(1), { disabled: offset + items.length >= total }),
+      button("Previous", () => turnPage(-1), { disabled: offset === 0 }),
+      button("Next", () => turnPage(1), { disabled: offset + items.length >= total }),
     );
-    pager.hidden = total <= PAGE;
-    drawActs();
+    pager.hidden = total <= PAGE_SIZE;
+    drawSelection();
   }
 
-  function turn(pages) {
-    const next = offset + pages * PAGE;
+  function turnPage(pages) {
+    const next = offset + pages * PAGE_SIZE;
     if (next < 0 || next >= total) return;
     offset = next;
     load().then(() => {
       scrollTo({ top: 0 });
-      say(found.textContent);
-    }, wrong);
+      announce(countLine.textContent);
+    }, showError);
   }
 
-  function tile(item, at) {
+  function tile(item, index) {
     const node = button(
-      brief(item, 256),
-      (event) => select(at, event.shiftKey),
-      { class: "tile", "aria-pressed": String(selected.has(item.row)), title: plain(item.id) },
+      renderBrief(item, 256),
+      (event) => select(index, event.shiftKey),
+      { class: "tile", "aria-pressed": String(selected.has(item.row)), title: visibleText(item.id) },
     );
-    const opening = button("⤢", () => open(at), { class: "open", "aria-label": `Open ${plain(item.id)}`, title: "Open" });
+    const opening = button("⤢", () => openItem(index), { class: "open", "aria-label": `Open ${visibleText(item.id)}`, title: "Open" });
     const line = h("p", { class: "tag" });
     drawTag(item, node, line);
     return h("li", null, node, opening, line);
@@ -227,86 +227,86 @@ export function makeItemsView(view, filters) {
       "span",
       { class: "quiet" },
       item.label === null && !item.skipped ? "model: " : "",
-      own(item.guess),
+      userText(item.guess),
       ` ${percent(item.probability)}`,
     );
-    const label = item.label === null ? null : own(item.label, { class: "said" });
+    const label = item.label === null ? null : userText(item.label, { class: "said" });
     const standing = label ?? (item.skipped ? h("span", { class: "quiet" }, "skipped") : guess ? "" : h("span", { class: "quiet" }, "unlabeled"));
     line.replaceChildren(standing, guess ?? "");
-    const said = item.label === null ? item.skipped ? "skipped" : "unlabeled" : `labeled ${plain(item.label)}`;
-    node.setAttribute("aria-label", `${described(item)}: ${said}`);
+    const said = item.label === null ? item.skipped ? "skipped" : "unlabeled" : `labeled ${visibleText(item.label)}`;
+    node.setAttribute("aria-label", `${describe(item)}: ${said}`);
   }
 
-  function redraw(at) {
-    const [node, , line] = tiles.children[at].children;
-    drawTag(items[at], node, line);
-    node.setAttribute("aria-pressed", String(selected.has(items[at].row)));
+  function redrawTile(index) {
+    const [node, , line] = tiles.children[index].children;
+    drawTag(items[index], node, line);
+    node.setAttribute("aria-pressed", String(selected.has(items[index].row)));
   }
 
   /** With Shift, everything from the last selected item to this one. */
-  function select(at, isRange) {
-    const from = isRange && last !== null ? last : at;
-    const isOn = from !== at || !selected.has(items[at].row);
-    for (let each = Math.min(from, at); each <= Math.max(from, at); each += 1) {
+  function select(index, isRange) {
+    const from = isRange && lastSelected !== null ? lastSelected : index;
+    const isOn = from !== index || !selected.has(items[index].row);
+    for (let each = Math.min(from, index); each <= Math.max(from, index); each += 1) {
       if (isOn) selected.add(items[each].row);
       else selected.delete(items[each].row);
-      redraw(each);
+      redrawTile(each);
     }
-    last = at;
-    drawActs();
+    lastSelected = index;
+    drawSelection();
   }
 
   function selectAll() {
     const isOn = selected.size < items.length;
     selected.clear();
     if (isOn) for (const item of items) selected.add(item.row);
-    items.forEach((_, at) => redraw(at));
-    drawActs();
+    items.forEach((_, index) => redrawTile(index));
+    drawSelection();
   }
 
-  function drawActs() {
-    acts.hidden = selected.size === 0;
-    all.textContent = selected.size && selected.size === items.length ? "Select none" : "Select all on this page";
-    if (acts.hidden) return;
-    acts.replaceChildren(
-      h("strong", null, `${count(selected.size)} selected`),
+  function drawSelection() {
+    selectionBar.hidden = selected.size === 0;
+    selectAllButton.textContent = selected.size && selected.size === items.length ? "Select none" : "Select all on this page";
+    if (selectionBar.hidden) return;
+    selectionBar.replaceChildren(
+      h("strong", null, `${formatNumber(selected.size)} selected`),
       h(
         "ul",
         { class: "groups", role: "list" },
-        state.classes.map((name) => h("li", null, button(classFace(name, keyOf(name)), () => assign(name), { class: "class" }))),
+        state.classes.map((name) => h("li", null, button(classLabel(name, keyOf(name)), () => assign(name), { class: "class" }))),
       ),
       button("Skip", () => assign(null)),
-      button("Label one by one", () => oneByOne().catch(wrong)),
+      button("Label one by one", () => oneByOne().catch(showError)),
     );
   }
 
-  function chosen() {
-    const focused = [...tiles.children].findIndex((node) => node.contains(document.activeElement));
-    if (selected.size) return items.map((_, at) => at).filter((at) => selected.has(items[at].row));
+  function chosenIndices() {
+    const focused = focusedIndex();
+    if (selected.size) return items.map((_, index) => index).filter((index) => selected.has(items[index].row));
     return focused >= 0 && items[focused] ? [focused] : [];
   }
 
-  async function assign(name, places = chosen()) {
+  async function assign(name, indices = chosenIndices()) {
     if (busy) return;
-    if (places.length === 0) return notice("Select items first: click them, or move with the arrows.");
+    if (indices.length === 0) return showNotice("Select items first: click them, or move with the arrows.");
     busy = true;
     tiles.setAttribute("aria-busy", "true");
-    const given = places.map((at) => items[at]);
+    const chosenItems = indices.map((index) => items[index]);
     try {
-      const what = name === null ? `Skipping ${some(given.length, "item")}` : `${some(given.length, "label")} “${quoted(name)}”`;
-      const answer = await sendMany(given.map((item) => label(item, name)), what);
-      const rows = given.map((item) => item.row);
+      const what = name === null ? `Skipping ${plural(chosenItems.length, "item")}` : `${plural(chosenItems.length, "label")} “${isolated(name)}”`;
+      const answer = await sendMany(chosenItems.map((item) => labelOf(item, name)), what);
+      const rows = chosenItems.map((item) => item.row);
       queue.drop(rows);
       rememberLabeled(rows, answer.events);
-      for (const at of places) items[at] = await answered(items[at], name);
-      for (const [at, item] of items.entries()) if (item.copies && !places.includes(at)) items[at] = { ...item, ...(await ask(`/api/items/${item.row}`)) };
+      for (const index of indices) items[index] = await withAnswer(items[index], name);
+      for (const [index, item] of items.entries()) if (item.copies && !indices.includes(index)) items[index] = { ...item, ...(await request(`/api/items/${item.row}`)) };
       selected.clear();
-      items.forEach((_, at) => redraw(at));
-      drawActs();
+      items.forEach((_, index) => redrawTile(index));
+      drawSelection();
       emit("labels", { labeled: answer.labeled });
-      notice(name === null ? `Skipped ${some(given.length, "item")}.` : `${some(given.length, "item is", "items are")} ${quoted(name)} now.`);
+      showNotice(name === null ? `Skipped ${plural(chosenItems.length, "item")}.` : `${plural(chosenItems.length, "item is", "items are")} ${isolated(name)} now.`);
     } catch (error) {
-      wrong(error);
+      showError(error);
     } finally {
       busy = false;
       tiles.removeAttribute("aria-busy");
@@ -318,41 +318,32 @@ export function makeItemsView(view, filters) {
     busy = true;
     undoScreen().then(async (undone) => {
       queue.allowAgain(undone.map((item) => item.row));
-      notice(undone.length > 1 ? `Undone: ${count(undone.length)} labels.` : `Undone: the last answer on ${quoted(undone[0].id)}.`);
+      showNotice(undone.length > 1 ? `Undone: ${formatNumber(undone.length)} labels.` : `Undone: the last answer on ${isolated(undone[0].id)}.`);
       await load();
-    }).catch(wrong).finally(() => (busy = false));
+    }).catch(showError).finally(() => (busy = false));
   }
 
   async function oneByOne() {
-    for (const item of await Promise.all(chosen().reverse().map((at) => whole(items[at])))) queue.putFirst(item);
+    for (const item of await Promise.all(chosenIndices().reverse().map((index) => loadWhole(items[index])))) queue.putFirst(item);
     location.hash = "label";
   }
 
-  function open(at) {
+  function openItem(index) {
     openCloseup({
       count: () => items.length,
       item: (place) => items[place],
       assign: (place, name) => assign(name, [place]),
-      like: (place) => (location.hash = similarTo(items[place].row)),
-      near: (place) => (location.hash = nearCopiesOf(items[place].row)),
+      like: (place) => (location.hash = similarUrl(items[place].row)),
+      near: (place) => (location.hash = nearCopiesUrl(items[place].row)),
       close: (place) => tiles.children[place]?.firstChild.focus(),
-    }, at);
-  }
-
-  function move(step) {
-    const nodes = [...tiles.querySelectorAll(".tile")];
-    if (!nodes.length) return;
-    const place = nodes.indexOf(document.activeElement);
-    nodes[place < 0 ? 0 : Math.min(nodes.length - 1, Math.max(0, place + step))].focus();
+    }, index);
   }
 
   function onKey(pressed, event) {
-    const columns = getComputedStyle(tiles).gridTemplateColumns.split(" ").length;
-    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
-    if (pressed in steps) return move(steps[pressed]), true;
-    if (pressed === "PageDown" || pressed === "PageUp") return turn(pressed === "PageDown" ? 1 : -1), true;
+    if (moveFocus(tiles, pressed)) return true;
+    if (pressed === "PageDown" || pressed === "PageUp") return turnPage(pressed === "PageDown" ? 1 : -1), true;
     if (pressed === "/") return search.focus(), true;
-    if (pressed === "Enter" && event.target.matches(".tile")) return open(chosen().at(0) === undefined ? 0 : focusedPlace()), true;
+    if (pressed === "Enter" && event.target.matches(".tile")) return openItem(focusedIndex()), true;
     if (pressed === "Escape" && selected.size) return selectNone(), true;
     if (pressed === "Backspace") return event.repeat || (undo(), true);
     const name = classOfKey(pressed, state.classes, event.shiftKey);
@@ -361,35 +352,29 @@ export function makeItemsView(view, filters) {
     return true;
   }
 
-  function focusedPlace() {
+  function focusedIndex() {
     return [...tiles.children].findIndex((node) => node.contains(document.activeElement));
   }
 
   function selectNone() {
     selected.clear();
-    items.forEach((_, at) => redraw(at));
-    drawActs();
+    items.forEach((_, index) => redrawTile(index));
+    drawSelection();
   }
 
-  const fail = (error) => {
-    found.textContent = "";
+  const showLoadError = (error) => {
+    countLine.textContent = "";
     tiles.replaceChildren(h("li", { class: "empty" }, error.message));
   };
-  all.hidden = true;
-  found.textContent = isRanked() ? "Looking for similar items." : "Loading the items.";
-  Promise.all([load(), drawFilters(), drawLike()]).catch(fail);
-  let changed = state.project.class_event;
-  const followClasses = (project) => {
-    if (project.class_event === changed) return;
-    changed = project.class_event;
-    drawFilters().then(load).catch(wrong);
-  };
-  const ends = [on("project", followClasses), () => clearTimeout(typing)];
-  return { onKey, end: () => ends.forEach((end) => end()) };
+  selectAllButton.hidden = true;
+  countLine.textContent = isRanked() ? "Looking for similar items." : "Loading the items.";
+  Promise.all([load(), drawFilters(), drawSimilar()]).catch(showLoadError);
+  const cleanups = [onClassChange(() => drawFilters().then(load).catch(showError)), () => clearTimeout(typingTimer)];
+  return { onKey, end: () => cleanups.forEach((end) => end()) };
 }
 
 /** A search by description, with the names of the classes as a start; null if the embedder does not understand texts. */
-function describing(field) {
+function descriptionForm(field) {
   if (!state.project.text_search) return null;
   const look = (text) => text && (location.hash = `items?${new URLSearchParams({ about: text })}`);
   const asPhrase = (name) => (state.project.kind === "pictures" ? `a photo of ${name}` : name);
@@ -405,18 +390,18 @@ function describing(field) {
     h("label", { class: "unseen", for: "describe" }, "Find items by a description"),
     field,
     h("button", { type: "submit" }, "Find"),
-    state.classes.slice(0, STARTS).map((name) => button(own(name), () => look(asPhrase(name)), { class: "start" })),
+    state.classes.slice(0, MAX_SUGGESTIONS).map((name) => button(userText(name), () => look(asPhrase(name)), { class: "start" })),
   );
 }
 
 /** A label that overrides the answers of others counts as a review, since it is given in sight of them. */
-function label(item, name) {
+function labelOf(item, name) {
   const isReview = name !== null && Object.entries(item.answers ?? {}).some(([who, other]) => who !== state.annotator && other !== null);
   return { row: item.row, class: name, guess_seen: item.guess !== null, review: isReview };
 }
 
 /** The item as it is after an answer. */
-async function answered(item, name) {
-  if (name === null) return { ...item, ...(await ask(`/api/items/${item.row}`)) };
+async function withAnswer(item, name) {
+  if (name === null) return { ...item, ...(await request(`/api/items/${item.row}`)) };
   return { ...item, label: name, by: state.annotator, skipped: false, answers: { ...item.answers, [state.annotator]: name } };
 }

@@ -21,13 +21,13 @@ export function keyOf(name) {
 }
 
 /** A key as it is displayed: a capital letter, unless that is the name of another class. */
-export function printed(key, name, classes) {
+export function keyLabel(key, name, classes) {
   const capital = key.toUpperCase();
   return capital !== name && classes.includes(capital) ? key : capital;
 }
 
 /** The character of a pressed key; in layouts with other letters, the one at this position of the Latin layout. */
-export function pressed(event) {
+export function keyOfEvent(event) {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (/^[0-9a-z]$/.test(key) || key.length > 1) return key;
   const place = /^(?:Digit|Key|Numpad)([0-9A-Z])$/.exec(event.code ?? "");
@@ -42,17 +42,17 @@ export function classOfKey(key, classes, shift = false) {
   return classes.find((name) => keyOf(name) === key) ?? null;
 }
 
-const SWITCH = "dubito.single-keys";
+const STORAGE_KEY = "dubito.single-keys";
 
-export function singleKeysAct() {
-  return localStorage.getItem(SWITCH) !== "off";
+export function areSingleKeysOn() {
+  return localStorage.getItem(STORAGE_KEY) !== "off";
 }
 
-export function setSingleKeys(act) {
-  localStorage.setItem(SWITCH, act ? "on" : "off");
+export function switchSingleKeys(act) {
+  localStorage.setItem(STORAGE_KEY, act ? "on" : "off");
 }
 
-function isTyped(target) {
+function isTextField(target) {
   if (target.isContentEditable || target.matches("textarea, select")) return true;
   return target.matches("input") && !["range", "checkbox", "radio", "button"].includes(target.type);
 }
@@ -63,13 +63,24 @@ export function isControl(target) {
 }
 
 /** Calls `act(key, event)` for keys that are meant for the page; it returns whether it used the key. */
-export function listen(act) {
+export function listenToKeys(act) {
   document.addEventListener("keydown", (event) => {
     if (event.isComposing || event.altKey || event.metaKey || event.defaultPrevented) return;
-    if (document.querySelector("dialog[open]") || isTyped(event.target)) return;
-    const key = pressed(event);
+    if (document.querySelector("dialog[open]") || isTextField(event.target)) return;
+    const key = keyOfEvent(event);
     if (event.ctrlKey && key !== "z") return;
-    if (key.length === 1 && key !== " " && !event.ctrlKey && !singleKeysAct()) return;
+    if (key.length === 1 && key !== " " && !event.ctrlKey && !areSingleKeysOn()) return;
     if (act(event.ctrlKey ? "Backspace" : key, event)) event.preventDefault();
   });
+}
+
+/** Moves the focus among the tiles of a grid with the arrow keys; returns whether the key is one of them. */
+export function moveFocus(tiles, key) {
+  const columns = getComputedStyle(tiles).gridTemplateColumns.split(" ").length;
+  const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[key];
+  if (step === undefined) return false;
+  const nodes = [...tiles.querySelectorAll(".tile")];
+  const index = nodes.indexOf(document.activeElement);
+  nodes[index < 0 ? 0 : Math.min(nodes.length - 1, Math.max(0, index + step))]?.focus();
+  return true;
 }

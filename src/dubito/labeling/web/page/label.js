@@ -1,47 +1,47 @@
 // Labeling one item at a time. Keys work once the item is visible; the next item is shown once the label is stored.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 import { classPanel, panelKey } from "./classes.js";
 import { openExport } from "./dialogs.js";
-import { button, h, key, own, plain, quoted } from "./dom.js";
+import { button, h, kbd, userText, visibleText, isolated } from "./dom.js";
 import { state, setProject, on, emit } from "./state.js";
-import { beside, copiesOf, described, similarTo } from "./item.js";
+import { renderColumns, describeCopies, describe, similarUrl } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
-import { notice, say, wrong } from "./notices.js";
+import { showNotice, announce, showError } from "./notices.js";
 import { send, undoOne } from "./outbox.js";
 import * as queue from "./queue.js";
-import { count, percent, some, WHY } from "./format.js";
+import { formatNumber, percent, plural, PICK_REASONS } from "./format.js";
 import { makeZoom, zoomKey } from "./zoom.js";
 
-const SLOW = 150;
-const HINT = 3000;
+const SLOW_MS = 150;
+const HINT_MS = 3000;
 
 export function makeLabelView(view) {
   let shown = null;
-  let since = 0;
+  let shownAt = 0;
   let busy = false;
   let last = null;
-  let sight = "coming";
-  let hinting = 0;
+  let visibility = "coming";
+  let hintTimer = 0;
   let zoomer = null;
 
   const stage = h("div", { class: "stage" });
   const caption = h("p", { class: "caption" });
   const reason = h("span", { class: "quiet" });
-  const said = h("div", { class: "details" });
-  const trail = h("p", { class: "trail", "aria-live": "off" });
+  const details = h("div", { class: "details" });
+  const lastAnswer = h("p", { class: "trail", "aria-live": "off" });
   const guess = guessBox();
   const panel = classPanel(choose);
   const guidelines = guidelinesBox();
-  const undoing = button(["Undo ", key("Backspace")], undo, { class: "undo" });
-  const skipping = button(["Skip ", key("Space")], skip, { class: "skip" });
+  const undoButton = button(["Undo ", kbd("Backspace")], undo, { class: "undo" });
+  const skipButton = button(["Skip ", kbd("Space")], skip, { class: "skip" });
   const work = h(
     "section",
     { class: "work", "aria-label": "Item" },
     caption,
     stage,
-    said,
-    h("div", { class: "acts" }, undoing, trail, skipping),
+    details,
+    h("div", { class: "acts" }, undoButton, lastAnswer, skipButton),
   );
   view.replaceChildren(h(
     "div",
@@ -53,26 +53,26 @@ export function makeLabelView(view) {
   function show() {
     shown = queue.first();
     panel.mark(null, "chosen");
-    skipping.firstChild.textContent = shown?.item.label ? "Leave it " : "Skip ";
+    skipButton.firstChild.textContent = shown?.item.label ? "Leave it " : "Skip ";
     guess.ask(shown?.item ?? null);
     work.classList.toggle("is-empty", shown === null);
-    said.replaceChildren(...[shown && beside(shown.item)].filter(Boolean));
+    details.replaceChildren(...[shown && renderColumns(shown.item)].filter(Boolean));
     if (shown === null) {
       caption.replaceChildren();
-      stage.replaceChildren(empty());
+      stage.replaceChildren(nothingToShow());
       return;
     }
     stage.replaceChildren(shown.node);
     stage.scrollTop = 0;
     zoomer = null;
     caption.replaceChildren(
-      own(shown.item.id, { class: "id", title: plain(shown.item.id) }),
-      h("a", { href: similarTo(shown.item.row) }, "More like this"),
+      userText(shown.item.id, { class: "id", title: visibleText(shown.item.id) }),
+      h("a", { href: similarUrl(shown.item.row) }, "More like this"),
       reason,
     );
     drawReason();
-    look(shown);
-    say(`Next: ${described(shown.item)}`);
+    waitUntilVisible(shown);
+    announce(`Next: ${describe(shown.item)}`);
     emit("shown", shown.item);
   }
 
@@ -81,23 +81,23 @@ export function makeLabelView(view) {
   }
 
   /** An item cannot be labeled before it is visible; if it cannot be shown, only after confirmation. */
-  function look(entry) {
-    sight = "coming";
-    since = performance.now();
+  function waitUntilVisible(entry) {
+    visibility = "coming";
+    shownAt = performance.now();
     work.classList.add("is-coming");
     entry.ready.then((isSeen) => requestAnimationFrame(() => {
       if (shown !== entry) return;
-      sight = isSeen ? "seen" : "broken";
-      since = performance.now();
+      visibility = isSeen ? "seen" : "broken";
+      shownAt = performance.now();
       work.classList.remove("is-coming");
-      if (!isSeen) entry.node.replaceChildren(entry.node.firstChild, insisting());
+      if (!isSeen) entry.node.replaceChildren(entry.node.firstChild, labelAnywayButton());
       else if (entry.item.picture) zoomer = entry.zoomer ??= makeZoom(entry.node);
     }));
   }
 
-  function insisting() {
+  function labelAnywayButton() {
     const node = button("Label it anyway", () => {
-      sight = "anyway";
+      visibility = "anyway";
       node.replaceWith(h("p", { class: "quiet" }, "The next class that you choose is its label."));
     });
     return node;
@@ -108,10 +108,10 @@ export function makeLabelView(view) {
     return labeled + skipped >= items;
   }
 
-  function finished() {
+  function allAnswered() {
     const { labeled, skipped } = state.project;
-    const aside = skipped ? ` ${some(skipped, "item was", "items were")} skipped.` : "";
-    const sentence = skipped ? `Every item is answered: ${some(labeled, "label")}.` : `${some(labeled, "item is", "items are")} labeled, all there are.`;
+    const aside = skipped ? ` ${plural(skipped, "item was", "items were")} skipped.` : "";
+    const sentence = skipped ? `Every item is answered: ${plural(labeled, "label")}.` : `${plural(labeled, "item is", "items are")} labeled, all there are.`;
     return h(
       "div",
       { class: "empty is-finished" },
@@ -120,45 +120,45 @@ export function makeLabelView(view) {
         "div",
         { class: "acts" },
         button("Export the labels", openExport, { class: "main" }),
-        button(["Review doubtful labels ", key("R")], () => (location.hash = "review")),
+        button(["Review doubtful labels ", kbd("R")], () => (location.hash = "review")),
       ),
     );
   }
 
-  function empty() {
+  function nothingToShow() {
     if (queue.isComing()) return h("p", { class: "empty" }, "Asking for the next items.");
-    if (isAllAnswered()) return finished();
+    if (isAllAnswered()) return allAnswered();
     const sentence = queue.whyEmpty() ?? "Nothing is left to label in this round.";
     return h(
       "div",
       { class: "empty" },
       h("p", null, sentence),
-      button(["Train and pick the next round ", key("T")], () => emit("train"), { class: "main" }),
+      button(["Train and pick the next round ", kbd("T")], () => emit("train"), { class: "main" }),
     );
   }
 
   function pickReason(item) {
     const { done, of } = state.project.progress;
-    const undone = item.label ? `undone: its label is ${quoted(item.label)} again` : "undone: label it again";
+    const undone = item.label ? `undone: its label is ${isolated(item.label)} again` : "undone: label it again";
     const parts = [
-      item.undone ? undone : WHY[item.why],
-      item.label && !item.undone ? `labeled ${quoted(item.label)} so far` : null,
-      copiesOf(item),
-      `next round: ${count(done)} of ${some(of, "label")}`,
+      item.undone ? undone : PICK_REASONS[item.why],
+      item.label && !item.undone ? `labeled ${isolated(item.label)} so far` : null,
+      describeCopies(item),
+      `next round: ${formatNumber(done)} of ${plural(of, "label")}`,
     ];
     return parts.filter(Boolean).join(" · ");
   }
 
   /** Ignores further actions until this one is complete. */
-  async function once(act) {
+  async function runAction(act) {
     if (busy) return hint("Too fast: the last one is still on its way, so this did nothing.");
     busy = true;
-    const slow = setTimeout(() => work.classList.add("is-saving"), SLOW);
+    const slow = setTimeout(() => work.classList.add("is-saving"), SLOW_MS);
     try {
       await act();
     } catch (error) {
       panel.mark(null, "chosen");
-      wrong(error);
+      showError(error);
     } finally {
       clearTimeout(slow);
       work.classList.remove("is-saving");
@@ -169,21 +169,21 @@ export function makeLabelView(view) {
   function choose(name) {
     const entry = shown;
     if (!entry) return;
-    if (name !== null && !busy && sight === "coming") return hint("Too fast: this item is not on the screen yet.");
-    if (name !== null && !busy && sight === "broken") {
-      return notice("Not labeled: this picture cannot be shown. Skip it, or choose “Label it anyway” first.");
+    if (name !== null && !busy && visibility === "coming") return hint("Too fast: this item is not on the screen yet.");
+    if (name !== null && !busy && visibility === "broken") {
+      return showNotice("Not labeled: this picture cannot be shown. Skip it, or choose “Label it anyway” first.");
     }
-    once(async () => {
+    runAction(async () => {
       panel.mark(name, "chosen");
       const { item } = entry;
-      const seconds = Math.round(performance.now() - since) / 1000;
+      const seconds = Math.round(performance.now() - shownAt) / 1000;
       const body = { annotator: state.annotator, row: item.row, class: name, guess_seen: guess.seen(), seconds };
       if (Number.isInteger(item.round)) body.round = item.round;
-      const answer = await send("/api/labels", body, name === null ? "Skipping this item" : `Your label “${quoted(name)}”`);
+      const answer = await send("/api/labels", body, name === null ? "Skipping this item" : `Your label “${isolated(name)}”`);
       queue.finish(item.row);
       last = { id: item.id, name };
       emit("labels", { labeled: answer.labeled });
-      drawTrail();
+      drawLastAnswer();
       emit("queue");
     });
   }
@@ -191,39 +191,39 @@ export function makeLabelView(view) {
   /** Skipping a labeled item keeps its label. */
   function skip() {
     if (busy || !shown?.item.label) return choose(null);
-    hint(`Left as it is: ${quoted(shown.item.label)}.`);
+    hint(`Left as it is: ${isolated(shown.item.label)}.`);
     queue.drop([shown.item.row]);
     show();
   }
 
   function undo() {
-    once(async () => {
+    runAction(async () => {
       const item = await undoOne();
       queue.putFirst({ ...item, undone: true });
       last = null;
-      drawTrail();
+      drawLastAnswer();
       show();
-      say(`Undone. ${described(item)}`);
+      announce(`Undone. ${describe(item)}`);
     });
   }
 
   /** Briefly shows, instead of the last label, why an action had no effect. */
   function hint(sentence) {
-    clearTimeout(hinting);
-    trail.replaceChildren(sentence);
-    trail.classList.add("is-hint");
-    say(sentence);
-    hinting = setTimeout(() => {
-      hinting = 0;
-      drawTrail();
-    }, HINT);
+    clearTimeout(hintTimer);
+    lastAnswer.replaceChildren(sentence);
+    lastAnswer.classList.add("is-hint");
+    announce(sentence);
+    hintTimer = setTimeout(() => {
+      hintTimer = 0;
+      drawLastAnswer();
+    }, HINT_MS);
   }
 
-  function drawTrail() {
-    if (hinting) return;
-    trail.classList.remove("is-hint");
-    trail.replaceChildren();
-    if (last) trail.append("Last: ", last.name === null ? "skipped" : own(last.name, { class: "said" }));
+  function drawLastAnswer() {
+    if (hintTimer) return;
+    lastAnswer.classList.remove("is-hint");
+    lastAnswer.replaceChildren();
+    if (last) lastAnswer.append("Last: ", last.name === null ? "skipped" : userText(last.name, { class: "said" }));
   }
 
   function onKey(pressed, event) {
@@ -237,36 +237,36 @@ export function makeLabelView(view) {
 
   /** The last counts may arrive after the last item was labeled. */
   function showEnd() {
-    if (shown === null && stage.querySelector(".empty .main") && isAllAnswered()) stage.replaceChildren(finished());
+    if (shown === null && stage.querySelector(".empty .main") && isAllAnswered()) stage.replaceChildren(allAnswered());
   }
 
-  const endings = [on("queue", show), on("labels", showEnd), on("labels", drawReason), on("round", drawReason), on("project", showEnd), () => clearTimeout(hinting), panel.end, guidelines.end];
+  const cleanups = [on("queue", show), on("labels", showEnd), on("labels", drawReason), on("round", drawReason), on("project", showEnd), () => clearTimeout(hintTimer), panel.end, guidelines.end];
   if (queue.first()) show();
   else {
     stage.replaceChildren(h("p", { class: "empty" }, "Asking for the first items."));
-    queue.refill().then(show, (error) => notice(error.message, "wrong"));
+    queue.refill().then(show, (error) => showNotice(error.message, "wrong"));
   }
-  return { onKey, end: () => endings.forEach((end) => end()) };
+  return { onKey, end: () => cleanups.forEach((end) => end()) };
 }
 
 /** Shows an item next, in the label view. */
-export async function labelThis(row) {
-  queue.putFirst(await ask(`/api/items/${row}`));
+export async function openInLabelView(row) {
+  queue.putFirst(await request(`/api/items/${row}`));
   location.hash = "label";
 }
 
 // The model's prediction: hidden until it is requested, to avoid influencing annotators. The label records the request.
 
-const SHOWN = 3;
+const MAX_RANKED = 3;
 
-function ranked(classes) {
+function rankedList(classes) {
   return h(
     "ol",
     { class: "guesses", role: "list" },
-    classes.slice(0, SHOWN).map((each) => {
+    classes.slice(0, MAX_RANKED).map((each) => {
       const bar = h("span", { class: "bar", "aria-hidden": "true" });
       bar.style.setProperty("--share", String(each.probability));
-      return h("li", null, own(each.class), h("span", { class: "number" }, percent(each.probability)), bar);
+      return h("li", null, userText(each.class), h("span", { class: "number" }, percent(each.probability)), bar);
     }),
   );
 }
@@ -274,9 +274,9 @@ function ranked(classes) {
 function guessBox() {
   let item = null;
   let seen = false;
-  const asking = button(["Show the model's guess ", key("H")], show, { class: "asking" });
+  const askButton = button(["Show the model's guess ", kbd("H")], show, { class: "asking" });
   const message = h("div", { class: "message" });
-  const node = h("section", { class: "guess", "aria-label": "The model's guess" }, asking, message);
+  const node = h("section", { class: "guess", "aria-label": "The model's guess" }, askButton, message);
 
   async function show() {
     if (!item || seen) return;
@@ -290,13 +290,13 @@ function guessBox() {
       return;
     }
     try {
-      const answer = await ask(`/api/items/${wanted.row}/guess`);
+      const answer = await request(`/api/items/${wanted.row}/guess`);
       if (item !== wanted) return;
       seen = true;
-      asking.hidden = true;
-      message.replaceChildren(h("p", { class: "quiet" }, "The model's guess"), ranked(answer.ranked));
+      askButton.hidden = true;
+      message.replaceChildren(h("p", { class: "quiet" }, "The model's guess"), rankedList(answer.ranked));
       const [top] = answer.ranked;
-      if (top) say(`The model guesses ${quoted(top.class)}, ${percent(top.probability)}.`);
+      if (top) announce(`The model guesses ${isolated(top.class)}, ${percent(top.probability)}.`);
     } catch (error) {
       if (item === wanted) message.replaceChildren(h("p", { class: "quiet" }, error.message));
     }
@@ -309,7 +309,7 @@ function guessBox() {
     ask: (next) => {
       item = next;
       seen = false;
-      asking.hidden = next === null;
+      askButton.hidden = next === null;
       message.replaceChildren();
     },
   };
@@ -335,8 +335,8 @@ function guidelinesBox() {
       button("Cancel", () => edit(false)),
     ),
   );
-  const editing = button("Edit", () => edit(true), { class: "link", "aria-label": "Edit the guidelines" });
-  const fold = h("details", { class: "guidelines" }, h("summary", null, "Guidelines"), text, editing, form);
+  const editButton = button("Edit", () => edit(true), { class: "link", "aria-label": "Edit the guidelines" });
+  const fold = h("details", { class: "guidelines" }, h("summary", null, "Guidelines"), text, editButton, form);
   fold.open = !matchMedia("(max-width: 52rem)").matches;
 
   function draw() {
@@ -348,7 +348,7 @@ function guidelinesBox() {
   function edit(open) {
     form.hidden = !open;
     text.hidden = open;
-    editing.hidden = open;
+    editButton.hidden = open;
     if (!open) return;
     field.value = state.project.guidelines ?? "";
     field.focus();
@@ -357,12 +357,12 @@ function guidelinesBox() {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      await ask("/api/project", { method: "PATCH", body: { guidelines: field.value } });
+      await request("/api/project", { method: "PATCH", body: { guidelines: field.value } });
       setProject({ ...state.project, guidelines: field.value });
       edit(false);
-      notice("The guidelines are saved.");
+      showNotice("The guidelines are saved.");
     } catch (error) {
-      wrong(error);
+      showError(error);
     }
   });
   field.addEventListener("keydown", (event) => {

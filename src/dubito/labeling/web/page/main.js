@@ -1,16 +1,16 @@
 // The page: loads the project, shows the view named by the URL fragment, handles keys, and follows server events.
 
-import { ask, newKey } from "./api.js";
+import { request, newKey } from "./api.js";
 import { refreshProject } from "./classes.js";
 import { openExport, openKeys, openAnnotator } from "./dialogs.js";
-import { byId, h, plain, quoted } from "./dom.js";
+import { byId, h, visibleText, isolated } from "./dom.js";
 import { state, setProject, on, emit } from "./state.js";
-import { COMMANDS, listen } from "./keys.js";
+import { COMMANDS, listenToKeys } from "./keys.js";
 import { makeLabelView } from "./label.js";
-import { notice, say, watchOutbox, wrong } from "./notices.js";
+import { showNotice, announce, watchOutbox, showError } from "./notices.js";
 import { sendUnsent, retryNow } from "./outbox.js";
 import * as queue from "./queue.js";
-import { count, some, withInterval } from "./format.js";
+import { formatNumber, plural, withInterval } from "./format.js";
 
 const VIEWS = {
   label: async () => makeLabelView,
@@ -20,7 +20,7 @@ const VIEWS = {
   curve: async () => (await import("./curve.js")).makeCurveView,
   review: async () => (await import("./review.js")).makeReviewView,
 };
-const NAME = "dubito.annotator";
+const NAME_STORAGE = "dubito.annotator";
 
 let view = null;
 
@@ -46,45 +46,45 @@ async function showView() {
 
 async function train() {
   try {
-    await ask("/api/round", { method: "POST", body: {} });
+    await request("/api/round", { method: "POST", body: {} });
     const has = state.project.labeled > 0;
-    notice(has ? "Training on the labels so far; the next round is picked afterwards." : "Nothing is labeled yet, so there is no model to train: new items are picked.", "", "round");
+    showNotice(has ? "Training on the labels so far; the next round is picked afterwards." : "Nothing is labeled yet, so there is no model to train: new items are picked.", "", "round");
   } catch (error) {
-    wrong(error);
+    showError(error);
   }
 }
 
 /** Explains a key that has no effect here. */
-function explain(key) {
-  if (key === "Backspace") notice("Nothing to undo in this view: undo works in Label, Grid, Items and Review.");
-  else if (/^[0-9]$/.test(key) && state.classes.length === 0) notice("There is no class yet: press + in the Label view to add one.");
+function explainKey(key) {
+  if (key === "Backspace") showNotice("Nothing to undo in this view: undo works in Label, Grid, Items and Review.");
+  else if (/^[0-9]$/.test(key) && state.classes.length === 0) showNotice("There is no class yet: press + in the Label view to add one.");
   else return false;
   return true;
 }
 
-function onKey(key, event) {
+function handleKey(key, event) {
   if (key === "?") return openKeys(), true;
   if (view?.onKey?.(key, event)) return true;
   const command = COMMANDS.find(([name]) => name === key);
-  if (!command) return explain(key);
+  if (!command) return explainKey(key);
   if (key === "t") train();
-  else if (key === "h") notice("The model's guess is shown in the label view: press L, then H.");
+  else if (key === "h") showNotice("The model's guess is shown in the label view: press L, then H.");
   else location.hash = Object.keys(VIEWS).find((name) => name[0] === key);
   return true;
 }
 
-function takeName(name) {
+function setAnnotator(name) {
   const before = state.annotator;
   state.annotator = name;
-  localStorage.setItem(NAME, name);
-  byId("annotator").textContent = plain(name);
+  localStorage.setItem(NAME_STORAGE, name);
+  byId("annotator").textContent = visibleText(name);
   if (!before) return;
-  release(before);
-  queue.restart().then(showView, wrong);
+  releaseLeases(before);
+  queue.restart().then(showView, showError);
 }
 
 /** Releases the items leased to an annotator. */
-function release(annotator) {
+function releaseLeases(annotator) {
   // Not a beacon: with a strict referrer policy it has no origin, and the server would reject it.
   const headers = { "Content-Type": "application/json" };
   fetch(
@@ -93,19 +93,19 @@ function release(annotator) {
   ).catch(() => {});
 }
 
-function watch() {
+function subscribe() {
   watchOutbox();
   followStatus();
-  on("annotator", takeName);
+  on("annotator", setAnnotator);
   on("train", train);
   on(
     "round",
-    (data) => data.picks && notice(`Round ${data.round}: ${some(data.picks, "new pick")} from the whole pool.`, "", "round"),
+    (data) => data.picks && showNotice(`Round ${data.round}: ${plural(data.picks, "new pick")} from the whole pool.`, "", "round"),
   );
-  on("model", (model) => model.state === "failed" && notice(model.message, "wrong"));
-  addEventListener("hashchange", () => showView().catch(wrong));
-  addEventListener("pagehide", () => release(state.annotator));
-  addEventListener("pageshow", (event) => event.persisted && queue.restart().then(showView, wrong));
+  on("model", (model) => model.state === "failed" && showNotice(model.message, "wrong"));
+  addEventListener("hashchange", () => showView().catch(showError));
+  addEventListener("pagehide", () => releaseLeases(state.annotator));
+  addEventListener("pageshow", (event) => event.persisted && queue.restart().then(showView, showError));
   byId("open-keys").addEventListener("click", openKeys);
   byId("open-export").addEventListener("click", openExport);
   byId("open-annotator").addEventListener("click", openAnnotator);
@@ -113,29 +113,29 @@ function watch() {
     event.preventDefault();
     byId("view").focus();
   });
-  listen(onKey);
+  listenToKeys(handleKey);
 }
 
-async function begin() {
-  takeName(localStorage.getItem(NAME) ?? `guest-${newKey().slice(0, 4)}`);
+async function start() {
+  setAnnotator(localStorage.getItem(NAME_STORAGE) ?? `guest-${newKey().slice(0, 4)}`);
   await refreshProject();
   drawStatus();
-  watch();
+  subscribe();
   followServer(() => refreshProject().catch(() => emit("connected", false)));
   const { sent, refusals } = await sendUnsent();
-  if (sent) notice(`${some(sent, "change")} that waited in this browser ${sent === 1 ? "is" : "are"} saved now.`);
-  for (const sentence of refusals) notice(sentence, "wrong");
+  if (sent) showNotice(`${plural(sent, "change")} that waited in this browser ${sent === 1 ? "is" : "are"} saved now.`);
+  for (const sentence of refusals) showNotice(sentence, "wrong");
   await showView();
-  say(`${state.project.name}: ready.`);
+  announce(`${state.project.name}: ready.`);
 }
 
-begin().catch((error) => {
+start().catch((error) => {
   byId("view").replaceChildren(h("p", { class: "empty" }, `${error.message} Reload the page to try again.`));
 });
 
 // The status line under the project's name: the number of labels, and the model's accuracy.
 
-const MEANING = {
+const ACCURACY_MEANING = {
   drawn: "Of the items without a label: an estimate from labels of items drawn at random, with its interval",
   "held out": "On labels that the model was not trained on, with its interval",
 };
@@ -151,20 +151,20 @@ function modelStatus(model) {
 
 function drawStatus() {
   const { project } = state;
-  byId("project-name").textContent = plain(project.name);
-  document.title = `${quoted(project.name)} · dubito`;
-  const labels = `${count(project.labeled)} of ${count(project.items)} labeled`;
+  byId("project-name").textContent = visibleText(project.name);
+  document.title = `${isolated(project.name)} · dubito`;
+  const labels = `${formatNumber(project.labeled)} of ${formatNumber(project.items)} labeled`;
   const model = h(
     "span",
-    { class: `model is-${project.model.state}`, title: project.model.message || MEANING[project.model.basis] || "" },
+    { class: `model is-${project.model.state}`, title: project.model.message || ACCURACY_MEANING[project.model.basis] || "" },
     modelStatus(project.model),
   );
-  const limited = project.restricted === null || project.restricted === undefined ? null : h(
+  const restriction = project.restricted === null || project.restricted === undefined ? null : h(
     "span",
     null,
-    `only ${count(project.restricted)} asked about`,
+    `only ${formatNumber(project.restricted)} asked about`,
   );
-  byId("project-status").replaceChildren(h("span", null, labels), model, ...(limited ? [limited] : []));
+  byId("project-status").replaceChildren(h("span", null, labels), model, ...(restriction ? [restriction] : []));
 }
 
 function followStatus() {
@@ -182,9 +182,9 @@ function followStatus() {
 
 // Server events: labels of other annotators, the model's state, new rounds.
 
-const AGAIN = 3000;
+const RECONNECT_MS = 3000;
 
-function parsed(event) {
+function parseData(event) {
   try {
     return JSON.parse(event.data);
   } catch {
@@ -194,35 +194,35 @@ function parsed(event) {
 
 /** Listens until the page is closed; `refresh` loads the project again after a disconnection or a change. */
 function followServer(refresh) {
-  let missed = false;
+  let wasDisconnected = false;
   const source = new EventSource("/api/events");
   source.addEventListener("open", () => {
     emit("connected", true);
-    if (!missed) return;
-    missed = false;
+    if (!wasDisconnected) return;
+    wasDisconnected = false;
     retryNow();
     refresh();
   });
   source.addEventListener("error", () => {
-    missed = true;
+    wasDisconnected = true;
     emit("connected", false);
     if (source.readyState !== EventSource.CLOSED) return;
-    setTimeout(() => followServer(refresh), AGAIN);
+    setTimeout(() => followServer(refresh), RECONNECT_MS);
   });
-  source.addEventListener("labels", (event) => emit("labels", parsed(event)));
+  source.addEventListener("labels", (event) => emit("labels", parseData(event)));
   source.addEventListener("model", (event) => {
-    state.project.model = parsed(event) ?? state.project.model;
+    state.project.model = parseData(event) ?? state.project.model;
     emit("model", state.project.model);
   });
   source.addEventListener("round", (event) => {
-    const data = parsed(event) ?? {};
+    const data = parseData(event) ?? {};
     setProject({ ...state.project, round: data.round ?? state.project.round, progress: data.progress ?? state.project.progress });
     emit("round", data);
   });
   source.addEventListener("project", refresh);
   source.addEventListener("items", (event) => {
     refresh();
-    for (const note of parsed(event)?.notes ?? []) notice(`${note.charAt(0).toUpperCase()}${note.slice(1)}`);
+    for (const note of parseData(event)?.notes ?? []) showNotice(`${note.charAt(0).toUpperCase()}${note.slice(1)}`);
   });
   source.addEventListener("map", () => emit("map"));
 }

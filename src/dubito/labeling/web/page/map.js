@@ -1,36 +1,36 @@
 // A map of the pool, colored by doubt, label or pick order; a lasso restricts which items are asked about.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 import { refreshProject } from "./classes.js";
-import { css, ofClass, paint, scale } from "./colors.js";
-import { button, h, own } from "./dom.js";
+import { cssColor, classColor, pointColors, scaleEnds } from "./colors.js";
+import { button, h, userText } from "./dom.js";
 import { state, on } from "./state.js";
-import { brief, similarTo } from "./item.js";
-import { labelThis } from "./label.js";
-import { notice, say, wrong } from "./notices.js";
+import { renderBrief, similarUrl } from "./item.js";
+import { openInLabelView } from "./label.js";
+import { showNotice, announce, showError } from "./notices.js";
 import * as queue from "./queue.js";
 import { makeSurface } from "./surface.js";
-import { count, percent, some } from "./format.js";
+import { formatNumber, percent, plural } from "./format.js";
 
-const WAYS = { doubt: "Doubt", label: "Label", order: "Pick order" };
-const SHOWN = 12;
+const COLORINGS = { doubt: "Doubt", label: "Label", order: "Pick order" };
+const MAX_SWATCHES = 12;
 
 export function makeMapView(view) {
   let points = null;
-  let index = null;
+  let grid = null;
   let by = "doubt";
   let chosen = [];
 
-  const card = hoverCard();
+  const card = makeItemCard();
   const surface = makeSurface({
     isReady: () => points !== null,
     size: () => (points ? Math.max(2.6, 11.5 - Math.log10(points.n) * 1.7) : 4),
-    find: (x, y, reach) => (index ? nearest(index, x, y, reach) : -1),
+    find: (x, y, reach) => (grid ? nearest(grid, x, y, reach) : -1),
     hover: card.hover,
     pick: card.pin,
-    lasso: (polygon) => choose(inside(points, polygon)),
+    lasso: (polygon) => choose(rowsInside(points, polygon)),
   });
-  const ways = h("fieldset", { class: "ways" }, h("legend", null, "Color"), Object.entries(WAYS).map(way));
+  const coloringField = h("fieldset", { class: "ways" }, h("legend", null, "Color"), Object.entries(COLORINGS).map(coloringOption));
   const legend = h("div", { class: "scale" });
   const slider = h("input", { type: "range", id: "upto", min: "0", max: "0", value: "0", oninput: drawPicks });
   const message = h("output", { for: "upto" });
@@ -44,7 +44,7 @@ export function makeMapView(view) {
     "div",
     { class: "acts" },
     lasso,
-    button("Choose what is in view", () => points && choose(inside(points, surface.corners()))),
+    button("Choose what is in view", () => points && choose(rowsInside(points, surface.corners()))),
   );
   const zoom = h(
     "div",
@@ -53,19 +53,19 @@ export function makeMapView(view) {
     button("−", () => surface.zoom(1 / 1.5), { "aria-label": "Zoom out" }),
     button("Fit", surface.fit),
   );
-  const choice = h("div", { class: "choice", role: "status" });
+  const choiceBox = h("div", { class: "choice", role: "status" });
   const side = h(
     "div",
     { class: "side" },
-    ways,
+    coloringField,
     legend,
     picks,
-    h("section", { "aria-label": "Choose items" }, h("h2", null, "Ask about some only"), tools, choice),
+    h("section", { "aria-label": "Choose items" }, h("h2", null, "Ask about some only"), tools, choiceBox),
   );
   surface.node.append(zoom);
   view.replaceChildren(h("div", { class: "mapping" }, h("div", { class: "map-area" }, surface.node), side, card.node));
 
-  function way([name, label]) {
+  function coloringOption([name, label]) {
     const field = h(
       "input",
       {
@@ -83,17 +83,17 @@ export function makeMapView(view) {
   function useLasso(yes) {
     lasso.setAttribute("aria-pressed", String(yes));
     surface.use(yes ? "lasso" : "move");
-    if (yes) say("Lasso: draw around the items with the pointer.");
+    if (yes) announce("Lasso: draw around the items with the pointer.");
   }
 
   async function load() {
-    const answer = await ask("/api/map", { seconds: 60 });
+    const answer = await request("/api/map", { seconds: 60 });
     if (!answer.n) {
-      choice.replaceChildren(h("p", { class: "quiet" }, answer.waiting ?? "There is nothing to draw yet."));
+      choiceBox.replaceChildren(h("p", { class: "quiet" }, answer.waiting ?? "There is nothing to draw yet."));
       return;
     }
     points = decode(answer);
-    index = makeIndex(points);
+    grid = makeGrid(points);
     surface.set(points);
     slider.max = String(points.order.length);
     slider.value = slider.max;
@@ -104,13 +104,13 @@ export function makeMapView(view) {
 
   function drawColors() {
     if (!points) return;
-    surface.color(paint(points, by, chosen));
-    legend.replaceChildren(...(scale(by) ? ramp() : swatches()));
+    surface.color(pointColors(points, by, chosen));
+    legend.replaceChildren(...(scaleEnds(by) ? ramp() : swatches()));
   }
 
   function ramp() {
     const bar = h("span", { class: "ramp", "aria-hidden": "true" });
-    bar.style.background = `linear-gradient(90deg, ${scale(by).map(css).join(", ")})`;
+    bar.style.background = `linear-gradient(90deg, ${scaleEnds(by).map(cssColor).join(", ")})`;
     if (by === "doubt" && points.doubt.every(Number.isNaN)) return [h("p", { class: "quiet" }, "Nothing is doubted yet: there is no model.")];
     return [
       h("span", null, by === "doubt" ? "sure" : "first"),
@@ -120,14 +120,14 @@ export function makeMapView(view) {
   }
 
   function swatches() {
-    const shown = points.classes.slice(0, SHOWN).map((name, number) => {
+    const shown = points.classes.slice(0, MAX_SWATCHES).map((name, number) => {
       const dot = h("span", { class: "swatch", "aria-hidden": "true" });
-      dot.style.background = css(ofClass(number));
-      return h("span", { class: "entry" }, dot, own(name));
+      dot.style.background = cssColor(classColor(number));
+      return h("span", { class: "entry" }, dot, userText(name));
     });
-    return points.classes.length > SHOWN ? [
+    return points.classes.length > MAX_SWATCHES ? [
       ...shown,
-      h("span", { class: "quiet" }, `and ${points.classes.length - SHOWN} more`),
+      h("span", { class: "quiet" }, `and ${points.classes.length - MAX_SWATCHES} more`),
     ] : shown;
   }
 
@@ -139,7 +139,7 @@ export function makeMapView(view) {
     const before = points.order.length - points.covered.length;
     const covered = points.covered[upTo - before - 1];
     message.replaceChildren(
-      `${count(upTo)} of ${some(points.order.length, "pick")}`,
+      `${formatNumber(upTo)} of ${plural(points.order.length, "pick")}`,
       covered === undefined ? "" : h("span", { class: "covered" }, `${percent(covered, 1)} covered`),
     );
   }
@@ -156,7 +156,7 @@ export function makeMapView(view) {
     const left = points.excluded.reduce((sum, each) => sum + (each ? 1 : 0), 0);
     const parts = [];
     if (chosen.length) parts.push(
-      h("p", null, h("strong", null, some(chosen.length, "item")), " chosen."),
+      h("p", null, h("strong", null, plural(chosen.length, "item")), " chosen."),
       h(
         "div",
         { class: "acts" },
@@ -175,62 +175,62 @@ export function makeMapView(view) {
         h(
           "p",
           null,
-          restricted === null || restricted === undefined ? `${some(left, "item is", "items are")} left out.` : `Only ${some(restricted, "item")} may be asked about.`,
+          restricted === null || restricted === undefined ? `${plural(left, "item is", "items are")} left out.` : `Only ${plural(restricted, "item")} may be asked about.`,
         ),
         button("Ask about all again", () => restrict("clear")),
       );
     }
-    choice.replaceChildren(...parts);
+    choiceBox.replaceChildren(...parts);
   }
 
   async function restrict(mode) {
     try {
-      const answer = await ask(
+      const answer = await request(
         "/api/restrict",
         { method: "POST", body: { mode, rows: mode === "clear" ? [] : chosen } },
       );
       chosen = [];
       await Promise.all([refreshProject(), queue.restart()]);
       await load();
-      notice(`The next rounds pick from ${some(answer.candidates, "item")}.`);
+      showNotice(`The next rounds pick from ${plural(answer.candidates, "item")}.`);
     } catch (error) {
-      wrong(error);
+      showError(error);
     }
   }
 
-  const reload = () => load().catch((error) => choice.replaceChildren(h("p", { class: "quiet" }, error.message)));
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const reload = () => load().catch((error) => choiceBox.replaceChildren(h("p", { class: "quiet" }, error.message)));
+  const darkScheme = matchMedia("(prefers-color-scheme: dark)");
   const repaint = () => (drawColors(), drawPicks());
-  scheme.addEventListener("change", repaint);
+  darkScheme.addEventListener("change", repaint);
   reload();
-  const ends = [
+  const cleanups = [
     on("round", reload),
     on("map", reload),
     surface.end,
     card.end,
-    () => scheme.removeEventListener("change", repaint),
+    () => darkScheme.removeEventListener("change", repaint),
   ];
-  return { end: () => ends.forEach((end) => end()) };
+  return { end: () => cleanups.forEach((end) => end()) };
 }
 
 // A card with the item under the pointer, or the item that was clicked.
 
-const PAUSE = 60;
+const HOVER_MS = 60;
 
-function hoverCard() {
-  const seen = new Map();
+function makeItemCard() {
+  const loadedItems = new Map();
   const node = h("aside", { class: "card", hidden: true, "aria-label": "Item on the map" });
   let row = -1;
   let pinned = false;
   let timer = 0;
 
   async function itemOf(wanted) {
-    if (!seen.has(wanted)) seen.set(wanted, await ask(`/api/items/${wanted}`));
-    return seen.get(wanted);
+    if (!loadedItems.has(wanted)) loadedItems.set(wanted, await request(`/api/items/${wanted}`));
+    return loadedItems.get(wanted);
   }
 
-  function standing(item) {
-    if (item.label !== null && item.label !== undefined) return ["Labeled ", own(item.label, { class: "said" })];
+  function labelText(item) {
+    if (item.label !== null && item.label !== undefined) return ["Labeled ", userText(item.label, { class: "said" })];
     return [item.skipped ? "Skipped" : "Not labeled"];
   }
 
@@ -238,11 +238,11 @@ function hoverCard() {
     const item = await itemOf(wanted);
     if (wanted !== row) return;
     node.replaceChildren(
-      brief(item, 256),
-      own(item.id, { class: "id" }),
-      h("p", null, standing(item)),
-      button("Label this one", () => labelThis(wanted).catch(wrong)),
-      h("a", { href: similarTo(wanted) }, "More like this"),
+      renderBrief(item, 256),
+      userText(item.id, { class: "id" }),
+      h("p", null, labelText(item)),
+      button("Label this one", () => openInLabelView(wanted).catch(showError)),
+      h("a", { href: similarUrl(wanted) }, "More like this"),
     );
     node.hidden = false;
     if (x !== undefined) move(x, y);
@@ -268,7 +268,7 @@ function hoverCard() {
       if (found < 0) return hide();
       if (found === row) return move(x, y);
       row = found;
-      timer = setTimeout(() => show(found, x, y).catch(hide), PAUSE);
+      timer = setTimeout(() => show(found, x, y).catch(hide), HOVER_MS);
     },
     pin(found) {
       clearTimeout(timer);
@@ -276,7 +276,7 @@ function hoverCard() {
       node.classList.toggle("is-pinned", pinned);
       if (!pinned) return hide();
       row = found;
-      show(found).catch(wrong);
+      show(found).catch(showError);
     },
     end: () => clearTimeout(timer),
   };
@@ -310,7 +310,7 @@ function extent(values) {
 }
 
 /** The range of all but the lowest and the highest 1%, and a margin of a twentieth. */
-function middle(values) {
+function middleRange(values) {
   const sorted = Float32Array.from(values).sort();
   const low = sorted[Math.floor(0.01 * (sorted.length - 1))];
   const high = sorted[Math.ceil(0.99 * (sorted.length - 1))];
@@ -322,8 +322,8 @@ function middle(values) {
 function decode(answer) {
   const x = floats(answer.x);
   const y = floats(answer.y);
-  const [left, right] = middle(x);
-  const [bottom, top] = middle(y);
+  const [left, right] = middleRange(x);
+  const [bottom, top] = middleRange(y);
   const half = Math.max(right - left, top - bottom, 1e-12) / 2;
   const xy = new Float32Array(2 * answer.n);
   for (let row = 0; row < answer.n; row += 1) {
@@ -337,7 +337,7 @@ function decode(answer) {
     doubt: floats(answer.doubt),
     label: integers(answer.label),
     picked,
-    order: inOrder(picked),
+    order: pickedRows(picked),
     excluded: integers(answer.excluded),
     covered: answer.covered ?? [],
     classes: answer.classes,
@@ -345,14 +345,14 @@ function decode(answer) {
 }
 
 /** The picked rows, in order. */
-function inOrder(picked) {
+function pickedRows(picked) {
   const rows = [];
   picked.forEach((place, row) => place >= 0 && rows.push(row));
   return Uint32Array.from(rows.sort((a, b) => picked[a] - picked[b]));
 }
 
 /** A grid of cells with their rows, to find the nearest point quickly. */
-function makeIndex({ n, xy }) {
+function makeGrid({ n, xy }) {
   const side = Math.max(1, Math.min(512, Math.ceil(Math.sqrt(n / 3))));
   const place = (value) => Math.min(side - 1, Math.max(0, Math.floor(((value + 1) / 2) * side)));
   const cell = (row) => place(xy[2 * row + 1]) * side + place(xy[2 * row]);
@@ -366,16 +366,16 @@ function makeIndex({ n, xy }) {
 }
 
 /** The row nearest to (x, y) within `reach`, or -1. */
-function nearest(index, x, y, reach) {
-  const { place, side, starts, rows, xy } = index;
+function nearest(grid, x, y, reach) {
+  const { place, side, starts, rows, xy } = grid;
   let best = -1;
-  let least = reach * reach;
+  let smallest = reach * reach;
   for (let down = place(y - reach); down <= place(y + reach); down += 1) {
     for (let along = place(x - reach); along <= place(x + reach); along += 1) {
       for (let at = starts[down * side + along]; at < starts[down * side + along + 1]; at += 1) {
         const row = rows[at];
         const away = (xy[2 * row] - x) ** 2 + (xy[2 * row + 1] - y) ** 2;
-        if (away < least) [best, least] = [row, away];
+        if (away < smallest) [best, smallest] = [row, away];
       }
     }
   }
@@ -383,7 +383,7 @@ function nearest(index, x, y, reach) {
 }
 
 /** Rows inside a polygon [[x, y], ...], by the even-odd rule. */
-function inside({ n, xy }, polygon) {
+function rowsInside({ n, xy }, polygon) {
   const [left, right] = extent(polygon.map(([x]) => x));
   const [bottom, top] = extent(polygon.map(([, y]) => y));
   const found = [];

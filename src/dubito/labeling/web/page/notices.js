@@ -7,7 +7,7 @@ import { retryNow } from "./outbox.js";
 const SECONDS = 6;
 
 /** The box of the notices, in the open dialog if there is one, since a dialog hides all else. */
-function boxInSight() {
+function noticeBox() {
   const box = byId("notices");
   const home = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
   if (box.parentNode !== home) home.append(box);
@@ -16,9 +16,9 @@ function boxInSight() {
 
 /** Shows a message for a few seconds; screen readers read it. `kind` is "wrong" for errors. It takes the place of the
  * same message, and of the one before it about the same topic. */
-export function notice(sentence, kind = "", topic = sentence) {
+export function showNotice(sentence, kind = "", topic = sentence) {
   const node = h("p", { class: `notice ${kind}`, "data-topic": topic }, sentence);
-  const box = boxInSight();
+  const box = noticeBox();
   for (const other of [...box.children]) if (other.dataset.topic === topic) other.remove();
   while (box.children.length > 2) box.firstChild.remove();
   box.append(node);
@@ -26,20 +26,20 @@ export function notice(sentence, kind = "", topic = sentence) {
 }
 
 /** Shows the message of an error. */
-export function wrong(error) {
-  notice(error.message, "wrong");
+export function showError(error) {
+  showNotice(error.message, "wrong");
 }
 
 /** A message for screen readers only. */
-export function say(sentence) {
+export function announce(sentence) {
   byId("announcer").textContent = sentence;
 }
 
-function showWaiting(waiting) {
+function showUnsaved(waiting) {
   const box = byId("unsaved");
   box.hidden = waiting === null;
   if (waiting === null) {
-    notice("Saved: the server answers again.");
+    showNotice("Saved: the server answers again.");
     return;
   }
   const message = box.querySelector(".message");
@@ -53,5 +53,5 @@ function showWaiting(waiting) {
 }
 
 export function watchOutbox() {
-  on("waiting", showWaiting);
+  on("waiting", showUnsaved);
 }

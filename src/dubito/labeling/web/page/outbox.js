@@ -1,36 +1,36 @@
 // Sending changes to the server. Each is kept in localStorage until the server has responded, and repeated with the same
 // key until then: no change is lost or applied twice.
 
-import { ask, newKey, Refused } from "./api.js";
+import { request, newKey, Refused } from "./api.js";
 import { state, on, emit } from "./state.js";
 
-const WAITS = [0.5, 1, 2, 3, 5];
+const RETRY_SECONDS = [0.5, 1, 2, 3, 5];
 
 let wake = null;
 
-function place() {
+function storageKey() {
   return `dubito.unsent.${state.project.ident}`;
 }
 
-function read() {
+function readUnsent() {
   try {
-    return JSON.parse(localStorage.getItem(place())) ?? [];
+    return JSON.parse(localStorage.getItem(storageKey())) ?? [];
   } catch {
     return [];
   }
 }
 
-function write(changes) {
+function writeUnsent(changes) {
   try {
-    if (changes.length) localStorage.setItem(place(), JSON.stringify(changes));
-    else localStorage.removeItem(place());
+    if (changes.length) localStorage.setItem(storageKey(), JSON.stringify(changes));
+    else localStorage.removeItem(storageKey());
   } catch {
     // Storage is full or disabled: the change is still in memory, and shown as unsaved.
   }
 }
 
 function forget(key) {
-  write(read().filter((change) => change.key !== key));
+  writeUnsent(readUnsent().filter((change) => change.key !== key));
 }
 
 function pause(seconds) {
@@ -51,7 +51,7 @@ export function retryNow() {
 async function deliver(change) {
   for (let tries = 0; ; tries += 1) {
     try {
-      const answer = await ask(change.path, { method: "POST", body: change.body, seconds: 15 });
+      const answer = await request(change.path, { method: "POST", body: change.body, seconds: 15 });
       forget(change.key);
       if (tries) emit("waiting", null);
       return answer;
@@ -62,7 +62,7 @@ async function deliver(change) {
         throw error;
       }
       emit("waiting", { what: change.what, sentence: error.message, tries: tries + 1 });
-      await pause(WAITS[Math.min(tries, WAITS.length - 1)]);
+      await pause(RETRY_SECONDS[Math.min(tries, RETRY_SECONDS.length - 1)]);
     }
   }
 }
@@ -71,9 +71,9 @@ async function deliver(change) {
 export function send(path, body, what) {
   const key = body.key ?? newKey();
   if (path === "/api/labels") emit("answer");
-  const given = path === "/api/labels" ? { class_event: state.project.class_event, ...body, key } : { ...body, key };
-  const change = { key, path, body: given, what };
-  write([...read(), change]);
+  const withKey = path === "/api/labels" ? { class_event: state.project.class_event, ...body, key } : { ...body, key };
+  const change = { key, path, body: withKey, what };
+  writeUnsent([...readUnsent(), change]);
   return deliver(change);
 }
 
@@ -85,14 +85,14 @@ export function sendMany(labels, what) {
     body: { annotator: state.annotator, labels: labels.map((label) => ({ key: newKey(), class_event: state.project.class_event, ...label })) },
     what,
   };
-  write([...read(), change]);
+  writeUnsent([...readUnsent(), change]);
   return deliver(change);
 }
 
 /** Sends the changes that an earlier page could not send. Returns how many were saved, and the errors. */
 export async function sendUnsent() {
   const refusals = [];
-  const changes = read();
+  const changes = readUnsent();
   for (const change of changes) {
     try {
       await deliver(change);
@@ -107,30 +107,30 @@ addEventListener("online", retryNow);
 
 // Undoing the last answer, or a whole screen of answers.
 
-let screen = new Map();
+let lastScreen = new Map();
 
 /** These rows were labeled together, as the last action, by these events. */
 export function rememberLabeled(rows, events) {
-  screen = new Map(rows.map((row, at) => [row, events[at]]));
+  lastScreen = new Map(rows.map((row, at) => [row, events[at]]));
 }
 
 /** Undoes the last answer; returns the updated item. */
 export async function undoOne() {
   const answer = await send("/api/undo", { annotator: state.annotator }, "Undoing your last label");
-  if (!screen.delete(answer.row)) screen.clear();
+  if (!lastScreen.delete(answer.row)) lastScreen.clear();
   emit("labels", { labeled: answer.labeled });
   return answer.item;
 }
 
 /** Undoes the last answer and the others of its screen in one step; returns the items, the last one first. */
 export async function undoScreen() {
-  if (screen.size < 2) return [await undoOne()];
-  const events = [...screen.values()];
-  screen.clear();
+  if (lastScreen.size < 2) return [await undoOne()];
+  const events = [...lastScreen.values()];
+  lastScreen.clear();
   const answer = await send("/api/undo", { annotator: state.annotator, events }, `Undoing ${events.length} labels`);
   emit("labels", { labeled: answer.labeled });
   return answer.items;
 }
 
-on("answer", () => screen.clear());
-on("annotator", () => screen.clear());
+on("answer", () => lastScreen.clear());
+on("annotator", () => lastScreen.clear());

@@ -1,96 +1,96 @@
 // The queue of items to label next, which are loaded with their pictures ahead of time.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 import { state, on, emit } from "./state.js";
 import { render } from "./item.js";
 
-const AHEAD = 12;
-const LOW = 8;
-const RENEW = 60_000;
-const LOOK_AGAIN = 3000;
+const PREFETCH = 12;
+const REFILL_BELOW = 8;
+const RENEW_MS = 60_000;
+const POLL_MS = 3000;
 
 let entries = [];
 let waiting = null;
-let asking = null;
-let isAnew = false;
-const done = new Set();
+let pending = null;
+let isRestarting = false;
+const answered = new Set();
 
-function prepared(item) {
+function makeEntry(item) {
   return { item, ...render(item) };
 }
 
-export function first() {
+export function firstEntry() {
   return entries[0] ?? null;
 }
 
-export function whyEmpty() {
+export function emptyReason() {
   return waiting;
 }
 
 /** Whether the first items are being loaded. */
-export function isComing() {
-  return isAnew;
+export function isLoading() {
+  return isRestarting;
 }
 
 /** `isWanted` tells whether the response is still needed when it arrives. */
 async function fetchNext(isWanted) {
-  const query = new URLSearchParams({ annotator: state.annotator, count: AHEAD });
-  const answer = await ask(`/api/next?${query}`);
+  const query = new URLSearchParams({ annotator: state.annotator, count: PREFETCH });
+  const answer = await request(`/api/next?${query}`);
   if (!isWanted()) return;
   const held = new Map(entries.map((entry) => [entry.item.row, entry]));
   const wasEmpty = entries.length === 0;
-  const fresh = answer.items.filter((item) => !done.has(item.row));
+  const fresh = answer.items.filter((item) => !answered.has(item.row));
   const kept = entries.filter((entry, place) => place === 0 || entry.wanted);
   const rest = fresh.filter((item) => !kept.some((entry) => entry.item.row === item.row));
-  entries = [...kept, ...rest.map((item) => held.get(item.row) ?? prepared(item))];
+  entries = [...kept, ...rest.map((item) => held.get(item.row) ?? makeEntry(item))];
   const previous = waiting;
   waiting = answer.waiting;
-  const isNews = isAnew || (wasEmpty && (entries.length > 0 || waiting !== previous));
-  isAnew = false;
+  const isNews = isRestarting || (wasEmpty && (entries.length > 0 || waiting !== previous));
+  isRestarting = false;
   if (isNews) emit("queue");
 }
 
 /** Loads more items. Only one request runs at a time. */
 export function refill() {
-  if (asking) return asking;
-  const question = fetchNext(() => asking === question).finally(() => {
-    if (asking === question) asking = null;
+  if (pending) return pending;
+  const thisRequest = fetchNext(() => pending === thisRequest).finally(() => {
+    if (pending === thisRequest) pending = null;
   });
-  asking = question;
-  return question;
+  pending = thisRequest;
+  return thisRequest;
 }
 
 /** Removes a row that was labeled. */
-export function finish(row) {
-  done.add(row);
+export function removeAnswered(row) {
+  answered.add(row);
   entries = entries.filter((entry) => entry.item.row !== row);
-  if (entries.length < LOW) refill().catch(() => {});
+  if (entries.length < REFILL_BELOW) refill().catch(() => {});
 }
 
 /** Puts an item first. */
 export function putFirst(item) {
-  done.delete(item.row);
-  entries = [{ ...prepared(item), wanted: true }, ...entries.filter((entry) => entry.item.row !== item.row)];
+  answered.delete(item.row);
+  entries = [{ ...makeEntry(item), wanted: true }, ...entries.filter((entry) => entry.item.row !== item.row)];
 }
 
 /** Allows rows again whose labels were undone in another view. */
 export function allowAgain(rows) {
-  for (const row of rows) done.delete(row);
+  for (const row of rows) answered.delete(row);
 }
 
 /** Removes rows that were labeled in another view. */
 export function drop(rows) {
-  for (const row of rows) done.add(row);
-  entries = entries.filter((entry) => !done.has(entry.item.row));
+  for (const row of rows) answered.add(row);
+  entries = entries.filter((entry) => !answered.has(entry.item.row));
 }
 
 /** Empties the queue and loads it again, for another annotator or other items. Nothing is shown until then, so that no
  * key labels an item of another annotator; the response of an earlier request is ignored. */
 export function restart() {
   entries = [];
-  done.clear();
-  asking = null;
-  isAnew = true;
+  answered.clear();
+  pending = null;
+  isRestarting = true;
   emit("queue");
   return refill();
 }
@@ -101,5 +101,5 @@ function refillQuietly() {
 
 on("round", refillQuietly);
 // Requests renew the leases of the shown items; they are more frequent while the queue is empty.
-setInterval(refillQuietly, RENEW);
-setInterval(() => entries.length === 0 && refillQuietly(), LOOK_AGAIN);
+setInterval(refillQuietly, RENEW_MS);
+setInterval(() => entries.length === 0 && refillQuietly(), POLL_MS);

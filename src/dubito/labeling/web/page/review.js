@@ -1,113 +1,113 @@
 // Labels that contradict the predictions of a model trained without them: keep or change each.
 
-import { ask } from "./api.js";
-import { button, h, key, own, plain, quoted } from "./dom.js";
-import { state, on, emit } from "./state.js";
-import { brief, similarTo } from "./item.js";
+import { request } from "./api.js";
+import { button, h, kbd, userText, visibleText, isolated } from "./dom.js";
+import { state, on, onClassChange, emit } from "./state.js";
+import { renderBrief, similarUrl } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
-import { notice, say, wrong } from "./notices.js";
+import { showNotice, announce, showError } from "./notices.js";
 import { send, undoOne } from "./outbox.js";
 import * as queue from "./queue.js";
-import { percent, some } from "./format.js";
+import { percent, plural } from "./format.js";
 
 const reviewed = new Set();
 
 export function makeReviewView(view) {
   let items = [];
-  let place = 0;
+  let current = 0;
   let busy = false;
 
-  const lead = h("p", { class: "lead" }, "Looking for labels that the model doubts.");
+  const intro = h("p", { class: "lead" }, "Looking for labels that the model doubts.");
   const list = h("ol", { class: "reviews", role: "list" });
-  view.replaceChildren(h("div", { class: "reviewing" }, h("h2", null, "Labels to look at again"), lead, list));
+  view.replaceChildren(h("div", { class: "reviewing" }, h("h2", null, "Labels to look at again"), intro, list));
 
   async function load() {
-    const answer = await ask("/api/review?limit=50");
+    const answer = await request("/api/review?limit=50");
     items = answer.items.filter((item) => !reviewed.has(item.row));
-    place = Math.min(place, Math.max(0, items.length - 1));
+    current = Math.min(current, Math.max(0, items.length - 1));
     draw();
   }
 
   function draw() {
-    lead.textContent = items.length
-      ? `${some(items.length, "label")}, the most doubtful first. Each is judged by a model that was trained without it. Enter keeps, a class's key changes, Backspace undoes.`
-      : nothing();
+    intro.textContent = items.length
+      ? `${plural(items.length, "label")}, the most doubtful first. Each is judged by a model that was trained without it. Enter keeps, a class's key changes, Backspace undoes.`
+      : noDoubtsText();
     list.replaceChildren(...items.map(entry));
-    point();
+    markCurrent();
   }
 
-  function nothing() {
+  function noDoubtsText() {
     const { state: name, labels } = state.project.model;
     if (name === "none" || !labels) return "There is no model yet that could doubt a label: it learns once a batch is labeled, of two classes at least.";
     return "The model doubts none of your labels. Come back after the next round.";
   }
 
-  function entry(item, at) {
+  function entry(item, index) {
     const said = h(
       "p",
       { class: "verdict" },
       "Labeled ",
-      own(item.label, { class: "said" }),
-      item.by ? h("span", { class: "quiet" }, " by ", own(item.by)) : null,
+      userText(item.label, { class: "said" }),
+      item.by ? h("span", { class: "quiet" }, " by ", userText(item.by)) : null,
       h("br"),
       "The model says ",
-      own(item.guess, { class: "said" }),
+      userText(item.guess, { class: "said" }),
       ` (${percent(item.probability)}, and ${percent(item.of_label)} for the label)`,
     );
     const acts = h("div", { class: "acts" },
-      button(["Keep ", own(item.label), " ", key("Enter")], () => settle(at, item.label)),
-      button(["Change to ", own(item.guess)], () => settle(at, item.guess)),
-      another(item, at),
-      h("a", { href: similarTo(item.row) }, "More like this"),
+      button(["Keep ", userText(item.label), " ", kbd("Enter")], () => decide(index, item.label)),
+      button(["Change to ", userText(item.guess)], () => decide(index, item.guess)),
+      otherClasses(item, index),
+      h("a", { href: similarUrl(item.row) }, "More like this"),
     );
     return h(
       "li",
-      { class: `entry${item.text ? " is-text" : ""}`, onclick: () => ((place = at), point(false)) },
-      item.text ? h("div", { class: "passage", tabindex: "0", role: "group", "aria-label": "Text", dir: "auto" }, item.text) : brief(item, 256),
-      h("div", { class: "about" }, own(item.id, { class: "id", title: plain(item.id) }), said, acts),
+      { class: `entry${item.text ? " is-text" : ""}`, onclick: () => ((current = index), markCurrent(false)) },
+      item.text ? h("div", { class: "passage", tabindex: "0", role: "group", "aria-label": "Text", dir: "auto" }, item.text) : renderBrief(item, 256),
+      h("div", { class: "about" }, userText(item.id, { class: "id", title: visibleText(item.id) }), said, acts),
     );
   }
 
-  function another(item, at) {
+  function otherClasses(item, index) {
     const rest = state.classes.filter((name) => name !== item.label && name !== item.guess);
     const options = [
       h("option", { value: "" }, "Another"),
-      ...rest.map((name, number) => h("option", { value: String(number) }, plain(name))),
+      ...rest.map((name, number) => h("option", { value: String(number) }, visibleText(name))),
     ];
     return h(
       "select",
       {
-        "aria-label": `Change the label of ${quoted(item.id)} to another class`,
-        onchange: (event) => settle(at, rest[Number(event.target.value)]),
+        "aria-label": `Change the label of ${isolated(item.id)} to another class`,
+        onchange: (event) => decide(index, rest[Number(event.target.value)]),
       },
       options,
     );
   }
 
-  function point(scroll = true) {
-    [...list.children].forEach((node, at) => {
-      if (at === place) node.setAttribute("aria-current", "true");
+  function markCurrent(scroll = true) {
+    [...list.children].forEach((node, index) => {
+      if (index === current) node.setAttribute("aria-current", "true");
       else node.removeAttribute("aria-current");
     });
-    if (scroll) list.children[place]?.scrollIntoView({ block: "nearest" });
+    if (scroll) list.children[current]?.scrollIntoView({ block: "nearest" });
   }
 
-  async function settle(at, name) {
-    const item = items[at];
+  async function decide(index, name) {
+    const item = items[index];
     if (busy || !item) return;
     busy = true;
-    list.children[at].classList.add("is-saving");
+    list.children[index].classList.add("is-saving");
     try {
       const body = { annotator: state.annotator, row: item.row, class: name, guess_seen: true, review: true };
-      const answer = await send("/api/labels", body, `Your label “${quoted(name)}”`);
+      const answer = await send("/api/labels", body, `Your label “${isolated(name)}”`);
       reviewed.add(item.row);
       items = items.filter((each) => each !== item);
-      place = Math.min(place, Math.max(0, items.length - 1));
+      current = Math.min(current, Math.max(0, items.length - 1));
       emit("labels", { labeled: answer.labeled });
       draw();
-      say(name === item.label ? `Kept ${name}.` : `Changed from ${item.label} to ${name}.`);
+      announce(name === item.label ? `Kept ${name}.` : `Changed from ${item.label} to ${name}.`);
     } catch (error) {
-      wrong(error);
+      showError(error);
       draw();
     } finally {
       busy = false;
@@ -120,16 +120,16 @@ export function makeReviewView(view) {
     try {
       const item = await undoOne();
       reviewed.delete(item.row);
-      if (item.label) notice(`Undone: the label of ${quoted(item.id)} is ${quoted(item.label)} again.`);
+      if (item.label) showNotice(`Undone: the label of ${isolated(item.id)} is ${isolated(item.label)} again.`);
       else {
         queue.putFirst({ ...item, undone: true });
-        notice("Undone: that item comes first under Label.");
+        showNotice("Undone: that item comes first under Label.");
       }
       await load();
-      place = Math.max(0, items.findIndex((each) => each.row === item.row));
-      point();
+      current = Math.max(0, items.findIndex((each) => each.row === item.row));
+      markCurrent();
     } catch (error) {
-      wrong(error);
+      showError(error);
     } finally {
       busy = false;
     }
@@ -138,25 +138,20 @@ export function makeReviewView(view) {
   function onKey(pressed, event) {
     if (pressed === "Backspace") return event.repeat || (undo(), true);
     if (pressed === "ArrowDown" || pressed === "ArrowUp") {
-      place = Math.min(items.length - 1, Math.max(0, place + (pressed === "ArrowDown" ? 1 : -1)));
-      point();
-      if (items[place]) say(`Labeled ${items[place].label}, the model says ${items[place].guess}.`);
+      current = Math.min(items.length - 1, Math.max(0, current + (pressed === "ArrowDown" ? 1 : -1)));
+      markCurrent();
+      if (items[current]) announce(`Labeled ${items[current].label}, the model says ${items[current].guess}.`);
       return true;
     }
-    if (pressed === "Enter" && !isControl(event.target)) return event.repeat || (settle(place, items[place]?.label), true);
+    if (pressed === "Enter" && !isControl(event.target)) return event.repeat || (decide(current, items[current]?.label), true);
     const name = classOfKey(pressed, state.classes, event.shiftKey);
     if (name === null) return false;
-    if (!event.repeat) settle(place, name);
+    if (!event.repeat) decide(current, name);
     return true;
   }
 
-  load().catch((error) => (lead.textContent = error.message));
-  let changed = state.project.class_event;
-  const followClasses = (project) => {
-    if (project.class_event === changed) return;
-    changed = project.class_event;
-    load().catch(wrong);
-  };
-  const ends = [on("round", () => load().catch(wrong)), on("project", followClasses)];
-  return { onKey, end: () => ends.forEach((end) => end()) };
+  load().catch((error) => (intro.textContent = error.message));
+  const reload = () => load().catch(showError);
+  const cleanups = [on("round", reload), onClassChange(reload)];
+  return { onKey, end: () => cleanups.forEach((end) => end()) };
 }

@@ -15,6 +15,16 @@ export function emit(what, data) {
   for (const act of [...(listeners.get(what) ?? [])]) act(data);
 }
 
+/** Calls `act` when a class was renamed, merged, removed or restored; returns a function that ends the subscription. */
+export function onClassChange(act) {
+  let known = state.project.class_event;
+  return on("project", (project) => {
+    if (project.class_event === known) return;
+    known = project.class_event;
+    act();
+  });
+}
+
 export function setProject(project) {
   state.project = project;
   state.classes = project.classes;

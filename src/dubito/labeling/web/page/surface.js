@@ -1,11 +1,11 @@
 // The canvas of the map: drag to pan, wheel or pinch to zoom, hover for details, lasso to select.
 
-import { h, s } from "./dom.js";
+import { h, svg } from "./dom.js";
 
-const CLOSE = 14;
+const REACH_PIXELS = 14;
 
 /** `acts` has hover(row or -1, x, y), pick(row), lasso(polygon), find(x, y, reach) for the nearest row, and size(). */
-export function makeSurface(acts) {
+export function makeSurface(callbacks) {
   const canvas = h(
     "canvas",
     {
@@ -15,35 +15,35 @@ export function makeSurface(acts) {
       "aria-label": "Map of the pool. Arrows move it, plus and minus zoom; the buttons beside it choose.",
     },
   );
-  const path = s("polygon", { class: "lasso", points: "" });
-  const overlay = s("svg", { class: "overlay", "aria-hidden": "true" }, path);
+  const path = svg("polygon", { class: "lasso", points: "" });
+  const overlay = svg("svg", { class: "overlay", "aria-hidden": "true" }, path);
   const node = h("div", { class: "surface" }, canvas, overlay);
   const scatter = makeScatter(canvas);
   const view = { x: 0, y: 0, zoom: 0.94 };
-  const fingers = new Map();
+  const pointers = new Map();
   let upTo = 0;
-  let ring = [0, 0, 0];
+  let ringColor = [0, 0, 0];
   let pending = 0;
   let tool = "move";
-  let trace = null;
-  let moved = 0;
+  let lassoPath = null;
+  let movedPixels = 0;
 
-  function zooms() {
+  function zoomFactors() {
     const { clientWidth: width, clientHeight: height } = canvas;
     const side = Math.min(width, height) || 1;
     return { zoomX: (view.zoom * side) / (width || 1), zoomY: (view.zoom * side) / (height || 1) };
   }
 
-  function place(event) {
+  function mapPosition(event) {
     const box = canvas.getBoundingClientRect();
-    const { zoomX, zoomY } = zooms();
+    const { zoomX, zoomY } = zoomFactors();
     const across = (2 * (event.clientX - box.left)) / box.width - 1;
     const up = 1 - (2 * (event.clientY - box.top)) / box.height;
     return [view.x + across / zoomX, view.y + up / zoomY];
   }
 
-  function perPixel() {
-    return 2 / (zooms().zoomX * (canvas.clientWidth || 1));
+  function unitsPerPixel() {
+    return 2 / (zoomFactors().zoomX * (canvas.clientWidth || 1));
   }
 
   function draw() {
@@ -52,82 +52,82 @@ export function makeSurface(acts) {
       const ratio = Math.min(2, devicePixelRatio || 1);
       const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
       if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-      const size = Math.max(2, Math.min(14, acts.size() * Math.sqrt(view.zoom))) * ratio;
-      scatter.draw({ ...view, ...zooms(), size }, upTo, ring);
-      node.dataset.drawn = acts.isReady() ? scatter.kind : "";
+      const size = Math.max(2, Math.min(14, callbacks.size() * Math.sqrt(view.zoom))) * ratio;
+      scatter.draw({ ...view, ...zoomFactors(), size }, upTo, ringColor);
+      node.dataset.drawn = callbacks.isReady() ? scatter.kind : "";
     });
   }
 
   function zoomAt(factor, event) {
-    const before = event ? place(event) : [view.x, view.y];
+    const before = event ? mapPosition(event) : [view.x, view.y];
     view.zoom = Math.min(400, Math.max(0.02, view.zoom * factor));
-    const after = event ? place(event) : [view.x, view.y];
+    const after = event ? mapPosition(event) : [view.x, view.y];
     view.x += before[0] - after[0];
     view.y += before[1] - after[1];
     draw();
   }
 
-  function shift(across, down) {
-    view.x -= across * perPixel();
-    view.y += down * perPixel();
+  function pan(across, down) {
+    view.x -= across * unitsPerPixel();
+    view.y += down * unitsPerPixel();
     draw();
   }
 
-  function trail(event) {
+  function extendLasso(event) {
     const box = canvas.getBoundingClientRect();
-    trace.push([event.clientX - box.left, event.clientY - box.top, ...place(event)]);
-    path.setAttribute("points", trace.map(([x, y]) => `${x},${y}`).join(" "));
+    lassoPath.push([event.clientX - box.left, event.clientY - box.top, ...mapPosition(event)]);
+    path.setAttribute("points", lassoPath.map(([x, y]) => `${x},${y}`).join(" "));
   }
 
   function pinch(event) {
-    const [a, b] = [...fingers.values()];
+    const [a, b] = [...pointers.values()];
     const before = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
-    fingers.set(event.pointerId, event);
-    const [c, d] = [...fingers.values()];
+    pointers.set(event.pointerId, event);
+    const [c, d] = [...pointers.values()];
     const after = Math.hypot(c.clientX - d.clientX, c.clientY - d.clientY);
     zoomAt(after / Math.max(1, before), { clientX: (c.clientX + d.clientX) / 2, clientY: (c.clientY + d.clientY) / 2 });
   }
 
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
-    fingers.set(event.pointerId, event);
-    moved = 0;
-    trace = fingers.size === 1 && (tool === "lasso" || event.shiftKey) ? [] : null;
-    if (trace) trail(event);
+    pointers.set(event.pointerId, event);
+    movedPixels = 0;
+    lassoPath = pointers.size === 1 && (tool === "lasso" || event.shiftKey) ? [] : null;
+    if (lassoPath) extendLasso(event);
   });
   canvas.addEventListener("pointermove", (event) => {
-    const before = fingers.get(event.pointerId);
-    if (!before) return acts.hover(acts.find(...place(event), CLOSE * perPixel()), event.clientX, event.clientY);
-    moved += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
-    if (fingers.size === 2) return pinch(event);
-    if (trace) trail(event);
-    else shift(event.clientX - before.clientX, event.clientY - before.clientY);
-    fingers.set(event.pointerId, event);
+    const before = pointers.get(event.pointerId);
+    if (!before) return callbacks.hover(callbacks.find(...mapPosition(event), REACH_PIXELS * unitsPerPixel()), event.clientX, event.clientY);
+    movedPixels += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
+    if (pointers.size === 2) return pinch(event);
+    if (lassoPath) extendLasso(event);
+    else pan(event.clientX - before.clientX, event.clientY - before.clientY);
+    pointers.set(event.pointerId, event);
   });
   canvas.addEventListener("pointerup", (event) => {
-    fingers.delete(event.pointerId);
-    const drawn = trace;
-    trace = null;
+    pointers.delete(event.pointerId);
+    const drawn = lassoPath;
+    lassoPath = null;
     path.setAttribute("points", "");
-    if (moved < 5) acts.pick(acts.find(...place(event), CLOSE * perPixel()));
-    else if (drawn && drawn.length > 2) acts.lasso(drawn.map(([, , x, y]) => [x, y]));
+    if (movedPixels < 5) callbacks.pick(callbacks.find(...mapPosition(event), REACH_PIXELS * unitsPerPixel()));
+    else if (drawn && drawn.length > 2) callbacks.lasso(drawn.map(([, , x, y]) => [x, y]));
   });
-  canvas.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
-  canvas.addEventListener("pointerleave", () => acts.hover(-1));
+  canvas.addEventListener("pointercancel", (event) => pointers.delete(event.pointerId));
+  canvas.addEventListener("pointerleave", () => callbacks.hover(-1));
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     zoomAt(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event);
   }, { passive: false });
   canvas.addEventListener("keydown", (event) => {
     const steps = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
-    if (event.key in steps) shift(...steps[event.key]);
+    if (event.key in steps) pan(...steps[event.key]);
     else if (event.key === "+" || event.key === "=") zoomAt(1.4);
     else if (event.key === "-") zoomAt(1 / 1.4);
     else return;
     event.preventDefault();
   });
-  const watching = new ResizeObserver(draw);
-  watching.observe(canvas);
+  const resizeObserver = new ResizeObserver(draw);
+  resizeObserver.observe(canvas);
 
   return {
     node,
@@ -136,11 +136,11 @@ export function makeSurface(acts) {
     zoom: zoomAt,
     set: (points) => (scatter.set(points), draw()),
     color: (rgba) => (scatter.color(rgba), draw()),
-    show: (picks, color) => ((upTo = picks), (ring = color), draw()),
+    show: (picks, color) => ((upTo = picks), (ringColor = color), draw()),
     use: (name) => ((tool = name), node.classList.toggle("is-lasso", name === "lasso")),
     fit: () => (Object.assign(view, { x: 0, y: 0, zoom: 0.94 }), draw()),
     corners: () => {
-      const { zoomX, zoomY } = zooms();
+      const { zoomX, zoomY } = zoomFactors();
       const [across, up] = [1 / zoomX, 1 / zoomY];
       return [
         [view.x - across, view.y - up],
@@ -149,7 +149,7 @@ export function makeSurface(acts) {
         [view.x - across, view.y + up],
       ];
     },
-    end: () => (watching.disconnect(), scatter.drop()),
+    end: () => (resizeObserver.disconnect(), scatter.drop()),
   };
 }
 
@@ -206,7 +206,7 @@ function attribute(gl, program, name, size, kind, normalized) {
 function makeScatter(canvas) {
   const gl = canvas.getContext("webgl2", { antialias: false, alpha: true, premultipliedAlpha: true });
   const program = gl && compile(gl);
-  if (!program) return makeFlat(canvas);
+  if (!program) return makeCanvasScatter(canvas);
   gl.useProgram(program);
   const places = attribute(gl, program, "place", 2, gl.FLOAT, false);
   const colors = attribute(gl, program, "color", 4, gl.UNSIGNED_BYTE, true);
@@ -232,7 +232,7 @@ function makeScatter(canvas) {
       gl.bindBuffer(gl.ARRAY_BUFFER, colors);
       gl.bufferData(gl.ARRAY_BUFFER, rgba, gl.STATIC_DRAW);
     },
-    draw(view, upTo, ring) {
+    draw(view, upTo, ringColor) {
       gl.viewport(0, 0, canvas.width, canvas.height);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT);
@@ -243,7 +243,7 @@ function makeScatter(canvas) {
       gl.uniform4f(uniform.ring, 0, 0, 0, 0);
       gl.drawArrays(gl.POINTS, 0, n);
       gl.uniform1f(uniform.size, view.size * 1.3 + 3.5);
-      gl.uniform4f(uniform.ring, ...ring.map((each) => each / 255), 1);
+      gl.uniform4f(uniform.ring, ...ringColor.map((each) => each / 255), 1);
       if (upTo) gl.drawElements(gl.POINTS, upTo, gl.UNSIGNED_INT, 0);
     },
     drop() {
@@ -254,7 +254,7 @@ function makeScatter(canvas) {
 
 // Points drawn on a 2D canvas, for browsers without WebGL2: squares in the image data.
 
-function square(pixels, width, height, x, y, size, red, green, blue, alpha) {
+function drawSquare(pixels, width, height, x, y, size, red, green, blue, alpha) {
   const left = Math.max(0, Math.round(x - size / 2));
   const top = Math.max(0, Math.round(y - size / 2));
   const share = alpha / 255;
@@ -271,15 +271,15 @@ function square(pixels, width, height, x, y, size, red, green, blue, alpha) {
   }
 }
 
-function makeFlat(canvas) {
+function makeCanvasScatter(canvas) {
   const context = canvas.getContext("2d");
   let points = { n: 0, xy: [], order: [] };
   let rgba = new Uint8Array();
 
-  function put(pixels, { width, height }, view, row, size, color) {
+  function drawPoint(pixels, { width, height }, view, row, size, color) {
     const x = (((points.xy[2 * row] - view.x) * view.zoomX + 1) / 2) * width;
     const y = ((1 - (points.xy[2 * row + 1] - view.y) * view.zoomY) / 2) * height;
-    if (x > -size && y > -size && x < width + size && y < height + size) square(pixels, width, height, x, y, size, ...color);
+    if (x > -size && y > -size && x < width + size && y < height + size) drawSquare(pixels, width, height, x, y, size, ...color);
   }
 
   return {
@@ -290,10 +290,10 @@ function makeFlat(canvas) {
     color(given) {
       rgba = given;
     },
-    draw(view, upTo, ring) {
+    draw(view, upTo, ringColor) {
       const picture = context.createImageData(canvas.width, canvas.height);
       const size = Math.max(2, Math.round(view.size * 0.8));
-      for (let row = 0; row < points.n; row += 1) put(
+      for (let row = 0; row < points.n; row += 1) drawPoint(
         picture.data,
         picture,
         view,
@@ -302,8 +302,8 @@ function makeFlat(canvas) {
         rgba.subarray(4 * row, 4 * row + 4),
       );
       for (const row of points.order.subarray(0, upTo)) {
-        put(picture.data, picture, view, row, size + 6, [...ring, 255]);
-        put(picture.data, picture, view, row, size + 2, rgba.subarray(4 * row, 4 * row + 4));
+        drawPoint(picture.data, picture, view, row, size + 6, [...ringColor, 255]);
+        drawPoint(picture.data, picture, view, row, size + 2, rgba.subarray(4 * row, 4 * row + 4));
       }
       context.putImageData(picture, 0, 0);
     },

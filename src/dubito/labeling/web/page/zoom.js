@@ -2,49 +2,49 @@
 
 import { button, h } from "./dom.js";
 
-const MOST = 16;
+const MAX_SCALE = 16;
 const STEP = 1.5;
-const LARGE = 4096;
-const SHARP = 1.3;
-const NUDGE = 60;
+const FULL_EDGE = 4096;
+const FULL_SIZE_ABOVE = 1.3;
+const MOVE_PIXELS = 60;
 
 /** Makes the picture in `box` zoomable. Returns `zoom(steps)`, `move(across, down)` in steps, and whether it is `zoomed`. */
 export function makeZoom(box) {
   const image = box.querySelector("img");
-  const fingers = new Map();
+  const pointers = new Map();
   let scale = 1;
   let x = 0;
   let y = 0;
-  let isSharp = false;
+  let isFullSize = false;
 
-  const fitting = button("Fit", () => set(1, 0, 0));
+  const fitButton = button("Fit", () => set(1, 0, 0));
   const controls = h(
     "div",
     { class: "zoom", role: "group", "aria-label": "Zoom" },
     button("+", () => zoom(1), { "aria-label": "Zoom in" }),
     button("−", () => zoom(-1), { "aria-label": "Zoom out" }),
-    fitting,
+    fitButton,
   );
   box.append(controls);
 
   /** Some part of the picture always stays in view. */
   function set(newScale, newX, newY) {
-    scale = Math.min(MOST, Math.max(1, newScale));
+    scale = Math.min(MAX_SCALE, Math.max(1, newScale));
     const [most, mostDown] = [(box.clientWidth * (scale - 1)) / 2, (box.clientHeight * (scale - 1)) / 2];
     x = Math.min(most, Math.max(-most, newX));
     y = Math.min(mostDown, Math.max(-mostDown, newY));
     image.style.transform = scale === 1 ? "" : `translate(${x}px, ${y}px) scale(${scale})`;
     box.classList.toggle("is-zoomed", scale > 1);
-    fitting.disabled = scale === 1;
-    if (scale > SHARP && !isSharp) sharpen();
+    fitButton.disabled = scale === 1;
+    if (scale > FULL_SIZE_ABOVE && !isFullSize) loadFullSize();
   }
 
   /** Loads the picture in full size, which replaces the smaller one once it is there. */
-  function sharpen() {
-    isSharp = true;
+  function loadFullSize() {
+    isFullSize = true;
     const large = new Image();
     large.addEventListener("load", () => (image.src = large.src));
-    large.src = image.src.replace(/edge=\d+/, `edge=${LARGE}`);
+    large.src = image.src.replace(/edge=\d+/, `edge=${FULL_EDGE}`);
   }
 
   /** Zooms by a factor; the point under the pointer stays where it is. */
@@ -52,7 +52,7 @@ export function makeZoom(box) {
     const frame = box.getBoundingClientRect();
     const across = event ? event.clientX - frame.left - frame.width / 2 : 0;
     const down = event ? event.clientY - frame.top - frame.height / 2 : 0;
-    const next = Math.min(MOST, Math.max(1, scale * factor));
+    const next = Math.min(MAX_SCALE, Math.max(1, scale * factor));
     set(next, across - ((across - x) * next) / scale, down - ((down - y) * next) / scale);
   }
 
@@ -61,17 +61,17 @@ export function makeZoom(box) {
   }
 
   function move(across, down) {
-    set(scale, x - across * NUDGE, y - down * NUDGE);
+    set(scale, x - across * MOVE_PIXELS, y - down * MOVE_PIXELS);
   }
 
   function pinch(event) {
     const apart = () => {
-      const [a, b] = [...fingers.values()];
+      const [a, b] = [...pointers.values()];
       return Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
     };
     const before = apart();
-    fingers.set(event.pointerId, event);
-    const [a, b] = [...fingers.values()];
+    pointers.set(event.pointerId, event);
+    const [a, b] = [...pointers.values()];
     zoomBy(apart() / Math.max(1, before), { clientX: (a.clientX + b.clientX) / 2, clientY: (a.clientY + b.clientY) / 2 });
   }
 
@@ -80,21 +80,21 @@ export function makeZoom(box) {
     zoomBy(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event);
   }, { passive: false });
   box.addEventListener("dblclick", (event) => {
-    if (!event.target.closest("button")) zoomBy(scale > 1 ? 1 / MOST : 3, event);
+    if (!event.target.closest("button")) zoomBy(scale > 1 ? 1 / MAX_SCALE : 3, event);
   });
   box.addEventListener("pointerdown", (event) => {
     if (event.target.closest("button")) return;
-    fingers.set(event.pointerId, event);
-    if (scale > 1 || fingers.size > 1) box.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, event);
+    if (scale > 1 || pointers.size > 1) box.setPointerCapture(event.pointerId);
   });
   box.addEventListener("pointermove", (event) => {
-    const before = fingers.get(event.pointerId);
+    const before = pointers.get(event.pointerId);
     if (!before) return;
-    if (fingers.size === 2) return pinch(event);
+    if (pointers.size === 2) return pinch(event);
     if (scale > 1) set(scale, x + event.clientX - before.clientX, y + event.clientY - before.clientY);
-    fingers.set(event.pointerId, event);
+    pointers.set(event.pointerId, event);
   });
-  for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, (event) => fingers.delete(event.pointerId));
+  for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, (event) => pointers.delete(event.pointerId));
   set(1, 0, 0);
   return { zoom, move, isZoomed: () => scale > 1 };
 }
