@@ -56,7 +56,7 @@ export async function request(path, { method = "GET", body, seconds = 30, header
   }
 }
 
-/** A random key that identifies a change if it is sent twice. Does not need a secure context. */
+/** A random idempotency key. Unlike crypto.randomUUID, it does not need a secure context. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

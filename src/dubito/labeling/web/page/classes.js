@@ -20,7 +20,7 @@ export async function refreshProject() {
   setProject(await request("/api/project"));
 }
 
-/** A class and its key; only the name if that is the key. */
+/** The contents of a class's button: its key and its name, or only the name if that is the key. */
 export function classLabel(name, pressed) {
   return pressed && pressed !== name.toLowerCase() ? [kbd(keyLabel(pressed, name, state.classes)), userText(name)] : [userText(name)];
 }
@@ -113,7 +113,7 @@ export function classPanel(choose) {
   const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, addClassForm(), button("Edit classes", openClasses, { class: "link" }));
   const draw = () => {
     find.hidden = !hasFinder();
-    // By the first class alone, and long names have rows of their own: adding a class does not move the others.
+    // Only the first class decides, and long names get their own rows, so that adding a class does not move the others.
     const isShort = state.classes.length > 0 && state.classes[0].length === 1 && keyOf(state.classes[0]) === state.classes[0].toLowerCase();
     const isWide = (name) => name.length > (isShort ? 2 : WIDE_ABOVE);
     list.classList.toggle("is-short", isShort);

@@ -1,4 +1,4 @@
-// One item of a list in a dialog, as large as the window allows: zoom, its answers, its class, and its neighbors.
+// A dialog with one item of a list, as large as the window allows: zoom, answers, class, and neighbors.
 
 import { classLabel } from "./classes.js";
 import { openDialog } from "./dialogs.js";
@@ -9,7 +9,7 @@ import { classOfKey, keyOf, keyOfEvent } from "./keys.js";
 import { percent } from "./format.js";
 import { makeZoom, zoomKey } from "./zoom.js";
 
-/** `list` has count(), item(place), assign(place, name), like(place), near(place) and close(place). */
+/** `list` has count(), item(index), assign(index, name), like(index), near(index) and close(index). */
 export function openCloseup(list, start) {
   let index = start;
   let zoomer = null;

@@ -53,14 +53,14 @@ function table(curve) {
   );
 }
 
-/** The advice of the last round. Before the first model, the server does not count labels yet. */
+/** The advice of the last round; before the first model, one that mentions that there are labels. */
 function adviceText(curve) {
   const { labeled, model } = state.project;
   if (curve.points.length || model.labels || !labeled) return curve.advice.sentence;
   return "go on: the model has not learned yet.";
 }
 
-/** What the last round changed. */
+/** How the accuracy changed in the last round. */
 function changeText(points) {
   if (points.length < 2) return "";
   const [before, now] = points.slice(-2);
@@ -269,7 +269,7 @@ function drawCurve(curve, width) {
       class: "curve",
       viewBox: `0 0 ${width} ${HEIGHT}`,
       role: "img",
-      "aria-label": "Accuracy against the number of labels; the same numbers stand in the table below.",
+      "aria-label": "Accuracy by number of labels; the table below has the same numbers.",
     },
     ...parts,
     ...endLabels(ends, width),

@@ -6,7 +6,7 @@ export function formatNumber(number) {
   return COUNT.format(number);
 }
 
-/** `some(1, "label")` is "1 label", `some(2, "label")` "2 labels"; `some(2, "class", "classes")`. */
+/** `plural(1, "label")` is "1 label", `plural(2, "label")` "2 labels", `plural(2, "class", "classes")` "2 classes". */
 export function plural(number, one, many = `${one}s`) {
   return `${formatNumber(number)} ${number === 1 ? one : many}`;
 }

@@ -1,5 +1,6 @@
-// A screen of items that the model takes for one class: mark the exceptions, and Enter labels all others; a class labels
-// the marked ones. Exceptions without a label are shown next in the label view. Without a model: mark some and label them.
+// A screen of items with the same predicted class. The user marks the exceptions: Enter labels all other items, and
+// choosing a class labels the marked ones. Exceptions without a label come next in the label view. Without a model, the
+// user marks items and chooses their class.
 
 import { request } from "./api.js";
 import { classLabel } from "./classes.js";
@@ -14,7 +15,7 @@ import { formatNumber, plural } from "./format.js";
 
 const setAside = new Set();
 
-/** The number of items that fill complete rows of the screen. */
+/** The number of items that fill the screen with complete rows. */
 function screenful(tiles) {
   const style = getComputedStyle(tiles);
   const columns = style.gridTemplateColumns.split(" ");
@@ -126,7 +127,7 @@ export function makeGridView(view) {
     save(chosen, items.filter((item) => !odd.includes(item)), odd);
   }
 
-  /** A class: the label of the marked items, or else the class to show. */
+  /** Labels the marked items, or shows the items predicted as this class if none is marked. */
   function chooseClass(name) {
     const given = marked();
     if (given.length) return save(name, given, []);
@@ -159,7 +160,7 @@ export function makeGridView(view) {
     }
   }
 
-  /** A single item is shown next in the label view; a whole screen is shown here again. */
+  /** Describes what was undone. A single item is shown next in the label view, a whole screen here again. */
   function describeUndo(items) {
     const [item] = items;
     if (items.length > 1) {

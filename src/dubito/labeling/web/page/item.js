@@ -68,7 +68,7 @@ function renderRow(item) {
   );
 }
 
-/** The element of an item, and a promise of whether it can be shown. */
+/** The element of an item, and a promise that resolves to whether it can be shown. */
 export function render(item, edge = 1024) {
   if (item.picture) return renderPicture(item, edge);
   return { node: item.columns && !item.text ? renderRow(item) : renderText(item), ready: Promise.resolve(true) };
@@ -88,9 +88,9 @@ function renderCell(value) {
 /** The other columns of a picture or text, in a few lines; null if there are none. */
 export function renderColumns(item) {
   if (!item.picture && !item.text) return null;
-  const said = Object.entries(item.columns ?? {}).filter(([, value]) => value !== null && value !== "");
-  if (said.length === 0) return null;
-  const rows = said.map(([name, value]) => h("div", null, h("dt", null, userText(name), ":"), h("dd", null, renderCell(value))));
+  const cells = Object.entries(item.columns ?? {}).filter(([, value]) => value !== null && value !== "");
+  if (cells.length === 0) return null;
+  const rows = cells.map(([name, value]) => h("div", null, h("dt", null, userText(name), ":"), h("dd", null, renderCell(value))));
   return h(
     "div",
     { class: "beside", tabindex: "0", role: "group", "aria-label": "Other columns" },
@@ -106,7 +106,7 @@ export function renderBrief(item, edge = 160) {
   return h("p", { class: "excerpt", dir: "auto" }, start || "(an empty text)");
 }
 
-/** An item of a list with its whole text, of which lists have the start. */
+/** An item of a list with its whole text; lists only have the start. */
 export async function loadWhole(item) {
   return item.is_cut ? { ...item, ...(await request(`/api/items/${item.row}`)), is_cut: false } : item;
 }
@@ -121,7 +121,7 @@ export function similarUrl(row) {
   return `#items?like=${row}`;
 }
 
-/** The address of the list of an item and its near-copies, those within a tenth of the median distance. */
+/** The address of the list of an item and its near-copies, which are within a tenth of the median distance. */
 export function nearCopiesUrl(row) {
   return `${similarUrl(row)}&within=0.1`;
 }

@@ -179,7 +179,7 @@ export function makeItemsView(view, filters) {
     ({ items, total } = answer);
     noteLine.textContent = answer.note ?? "";
     selected.clear();
-    // Near-copies mostly get one label for all: they are selected already.
+    // Near-copies usually get the same label, so they are preselected.
     if (query.within && total > 1) for (const item of items) if (item.label === null) selected.add(item.row);
     lastSelected = null;
     draw();
@@ -373,7 +373,7 @@ export function makeItemsView(view, filters) {
   return { onKey, end: () => cleanups.forEach((end) => end()) };
 }
 
-/** A search by description, with the names of the classes as a start; null if the embedder does not understand texts. */
+/** A search by description, with classes as suggestions; null if the embedder does not understand texts. */
 function descriptionForm(field) {
   if (!state.project.text_search) return null;
   const look = (text) => text && (location.hash = `items?${new URLSearchParams({ about: text })}`);
@@ -394,7 +394,7 @@ function descriptionForm(field) {
   );
 }
 
-/** A label that overrides the answers of others counts as a review, since it is given in sight of them. */
+/** The label to send. It counts as a review if others have labeled the item, since the page shows their labels. */
 function labelOf(item, name) {
   const isReview = name !== null && Object.entries(item.answers ?? {}).some(([who, other]) => who !== state.annotator && other !== null);
   return { row: item.row, class: name, guess_seen: item.guess !== null, review: isReview };

@@ -1,4 +1,4 @@
-// Keyboard shortcuts. Classes have digits, and letters that no command uses, so that commands always have the same keys.
+// Keyboard shortcuts. The keys of classes are digits and letters that no command uses.
 
 import { state } from "./state.js";
 
@@ -20,13 +20,13 @@ export function keyOf(name) {
   return state.keys[name] ?? "";
 }
 
-/** A key as it is displayed: a capital letter, unless that is the name of another class. */
+/** A key as displayed: a capital letter, unless that is the name of another class. */
 export function keyLabel(key, name, classes) {
   const capital = key.toUpperCase();
   return capital !== name && classes.includes(capital) ? key : capital;
 }
 
-/** The character of a pressed key; in layouts with other letters, the one at this position of the Latin layout. */
+/** The character of a pressed key; for non-Latin layouts, the character at its position in the Latin layout. */
 export function keyOfEvent(event) {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (/^[0-9a-z]$/.test(key) || key.length > 1) return key;

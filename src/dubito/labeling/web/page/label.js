@@ -80,7 +80,7 @@ export function makeLabelView(view) {
     if (shown) reason.textContent = pickReason(shown.item);
   }
 
-  /** An item cannot be labeled before it is visible; if it cannot be shown, only after confirmation. */
+  /** Enables labeling once the item is visible; an item that cannot be shown needs a confirmation first. */
   function waitUntilVisible(entry) {
     visibility = "coming";
     shownAt = performance.now();
@@ -207,7 +207,7 @@ export function makeLabelView(view) {
     });
   }
 
-  /** Briefly shows, instead of the last label, why an action had no effect. */
+  /** Briefly shows why an action had no effect, in place of the last answer. */
   function hint(sentence) {
     clearTimeout(hintTimer);
     lastAnswer.replaceChildren(sentence);
@@ -235,7 +235,7 @@ export function makeLabelView(view) {
     return panelKey(pressed) || (event.target.matches(":not([tabindex='0'])") && zoomKey(zoomer, pressed, event));
   }
 
-  /** The last counts may arrive after the last item was labeled. */
+  /** The counts may arrive only after the last item was labeled. */
   function showEnd() {
     if (shown === null && stage.querySelector(".empty .main") && isAllAnswered()) stage.replaceChildren(allAnswered());
   }
@@ -255,7 +255,8 @@ export async function openInLabelView(row) {
   location.hash = "label";
 }
 
-// The model's prediction: hidden until it is requested, to avoid influencing annotators. The label records the request.
+// The model's prediction is hidden until it is requested, so that it does not influence annotators; the label records
+// whether it was seen.
 
 const MAX_RANKED = 3;
 

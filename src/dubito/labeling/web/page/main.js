@@ -24,7 +24,7 @@ const NAME_STORAGE = "dubito.annotator";
 
 let view = null;
 
-/** The view's name, and what follows it after "?". */
+/** The name of the view in the URL fragment, and its parameters after "?". */
 function requestedView() {
   const [name, filters] = location.hash.slice(1).split("?");
   return { name: name in VIEWS ? name : "label", filters: new URLSearchParams(filters) };
@@ -47,8 +47,8 @@ async function showView() {
 async function train() {
   try {
     await request("/api/round", { method: "POST", body: {} });
-    const has = state.project.labeled > 0;
-    showNotice(has ? "Training on the labels so far; the next round is picked afterwards." : "Nothing is labeled yet, so there is no model to train: new items are picked.", "", "round");
+    const hasLabels = state.project.labeled > 0;
+    showNotice(hasLabels ? "Training on the labels so far; the next round is picked afterwards." : "Nothing is labeled yet, so there is no model to train: new items are picked.", "", "round");
   } catch (error) {
     showError(error);
   }
@@ -83,9 +83,9 @@ function setAnnotator(name) {
   queue.restart().then(showView, showError);
 }
 
-/** Releases the items leased to an annotator. */
+/** Ends the leases of an annotator. */
 function releaseLeases(annotator) {
-  // Not a beacon: with a strict referrer policy it has no origin, and the server would reject it.
+  // Not sendBeacon: with a strict referrer policy it sends no origin, and the server would reject it.
   const headers = { "Content-Type": "application/json" };
   fetch(
     "/api/release",

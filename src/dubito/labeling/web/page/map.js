@@ -1,4 +1,4 @@
-// A map of the pool, colored by doubt, label or pick order; a lasso restricts which items are asked about.
+// A map of the pool, colored by doubt, label or pick order; the lasso restricts the items that are queried.
 
 import { request } from "./api.js";
 import { refreshProject } from "./classes.js";
@@ -309,7 +309,7 @@ function extent(values) {
   return low <= high ? [low, high] : [0, 1];
 }
 
-/** The range of all but the lowest and the highest 1%, and a margin of a twentieth. */
+/** The range of all values but the lowest and the highest 1%, widened by 5% on each side. */
 function middleRange(values) {
   const sorted = Float32Array.from(values).sort();
   const low = sorted[Math.floor(0.01 * (sorted.length - 1))];
@@ -317,8 +317,8 @@ function middleRange(values) {
   return [low - (high - low) / 20, high + (high - low) / 20];
 }
 
-/** Decodes the response of `GET /api/map`, with x and y scaled equally: most items lie in the range from -1 to 1, so that
- * a few odd ones do not make the others small. */
+/** Decodes the response of `GET /api/map`. x and y are scaled equally, so that most items lie between -1 and 1; a few
+ * outliers therefore do not squeeze the others together. */
 function decode(answer) {
   const x = floats(answer.x);
   const y = floats(answer.y);

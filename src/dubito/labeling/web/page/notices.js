@@ -6,7 +6,7 @@ import { retryNow } from "./outbox.js";
 
 const SECONDS = 6;
 
-/** The box of the notices, in the open dialog if there is one, since a dialog hides all else. */
+/** The box of the notices, moved into the open dialog if there is one, because a dialog covers everything else. */
 function noticeBox() {
   const box = byId("notices");
   const home = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
@@ -14,8 +14,8 @@ function noticeBox() {
   return box;
 }
 
-/** Shows a message for a few seconds; screen readers read it. `kind` is "wrong" for errors. It takes the place of the
- * same message, and of the one before it about the same topic. */
+/** Shows a message for a few seconds; screen readers read it. `kind` is "wrong" for errors. It replaces an earlier
+ * message about the same topic. */
 export function showNotice(sentence, kind = "", topic = sentence) {
   const node = h("p", { class: `notice ${kind}`, "data-topic": topic }, sentence);
   const box = noticeBox();

@@ -61,7 +61,7 @@ async function deliver(change) {
         if (tries) emit("waiting", null);
         throw error;
       }
-      emit("waiting", { what: change.what, sentence: error.message, tries: tries + 1 });
+      emit("waiting", { what: change.what, sentence: error.message });
       await pause(RETRY_SECONDS[Math.min(tries, RETRY_SECONDS.length - 1)]);
     }
   }
@@ -105,11 +105,11 @@ export async function sendUnsent() {
 
 addEventListener("online", retryNow);
 
-// Undoing the last answer, or a whole screen of answers.
+// Undoing the last answer, or all answers that were given together.
 
 let lastScreen = new Map();
 
-/** These rows were labeled together, as the last action, by these events. */
+/** Remembers that these rows were labeled together, by these events, as the last action. */
 export function rememberLabeled(rows, events) {
   lastScreen = new Map(rows.map((row, at) => [row, events[at]]));
 }
@@ -122,7 +122,7 @@ export async function undoOne() {
   return answer.item;
 }
 
-/** Undoes the last answer and the others of its screen in one step; returns the items, the last one first. */
+/** Undoes the answers that were given together with the last one; returns the items, the last one first. */
 export async function undoScreen() {
   if (lastScreen.size < 2) return [await undoOne()];
   const events = [...lastScreen.values()];

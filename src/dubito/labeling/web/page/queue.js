@@ -27,12 +27,12 @@ export function emptyReason() {
   return waiting;
 }
 
-/** Whether the first items are being loaded. */
+/** Whether the queue was restarted and its first items are still being loaded. */
 export function isLoading() {
   return isRestarting;
 }
 
-/** `isWanted` tells whether the response is still needed when it arrives. */
+/** Loads items; `isWanted()` says whether the response is still needed when it arrives. */
 async function fetchNext(isWanted) {
   const query = new URLSearchParams({ annotator: state.annotator, count: PREFETCH });
   const answer = await request(`/api/next?${query}`);
@@ -40,7 +40,7 @@ async function fetchNext(isWanted) {
   const held = new Map(entries.map((entry) => [entry.item.row, entry]));
   const wasEmpty = entries.length === 0;
   const fresh = answer.items.filter((item) => !answered.has(item.row));
-  const kept = entries.filter((entry, place) => place === 0 || entry.wanted);
+  const kept = entries.filter((entry, index) => index === 0 || entry.isPinned);
   const rest = fresh.filter((item) => !kept.some((entry) => entry.item.row === item.row));
   entries = [...kept, ...rest.map((item) => held.get(item.row) ?? makeEntry(item))];
   const previous = waiting;
@@ -70,10 +70,10 @@ export function removeAnswered(row) {
 /** Puts an item first. */
 export function putFirst(item) {
   answered.delete(item.row);
-  entries = [{ ...makeEntry(item), wanted: true }, ...entries.filter((entry) => entry.item.row !== item.row)];
+  entries = [{ ...makeEntry(item), isPinned: true }, ...entries.filter((entry) => entry.item.row !== item.row)];
 }
 
-/** Allows rows again whose labels were undone in another view. */
+/** Allows rows again after their labels were undone in another view. */
 export function allowAgain(rows) {
   for (const row of rows) answered.delete(row);
 }
@@ -84,8 +84,8 @@ export function drop(rows) {
   entries = entries.filter((entry) => !answered.has(entry.item.row));
 }
 
-/** Empties the queue and loads it again, for another annotator or other items. Nothing is shown until then, so that no
- * key labels an item of another annotator; the response of an earlier request is ignored. */
+/** Empties the queue and loads it again, for another annotator or other items. Nothing is shown in the meantime, so that
+ * no key labels an item of the former annotator; responses to earlier requests are ignored. */
 export function restart() {
   entries = [];
   answered.clear();

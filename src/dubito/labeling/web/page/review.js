@@ -1,4 +1,4 @@
-// Labels that contradict the predictions of a model trained without them: keep or change each.
+// Labels that a model trained without them contradicts: the user keeps or changes each.
 
 import { request } from "./api.js";
 import { button, h, kbd, userText, visibleText, isolated } from "./dom.js";

@@ -4,7 +4,8 @@ import { h, svg } from "./dom.js";
 
 const REACH_PIXELS = 14;
 
-/** `acts` has hover(row or -1, x, y), pick(row), lasso(polygon), find(x, y, reach) for the nearest row, and size(). */
+/** `callbacks` are hover(row or -1, x, y), pick(row), lasso(polygon), find(x, y, reach), which returns the nearest row or
+ * -1, size() of a point, and isReady(). */
 export function makeSurface(callbacks) {
   const canvas = h(
     "canvas",
@@ -131,8 +132,6 @@ export function makeSurface(callbacks) {
 
   return {
     node,
-    kind: scatter.kind,
-    draw,
     zoom: zoomAt,
     set: (points) => (scatter.set(points), draw()),
     color: (rgba) => (scatter.color(rgba), draw()),

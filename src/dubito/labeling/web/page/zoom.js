@@ -1,4 +1,4 @@
-// Zooming and panning a picture: wheel or pinch to zoom, drag to move, double click for both ends, and buttons.
+// Zooming and panning a picture: wheel or pinch to zoom, drag to move, double click to zoom in or out, and buttons.
 
 import { button, h } from "./dom.js";
 
@@ -8,7 +8,7 @@ const FULL_EDGE = 4096;
 const FULL_SIZE_ABOVE = 1.3;
 const MOVE_PIXELS = 60;
 
-/** Makes the picture in `box` zoomable. Returns `zoom(steps)`, `move(across, down)` in steps, and whether it is `zoomed`. */
+/** Makes the picture in `box` zoomable. Returns `zoom(steps)` and `move(across, down)`, both in steps. */
 export function makeZoom(box) {
   const image = box.querySelector("img");
   const pointers = new Map();
@@ -27,7 +27,7 @@ export function makeZoom(box) {
   );
   box.append(controls);
 
-  /** Some part of the picture always stays in view. */
+  /** Sets the zoom, and the position so that some part of the picture stays in view. */
   function set(newScale, newX, newY) {
     scale = Math.min(MAX_SCALE, Math.max(1, newScale));
     const [most, mostDown] = [(box.clientWidth * (scale - 1)) / 2, (box.clientHeight * (scale - 1)) / 2];
@@ -96,7 +96,7 @@ export function makeZoom(box) {
   });
   for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, (event) => pointers.delete(event.pointerId));
   set(1, 0, 0);
-  return { zoom, move, isZoomed: () => scale > 1 };
+  return { zoom, move };
 }
 
 /** Arrow keys: up and down zoom, and with Shift all four move the picture. Returns whether it used the key. */
