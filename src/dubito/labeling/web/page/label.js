@@ -51,7 +51,7 @@ export function makeLabelView(view) {
   ));
 
   function show() {
-    shown = queue.first();
+    shown = queue.firstEntry();
     panel.mark(null, "chosen");
     skipButton.firstChild.textContent = shown?.item.label ? "Leave it " : "Skip ";
     guess.ask(shown?.item ?? null);
@@ -126,9 +126,9 @@ export function makeLabelView(view) {
   }
 
   function nothingToShow() {
-    if (queue.isComing()) return h("p", { class: "empty" }, "Asking for the next items.");
+    if (queue.isLoading()) return h("p", { class: "empty" }, "Asking for the next items.");
     if (isAllAnswered()) return allAnswered();
-    const sentence = queue.whyEmpty() ?? "Nothing is left to label in this round.";
+    const sentence = queue.emptyReason() ?? "Nothing is left to label in this round.";
     return h(
       "div",
       { class: "empty" },
@@ -180,7 +180,7 @@ export function makeLabelView(view) {
       const body = { annotator: state.annotator, row: item.row, class: name, guess_seen: guess.seen(), seconds };
       if (Number.isInteger(item.round)) body.round = item.round;
       const answer = await send("/api/labels", body, name === null ? "Skipping this item" : `Your label “${isolated(name)}”`);
-      queue.finish(item.row);
+      queue.removeAnswered(item.row);
       last = { id: item.id, name };
       emit("labels", { labeled: answer.labeled });
       drawLastAnswer();
@@ -241,7 +241,7 @@ export function makeLabelView(view) {
   }
 
   const cleanups = [on("queue", show), on("labels", showEnd), on("labels", drawReason), on("round", drawReason), on("project", showEnd), () => clearTimeout(hintTimer), panel.end, guidelines.end];
-  if (queue.first()) show();
+  if (queue.firstEntry()) show();
   else {
     stage.replaceChildren(h("p", { class: "empty" }, "Asking for the first items."));
     queue.refill().then(show, (error) => showNotice(error.message, "wrong"));
