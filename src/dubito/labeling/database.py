@@ -4,7 +4,7 @@ import os
 import socket
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
@@ -395,8 +395,8 @@ def prepare(connection: Connection, project: str, *, is_new_allowed: bool = True
     if version > VERSION:
         problem = f"the store has schema {version}, and this dubito knows {VERSION}"
         raise InvalidData(problem, hint="open it with the dubito that wrote it, or a newer one.")
-    for step in range(version, VERSION):
-        MIGRATIONS[step](connection)
+    for statement in [each for step in range(version, VERSION) for each in MIGRATIONS[step]]:
+        connection.execute(text(statement))
     if version < VERSION:
         connection.execute(update(facts).where(facts.c.name == "schema").values(value=str(VERSION)))
 
@@ -409,20 +409,16 @@ def check_owner(connection: Connection, ident: str | None) -> None:
         raise InvalidData("the store belongs to another project", hint="pass another database with --store.")
 
 
-def _add_seconds(connection: Connection) -> None:
-    connection.execute(text("ALTER TABLE dubito_events ADD COLUMN seconds DOUBLE PRECISION"))
-
-
-def _add_new_label(connection: Connection) -> None:
-    connection.execute(text("DROP VIEW IF EXISTS dubito_answers"))
-    connection.execute(text("ALTER TABLE dubito_events ADD COLUMN new_label VARCHAR(200)"))
-    connection.execute(text(ANSWERS))
-
-
-def _add_estimate(connection: Connection) -> None:
-    for name in ("estimated", "estimated_low", "estimated_high"):
-        connection.execute(text(f"ALTER TABLE dubito_rounds ADD COLUMN {name} DOUBLE PRECISION"))
-
-
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _add_seconds, 2: _add_new_label, 3: _add_estimate}
-"""By version, the step to the next one."""
+MIGRATIONS: Mapping[int, Sequence[str]] = {
+    1: ("ALTER TABLE dubito_events ADD COLUMN seconds DOUBLE PRECISION",),
+    2: (
+        "DROP VIEW IF EXISTS dubito_answers",
+        "ALTER TABLE dubito_events ADD COLUMN new_label VARCHAR(200)",
+        ANSWERS,
+    ),
+    3: tuple(
+        f"ALTER TABLE dubito_rounds ADD COLUMN {name} DOUBLE PRECISION"
+        for name in ("estimated", "estimated_low", "estimated_high")
+    ),
+}
+"""By schema version, the statements that migrate a store to the next version."""

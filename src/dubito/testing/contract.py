@@ -1,18 +1,18 @@
 """The contract of core-set engines and of strategies."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache, partial
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from dubito.api import select
 from dubito.core import reference
 from dubito.core.coverage_reference import CoverageProblem
-from dubito.core.problem import Configuration, Known, Problem, Selection
+from dubito.core.problem import Configuration, Known, Problem
 from dubito.engines.base import Engine, keeps_quotas
-from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
+from dubito.matrix import IntArray, len_of
 from dubito.strategies import Strategy
 from dubito.testing.problems import make_problem
 
@@ -101,12 +101,13 @@ def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> 
     >>> check_strategy(Margin(), examples=5)
     """
     for number in range(seed, seed + examples):
-        label, call = f"strategy {strategy.name!r} on the pool of seed {number}", _make_call(number)
-        before = [array.tobytes() for array in call.arrays]
-        picked, again = call.run(strategy), call.run(strategy)
-        assert before == [array.tobytes() for array in call.arrays], f"{label} changed its input."
+        label, arguments = f"strategy {strategy.name!r} on the pool of seed {number}", _make_arguments(number)
+        arrays = [each for each in arguments.values() if isinstance(each, np.ndarray)]
+        before = [array.tobytes() for array in arrays]
+        picked, again = select(**arguments, strategy=strategy), select(**arguments, strategy=strategy)
+        assert before == [array.tobytes() for array in arrays], f"{label} changed its input."
         for found in picked.configurations:
-            fault = _first_violation(found, call.budget, call.candidates)
+            fault = _first_violation(found, arguments["budget"], np.flatnonzero(arguments["candidates"]))
             assert not fault, f"{label}: {fault}"
         assert np.array_equal(picked.indices, again.indices), f"{label} picks other rows in a second call."
         assert (picked.engine is not None) == strategy.uses_engine, f"{label} returned engine={picked.engine!r}."
@@ -203,40 +204,16 @@ def _check_other_methods(engine: Engine[Problem]) -> None:
     assert not difference, f"{label} differs from the reference after catch_up: {difference}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    pool: FloatArray
-    labeled: FloatArray
-    probabilities: FloatArray
-    candidates: IntArray
-    budget: int
-    seed: int
-
-    @property
-    def arrays(self) -> tuple[AnyArray, ...]:
-        return self.pool, self.labeled, self.probabilities, self.candidates
-
-    def run(self, strategy: Strategy) -> Selection:
-        return select(
-            self.pool,
-            self.budget,
-            labeled=self.labeled,
-            probabilities=self.probabilities,
-            candidates=np.isin(np.arange(len(self.pool)), self.candidates),
-            strategy=strategy,
-            seed=self.seed,
-        )
-
-
-def _make_call(seed: int) -> _Call:
+def _make_arguments(seed: int) -> dict[str, Any]:
+    """Arguments of `select` for a small pool."""
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(1, 30)), int(rng.integers(0, 4))
     candidates = np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
-    return _Call(
-        pool=rng.integers(-3, 4, (n, 3)).astype(np.float64),
-        labeled=rng.standard_normal((m, 3)),
-        probabilities=rng.dirichlet(np.full(4, 0.3), n),
-        candidates=candidates,
-        budget=int(rng.integers(1, len(candidates) + 1)),
-        seed=seed,
-    )
+    return {
+        "pool": rng.integers(-3, 4, (n, 3)).astype(np.float64),
+        "labeled": rng.standard_normal((m, 3)),
+        "probabilities": rng.dirichlet(np.full(4, 0.3), n),
+        "candidates": np.isin(np.arange(n), candidates),
+        "budget": int(rng.integers(1, len(candidates) + 1)),
+        "seed": seed,
+    }

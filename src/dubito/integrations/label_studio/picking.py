@@ -10,7 +10,7 @@ from dubito.api import select
 from dubito.core.problem import Metric
 from dubito.errors import InvalidData
 from dubito.integrations.exchange.items import Item
-from dubito.matrix import AnyArray, BoolArray, Matrix, len_of
+from dubito.matrix import Matrix, len_of
 from dubito.models.fit import NO_MODEL, fit
 from dubito.request.labels import EMPTY
 from dubito.strategies import Strategy
@@ -90,26 +90,11 @@ class PoolPicker:
         n_picks = min(budget, int((~is_labeled).sum()))
         if not n_picks:
             return []
-        picked = self._select(n_picks, is_labeled, values if known else None)
-        guesses = self._guesses(known)
-        return [Suggestion(self.items[row], *guesses.get(row, (None, None))) for row in picked]
-
-    def guessed(self, labels: Mapping[str, str], items: Sequence[Item]) -> list[Suggestion]:
-        """Suggestions for items that are picked already."""
-        rows = self._rows()
-        guesses = self._guesses({rows[name]: label for name, label in {**self.known, **labels}.items()})
-        return [Suggestion(item, *guesses.get(rows.get(item.name, -1), (None, None))) for item in items]
-
-    def _rows(self) -> dict[str, int]:
-        """The row of each item, by name."""
-        return {item.name: row for row, item in enumerate(self.items)}
-
-    def _select(self, budget: int, is_labeled: BoolArray, labels: AnyArray | None) -> list[int]:
-        found = select(
+        selection = select(
             self.features,
-            budget,
+            n_picks,
             labeled=is_labeled,
-            labels=labels,
+            labels=values if known else None,
             model=self.model,
             no_label=EMPTY,
             strategy=self.strategy,
@@ -119,8 +104,18 @@ class PoolPicker:
             memory_limit=self.memory_limit,
             seed=self.seed,
         )
-        rows: list[int] = found.indices.tolist()
-        return rows
+        guesses = self._guesses(known)
+        return [Suggestion(self.items[row], *guesses.get(row, (None, None))) for row in selection.indices.tolist()]
+
+    def guessed(self, labels: Mapping[str, str], items: Sequence[Item]) -> list[Suggestion]:
+        """Suggestions for items that were picked already."""
+        rows = self._rows()
+        guesses = self._guesses({rows[name]: label for name, label in {**self.known, **labels}.items()})
+        return [Suggestion(item, *guesses.get(rows.get(item.name, -1), (None, None))) for item in items]
+
+    def _rows(self) -> dict[str, int]:
+        """The row of each item, by name."""
+        return {item.name: row for row, item in enumerate(self.items)}
 
     def _guesses(self, known: Mapping[int, str]) -> dict[int, tuple[str, float]]:
         """The most probable class of every row with its probability; empty without a model."""

@@ -88,13 +88,17 @@ class Guard:
                 await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
-        refusal = self._refusal(scope, headers)
+        try:
+            refusal = self._check_request(scope, headers)
+        except TooManyGuesses as error:
+            await _refuse(send, 429, str(error), error.seconds)
+            return
         if refusal is not None:
             await _refuse(send, *refusal)
             return
-        await self._forward(scope, receive, send, headers)
+        await self._forward(scope, receive, send)
 
-    async def _forward(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = max_body_bytes(scope["path"])
         n_read, is_too_large = 0, False
 
@@ -128,15 +132,8 @@ class Guard:
         """Compare in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, int | None] | None:
-        """The status, the message and the seconds before a retry, if the request is rejected."""
-        try:
-            found = self._check_request(scope, headers)
-        except TooManyGuesses as error:
-            return 429, str(error), error.seconds
-        return None if found is None else (*found, None)
-
     def _check_request(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        """The status and the message with which to reject the request, or None; may raise `TooManyGuesses`."""
         if not self._is_allowed_host(headers.get("host", "")):
             return 421, "This server has another host name; open the address that it printed."
         scope["state"] = {**scope.get("state", {}), "is_signed_in": self.is_authorized(scope, _tokens(headers))}
