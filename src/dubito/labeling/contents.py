@@ -22,7 +22,7 @@ from dubito.matrix import AnyArray, IntArray, Matrix, Rows, blocks, len_of, rows
 from dubito.request.columns import IDS, label_name, usual
 from dubito.request.labels import are_labels, label_keys
 
-What = Literal["pictures", "texts", "rows"]
+ItemKind = Literal["pictures", "texts", "rows"]
 PICTURES = ("path", "image")
 MAX_COLUMNS = 30
 MAX_CELL_LENGTH = 2000
@@ -32,7 +32,7 @@ MAX_CELL_LENGTH = 2000
 class Contents:
     """The items of a project as annotators see them."""
 
-    what: What
+    kind: ItemKind
     ids: Sequence[str]
     shown: Sequence[object] | None
     """Paths or bytes of pictures, or texts."""
@@ -60,7 +60,7 @@ class Contents:
         return len(self.ids)
 
     def text(self, item: int) -> str | None:
-        if self.what != "texts" or self.shown is None:
+        if self.kind != "texts" or self.shown is None:
             return None
         return "" if item in self.gone else str(self.shown[item])
 
@@ -169,7 +169,7 @@ def find_copies(contents: Contents, items: Identities) -> dict[int, tuple[int, .
     Items that are no longer in the pool are compared by their digests. If a picture file has several items, such as
     boxes, no copies are reported at all.
     """
-    paths = [each for each in contents.shown or () if contents.what == "pictures" and isinstance(each, str)]
+    paths = [each for each in contents.shown or () if contents.kind == "pictures" and isinstance(each, str)]
     if items.kind not in ("contents", "shown") or len(set(paths)) < len(paths):
         return {}
     groups: dict[int, list[int]] = defaultdict(list)
@@ -207,17 +207,17 @@ def _read_pool_contents(project: Project) -> Contents:
     source = open_source(project.pool_path)
     names = list(source.names)
     label = find_label_column(project, names)
-    what, shown = _find_content(source)
+    kind, column = _find_content(source)
     n_rows = _n_rows(source)
     ids = find_names(source, None, n_rows).ids
     item_ids = [str(row) for row in range(n_rows)] if ids is None else [str(each) for each in ids.values.tolist()]
-    hidden = {label, shown, COLUMN, HASH, usual(names, IDS)}
+    hidden = {label, column, COLUMN, HASH, usual(names, IDS)}
     path = project.source_path
     root = path if os.path.isdir(path) else os.path.dirname(path)
     return Contents(
-        what,
+        kind,
         item_ids,
-        None if shown is None else list(source.entry(shown).values().tolist()),
+        None if column is None else list(source.entry(column).values().tolist()),
         _columns(source, [name for name in names if name and name not in hidden]),
         () if label is None or project.columns.get("labels") == "no" else _labels(source, label),
         root,
@@ -244,7 +244,7 @@ def _n_rows(source: Source) -> int:
     return len_of(read_pool(source.path).features)
 
 
-def _find_content(source: Source) -> tuple[What, str | None]:
+def _find_content(source: Source) -> tuple[ItemKind, str | None]:
     """The kind of content, and the column that has it; None for rows of a table."""
     names = [name for name in source.names if name]
     picture, text = usual(names, PICTURES), usual(names, TEXTS)

@@ -82,11 +82,11 @@ def export_folders(state: State, folder: str, test_share: float | None = None) -
     contents = state.contents
     items = [item for item in sorted(state.label_table.labels) if item not in contents.gone]
     shown = [] if contents.shown is None else [contents.shown[item] for item in items]
-    if contents.what == "rows" or not all(isinstance(each, str) for each in shown):
+    if contents.kind == "rows" or not all(isinstance(each, str) for each in shown):
         hint = "export to csv or parquet."
         raise InvalidArgument("is for texts and for pictures in files", argument="to", value="folders", hint=hint)
     check_class_folders(folder, state.project.classes)
-    sources = [os.path.join(contents.root, str(each)) for each in shown] if contents.what == "pictures" else []
+    sources = [os.path.join(contents.root, str(each)) for each in shown] if contents.kind == "pictures" else []
     check_pictures(sources)
     columns = label_columns(state, items, test_share)
     parts: Sequence[object] = columns.get("split", [""] * len(items))
@@ -118,7 +118,7 @@ def label_columns(
     items = sorted(state.label_table.labels) if items is None else items
     votes = [list(state.label_table.votes(item).values()) for item in items]
     more: dict[str, Sequence[object]] = {}
-    if state.contents.what == "pictures" and state.contents.shown is not None:
+    if state.contents.kind == "pictures" and state.contents.shown is not None:
         paths = [state.contents.shown[item] for item in items]
         if not any(isinstance(each, bytes) for each in paths):
             more["path"] = paths
@@ -184,12 +184,12 @@ def _items(state: State, items: Iterable[int]) -> list[Item]:
 
     def item_of(item: int) -> Item:
         name = contents.ids[item]
-        if contents.what == "texts":
+        if contents.kind == "texts":
             return Item(name, ID, "text", contents.text(item) or "", {})
         shown = None if contents.shown is None else contents.shown[item]
         if isinstance(shown, str):
             return Item(name, ID, "image", shown, {})
-        return Item(name, ID, "image" if contents.what == "pictures" else "text", name, {})
+        return Item(name, ID, "image" if contents.kind == "pictures" else "text", name, {})
 
     return list(map(item_of, items))
 

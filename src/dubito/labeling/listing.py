@@ -162,7 +162,7 @@ def _match_predictions(is_match: BoolArray, model: RoundModel | None, query: Lis
 
 def _match_text(is_match: BoolArray, contents: Contents, text: str) -> None:
     wanted = text.casefold()
-    ids, texts = contents.ids, contents.shown if contents.what == "texts" else None
+    ids, texts = contents.ids, contents.shown if contents.kind == "texts" else None
     columns = list(contents.columns.values())
     for item in np.flatnonzero(is_match).tolist():
         is_match[item] = (

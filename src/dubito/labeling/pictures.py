@@ -143,7 +143,7 @@ class Pictures:
 
 def find_picture(contents: Contents, item: int) -> PictureSource:
     """Locate the picture of an item; it must be a regular file inside the source after resolving links."""
-    if contents.what != "pictures" or contents.shown is None:
+    if contents.kind != "pictures" or contents.shown is None:
         raise MissingFile(f"item {item} has no picture", hint="it is shown as a text or as columns.")
     name, shown = contents.ids[item], contents.shown[item]
     if item in contents.gone:

@@ -16,7 +16,7 @@ from dubito.embedding.words import Words
 from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.io.durable import load_sealed
 from dubito.io.opening import open_source
-from dubito.labeling.contents import Contents, What, features_of
+from dubito.labeling.contents import Contents, ItemKind, features_of
 from dubito.labeling.state import State
 from dubito.matrix import AnyArray, FloatArray, Matrix, blocks, len_of, rows_per_read
 from dubito.request.scaling import measure_scale, on_scale
@@ -26,7 +26,7 @@ MAX_CACHED = 4
 
 EMBEDDER_TITLE = re.compile(r"(?P<spec>.+) \(version (?P<version>.*), [0-9]+ wide\)")
 """The form in which a pool file names its embedder."""
-TEXT_OPTIONS: Mapping[What, Mapping[str, Mapping[str, object]]] = {
+TEXT_OPTIONS: Mapping[ItemKind, Mapping[str, Mapping[str, object]]] = {
     "pictures": {"clip": {"takes": "texts"}},
     "texts": {"clip": {"takes": "texts"}, "torch": {"takes": "texts"}, "sentence": {}, "words": {}},
     "rows": {},
@@ -41,17 +41,17 @@ class TextEncoder:
     ----------
     title : str
         The embedder as the pool file names it; may be empty.
-    what : str
-        What the items are.
+    kind : str
+        The kind of the items.
     pool_path : str
         The pool file; what the embedder ``words`` learned is stored next to it.
     """
 
-    def __init__(self, title: str, what: What, pool_path: str) -> None:
+    def __init__(self, title: str, kind: ItemKind, pool_path: str) -> None:
         self._pool_path = pool_path
         found = EMBEDDER_TITLE.fullmatch(title)
         self._spec, self._version = (found["spec"], found["version"]) if found else ("", "")
-        self._options = TEXT_OPTIONS[what].get(self._spec.partition(":")[0])
+        self._options = TEXT_OPTIONS[kind].get(self._spec.partition(":")[0])
         self._embedder: Embedder | None = None
 
     @property
@@ -139,7 +139,7 @@ class Similarity:
             title = ""
             with suppress(DubitoError, OSError):  # Without the pool file only this search does not work.
                 title = open_source(self._state.project.pool_path).embedder
-            self._encoder = contents, TextEncoder(title, contents.what, self._state.project.pool_path)
+            self._encoder = contents, TextEncoder(title, contents.kind, self._state.project.pool_path)
         return self._encoder[1]
 
     def _read(self) -> Matrix:

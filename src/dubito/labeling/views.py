@@ -82,10 +82,10 @@ KEYS = "1 to 9 label the first nine classes, letters the others; Space skips, Ba
 
 def item_facts(state: State, item: int, pick: Pick | None = None) -> Facts:
     contents = state.contents
-    facts: Facts = {"row": item, "id": contents.ids[item], "kind": contents.what}
-    if contents.what == "pictures":
+    facts: Facts = {"row": item, "id": contents.ids[item], "kind": contents.kind}
+    if contents.kind == "pictures":
         facts["picture"] = f"/api/items/{item}/picture"
-    if contents.what == "texts":
+    if contents.kind == "texts":
         facts["text"] = contents.text(item)
     if contents.columns:
         facts["columns"] = contents.cells(item)
@@ -172,7 +172,7 @@ def project_facts(service: LabelingService) -> Facts:
         return {
             "ident": project.ident,
             "name": project.name,
-            "kind": state.contents.what,
+            "kind": state.contents.kind,
             "items": state.n_items,
             "classes": list(project.classes),
             "keys": project.keys,
