@@ -52,7 +52,7 @@ def test_corrections_start_a_round_as_labels_do_and_labels_that_are_taken_back_d
     assert not again.loop._is_due()
     again.close()
     again = LabelingService(*open_project(service.state.project.folder))
-    assert (again.state.learned, again.state.changes_since_round()) == (17, 0)
+    assert (again.state.trained_event, again.state.changes_since_round()) == (17, 0)
     say(again, 4, "right")
     last = again.state.label_table.last_of("ann")
     assert last is not None
@@ -63,7 +63,7 @@ def test_corrections_start_a_round_as_labels_do_and_labels_that_are_taken_back_d
 
 def test_without_a_record_of_what_the_last_round_learned_labels_are_counted(tmp_path: Path) -> None:
     service = LabelingService(*copy_played(tmp_path))
-    service.state.learned = None
+    service.state.trained_event = None
     for row in range(9):
         say(service, row, "left")
         say(service, row, "right")

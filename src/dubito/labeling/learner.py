@@ -16,7 +16,7 @@ import numpy as np
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed, write_atomically
 from dubito.labeling.project import FAILURE, USER_PROBABILITIES, model_file
-from dubito.labeling.state import LEARNED, State, read_model
+from dubito.labeling.state import TRAINED_EVENT, State, read_model
 from dubito.labeling.store import Pick, RoundRecord, Statements, Writer, add_picks, add_round, drop_picks, put_fact
 
 RESERVE = 4
@@ -156,13 +156,17 @@ class LearningLoop:
             if self._is_requested or self._is_retry or not self._state.rounds:
                 return True
             batch = self._state.project.settings.batch
-            is_merged = self._state.label_table.last_merge > (self._state.learned or 0)
+            is_merged = self._state.label_table.last_merge > (self._state.trained_event or 0)
             return is_merged or self._state.changes_since_round() >= batch or self._is_exhausted()
 
     def _is_exhausted(self) -> bool:
         """Whether all picks are answered, although other items are not, and there are answers since the last round."""
         state = self._state
-        is_new = state.changes_since_round() > 0 if state.learned is None else state.label_table.last > state.learned
+        is_new = (
+            state.changes_since_round() > 0
+            if state.trained_event is None
+            else state.label_table.last > state.trained_event
+        )
         if not is_new or state.queue.has_unanswered():
             return False
         answered = state.label_table.labels.keys() | state.label_table.skipped
@@ -195,7 +199,7 @@ class LearningLoop:
         picks = [Pick(number, rank, item, why) for rank, (item, why) in enumerate(reasons)]
         facts["at"] = time.time()
         record = RoundRecord(**{name: facts[name] for name in RoundRecord.__dataclass_fields__})
-        learned = job["last_event"]
+        trained_event = job["last_event"]
 
         # Write a few picks at a time, so that labels do not wait; they count only once the round record is written.
         self._writer.run(lambda statements: drop_picks(statements, number))
@@ -204,8 +208,8 @@ class LearningLoop:
 
         def store(statements: Statements) -> None:
             add_round(statements, record)
-            put_fact(statements, LEARNED, json.dumps({"round": number, "event": learned}))
-            state.learned = learned
+            put_fact(statements, TRAINED_EVENT, json.dumps({"round": number, "event": trained_event}))
+            state.trained_event = trained_event
             state.rounds.append(record)
             state.picks += picks
             state.use_model(model)

@@ -24,7 +24,7 @@ from dubito.labeling.queue import LEASE, PickQueue
 from dubito.labeling.store import Pick, RoundRecord, read_events, read_fact, read_leases, read_picks, read_rounds
 from dubito.matrix import AnyArray, BoolArray
 
-RESTRICTED, LEARNED = "restricted", "learned"
+RESTRICTED, TRAINED_EVENT = "restricted", "learned"
 """Names of facts in the store: the restriction of the queried items, and the last event used in the last training."""
 
 
@@ -124,7 +124,7 @@ class Snapshot(NamedTuple):
     n_rounds: int
     n_picks: int
     trained: RoundModel | None
-    learned: int | None
+    trained_event: int | None
     project: Project
     restriction: str | None
 
@@ -143,7 +143,7 @@ class State:
         """The model of the last round, with the names that classes had when it was trained."""
         self.model: RoundModel | None = None
         """The same model with the current names."""
-        self.learned: int | None = None
+        self.trained_event: int | None = None
         """Number of the last event that the last round was trained on, if known."""
         self.layout: AnyArray | None = None
         """(n, 2) coordinates of the items on the map, if they were computed."""
@@ -159,7 +159,7 @@ class State:
         """Read everything from the store; if that fails, nothing is changed."""
         events, rounds, picks = read_events(connection), read_rounds(connection), read_picks(connection)
         leases, restriction = read_leases(connection), read_fact(connection, RESTRICTED)
-        learned = json.loads(read_fact(connection, LEARNED) or "{}")
+        last_training = json.loads(read_fact(connection, TRAINED_EVENT) or "{}")
         with self.lock:
             overlap = self.project.settings.overlap
             label_table, round = LabelTable(events, overlap, self.shared_copies()), rounds[-1].round if rounds else 0
@@ -173,7 +173,7 @@ class State:
                 trained = read_model(self.project, round, len(self.contents)) if round else None
             self.restrict(restriction)
             self.label_table, self.rounds, self.picks, self.queue = label_table, rounds, picks, queue
-            self.learned = learned.get("event") if learned.get("round") == round else None
+            self.trained_event = last_training.get("event") if last_training.get("round") == round else None
             self.project = self.with_logged_changes(self.project)
             self.use_model(trained)
             self.version += 1
@@ -188,9 +188,9 @@ class State:
         return project
 
     def use_model(self, trained: RoundModel | None) -> None:
-        """Predict with a model of the last round, under the current names of its classes."""
+        """Use the model of the last round, with the current names of its classes."""
         self.trained = trained
-        named = trained and trained.with_names(self.label_table.names_since(self.learned or 0))
+        named = trained and trained.with_names(self.label_table.names_since(self.trained_event or 0))
         self.model = named and named.extended(len(self.contents))
 
     def replace_contents(self, contents: Contents) -> None:
@@ -210,7 +210,7 @@ class State:
         """Capture the state before operations run, for `rollback`."""
         with self.lock:
             counts = self.label_table.last, len(self.rounds), len(self.picks)
-            return Snapshot(*counts, self.trained, self.learned, self.project, self.restriction)
+            return Snapshot(*counts, self.trained, self.trained_event, self.project, self.restriction)
 
     def rollback(self, snapshot: Snapshot) -> None:
         """Undo the changes since a snapshot, which may not be stored.
@@ -229,7 +229,7 @@ class State:
                 self.queue.replace([pick for pick in self.picks if pick.round == self.round])
             if self.project.class_event != snapshot.project.class_event:
                 self.project = snapshot.project
-            self.learned = snapshot.learned
+            self.trained_event = snapshot.trained_event
             self.use_model(snapshot.trained)
             self.restrict(snapshot.restriction)
             self.version += 1
@@ -250,11 +250,11 @@ class State:
 
     def changes_since_round(self) -> int:
         """Number of items whose label is not what it was when the last round was trained."""
-        if self.learned is None and self.rounds:  # Written by an older version, which did not record it.
+        if self.trained_event is None and self.rounds:  # Written by an older version, which did not record it.
             return abs(len(self.label_table.labels) - self.rounds[-1].labels)
         table = self.label_table
         before: dict[int, str | None] = {}
-        for change in table.changed[bisect_right(table.changed, self.learned or 0, key=itemgetter(0)) :]:
+        for change in table.changed[bisect_right(table.changed, self.trained_event or 0, key=itemgetter(0)) :]:
             before.setdefault(change.item, change.before)
         return sum(table.labels.get(item) != label for item, label in before.items())
 
