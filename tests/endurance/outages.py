@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from dubito.labeling.database import open_reader
+from dubito.labeling.database import open_engine
 from dubito.labeling.project import read_project
 from endurance.crowd import spread
 from endurance.servers import Client, Server, start_process
@@ -239,7 +239,7 @@ def read_log(project: Path) -> list[Entry]:
     """The number, key, kind, annotator, row and class of every event."""
     found = read_project(str(project))
     query = text("SELECT number, key, kind, annotator, item, label FROM dubito_events ORDER BY number")
-    with open_reader(found.folder, found.store).connect() as connection:
+    with open_engine(found.folder, found.store, read_only=True).connect() as connection:
         return [(*row,) for row in connection.execute(query)]
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.labeling import worker
 from dubito.labeling.creation import open_project
-from dubito.labeling.database import open_reader
+from dubito.labeling.database import open_engine
 from dubito.labeling.events import Event, LabelTable
 from dubito.labeling.export import export_labels, label_columns
 from dubito.labeling.project import KEYS, Project, assign_keys, read_project
@@ -205,7 +205,7 @@ def test_the_view_of_answers_has_the_current_names(service: LabelingService) -> 
     change(service, "undo")
     change(service, "undo")
     change(service, "remove", "port")
-    with open_reader(service.state.project.folder, service.state.project.store).connect() as connection:
+    with open_engine(service.state.project.folder, service.state.project.store, read_only=True).connect() as connection:
         seen = {(row[0], row[1]): row[2] for row in connection.execute(text("SELECT * FROM dubito_answers"))}
     table = service.state.label_table
     assert seen == {(1, "ann"): "right", (2, "ann"): "up", (3, "ann"): None}

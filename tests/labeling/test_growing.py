@@ -17,7 +17,7 @@ from dubito.cli import main
 from dubito.errors import InvalidData
 from dubito.labeling import watching
 from dubito.labeling.creation import open_project
-from dubito.labeling.database import open_reader
+from dubito.labeling.database import open_engine
 from dubito.labeling.listing import ItemList, ListQuery
 from dubito.labeling.project import read_project
 from dubito.labeling.service import AnswerIn, LabelingService
@@ -243,7 +243,7 @@ class Story:
     def check(self, folder: str) -> None:
         """The state is what the events say, every answer that was confirmed is there, and so is every item."""
         state, project = read_state(folder), read_project(folder)
-        with open_reader(folder, None).connect() as connection:
+        with open_engine(folder, None, read_only=True).connect() as connection:
             events = read_events(connection)
         assert [event.number for event in events] == list(range(1, len(events) + 1))
         recounted: dict[int, str] = {}

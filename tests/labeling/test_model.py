@@ -30,7 +30,7 @@ from sqlalchemy import Engine
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.io.durable import save_sealed, write_atomically
 from dubito.labeling.contents import Contents, read_contents
-from dubito.labeling.database import StoreFailed, open_engine, open_reader
+from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event
 from dubito.labeling.project import model_file, read_project
 from dubito.labeling.service import AnswerIn, Conflict, LabelingService
@@ -485,7 +485,7 @@ class Service(RuleBasedStateMachine):
 
     def stored(self) -> tuple[list[Event], dict[tuple[int, str], float], str | None]:
         """Events, leases and the restriction, as another program reads them."""
-        with open_reader(self.project_folder, None).connect() as connection:
+        with open_engine(self.project_folder, None, read_only=True).connect() as connection:
             leases = {(item, who): until for item, who, until in read_leases(connection)}
             return read_events(connection), leases, read_fact(connection, RESTRICTED)
 
@@ -552,7 +552,7 @@ class Service(RuleBasedStateMachine):
 
     def check_rounds(self) -> None:
         state = self.service.state
-        with open_reader(self.project_folder, None).connect() as connection:
+        with open_engine(self.project_folder, None, read_only=True).connect() as connection:
             assert state.rounds == read_rounds(connection)
             assert state.picks == read_picks(connection)
         assert {pick.item for pick in state.queue.picks} == {p.item for p in state.picks if p.round == state.round}

@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, text, update
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.labeling import database as schema
 from dubito.labeling.creation import open_project
-from dubito.labeling.database import StoreFailed, open_engine, open_reader
+from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event, LabelTable
 from dubito.labeling.service import AnswerIn, Conflict, LabelingService
 from dubito.labeling.store import read_events
@@ -126,7 +126,7 @@ def test_the_view_of_answers_is_what_the_book_says(tmp_path: Path, store: str | 
     service.undo("u1", "bob").result()
     service.undo("u2", "ann").result()
     service.undo("u3", "ann").result()
-    engine = open_reader(service.state.project.folder, store)
+    engine = open_engine(service.state.project.folder, store, read_only=True)
     with engine.connect() as connection:
         seen = {(row[0], row[1]): row[2] for row in connection.execute(text("SELECT * FROM dubito_answers"))}
         events = read_events(connection)

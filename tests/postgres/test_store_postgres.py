@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
-from dubito.labeling.database import LOCK, POSTGRES, SESSION, StoreUnavailable, open_engine, open_reader
+from dubito.labeling.database import LOCK, POSTGRES, SESSION, StoreUnavailable, open_engine
 from dubito.labeling.service import AnswerIn, LabelingService
 from dubito.labeling.state import read_state
 from labeling import test_classes, test_faults, test_store
@@ -25,7 +25,7 @@ for module in (test_store, test_faults, test_classes):
 
 def writer_process(store: str) -> int:
     """The PostgreSQL process that serves the writer."""
-    with open_reader("", store).connect() as connection:
+    with open_engine("", store, read_only=True).connect() as connection:
         query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         found = connection.execute(text(query)).scalar()
     assert isinstance(found, int)
@@ -101,7 +101,7 @@ def test_a_connection_gives_up_soon_on_a_server_that_is_gone_unless_the_address_
     other = predictors(open_engine("", chosen))
     assert (other["keepalives_idle"], other["statement_timeout"], other["lock_timeout"]) == ("60", "1min", "10s")
     assert "target_session_attrs" not in other  # Any, which is the default of libpq.
-    assert "target_session_attrs" not in predictors(open_reader("", store))
+    assert "target_session_attrs" not in predictors(open_engine("", store, read_only=True))
 
 
 def predictors(engine: Engine) -> dict[str, str]:

@@ -70,12 +70,17 @@ class StoreUnavailable(StoreFailed):
     """The store is unreachable or locked; the same request may succeed later."""
 
 
-def open_engine(folder: str, url: str | None) -> Engine:
-    """An engine for the single writer. No other connection may checkpoint, because of SQLite's WAL-reset bug."""
-    return _sqlite(os.path.join(folder, "labels.sqlite")) if url is None else _postgres(url)
+def open_engine(folder: str, url: str | None, *, read_only: bool = False) -> Engine:
+    """An engine for the single writer, or one that only reads, for commands that run next to a server.
+
+    Only the writer may checkpoint, because of SQLite's WAL-reset bug.
+    """
+    if url is not None:
+        return _postgres(url, read_only=read_only)
+    return _sqlite(os.path.join(folder, "labels.sqlite"), read_only=read_only)
 
 
-def _sqlite(path: str, *, read_only: bool = False) -> Engine:
+def _sqlite(path: str, *, read_only: bool) -> Engine:
     uri = f"file:{quote(os.path.abspath(path))}{_read_only_query(path) if read_only else ''}"
 
     def creator() -> Any:
@@ -121,7 +126,7 @@ def _connect(uri: str, read_only: bool) -> Any:
     return connection
 
 
-def _postgres(url: str, *, read_only: bool = False) -> Engine:
+def _postgres(url: str, *, read_only: bool) -> Engine:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -148,13 +153,6 @@ def _postgres(url: str, *, read_only: bool = False) -> Engine:
 
     event.listen(engine, "connect", prepare_session)
     return engine
-
-
-def open_reader(folder: str, url: str | None) -> Engine:
-    """An engine that only reads and never checkpoints, for commands that run next to a server."""
-    if url is not None:
-        return _postgres(url, read_only=True)
-    return _sqlite(os.path.join(folder, "labels.sqlite"), read_only=True)
 
 
 def take_lock(connection: Connection) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed
 from dubito.labeling.contents import Contents, read_contents
-from dubito.labeling.database import open_reader, store_errors
+from dubito.labeling.database import open_engine, store_errors
 from dubito.labeling.events import Event, LabelTable
 from dubito.labeling.project import LAYOUT, Project, model_file, read_project
 from dubito.labeling.queue import LEASE, PickQueue
@@ -150,8 +150,9 @@ class State:
         self.is_open: BoolArray | None = None
         """(n,) mask of the items that may be queried; None for all."""
         self.mode = ""
+        """The mode of the restriction of the items: ``only``, ``exclude`` or empty."""
         self.restriction: str | None = None
-        """As it is stored."""
+        """The restriction as stored: JSON with ``mode`` and ``rows``, or None."""
         self.version = 0
         """Increases with every change; the page uses it as a cache tag."""
 
@@ -289,7 +290,7 @@ class State:
         return self.rounds[-1].round if self.rounds else 0
 
     def restrict(self, stored: str | None) -> None:
-        """Apply a restriction as stored: JSON with ``mode`` and ``rows``, or None."""
+        """Apply a restriction as stored."""
         self.restriction = stored
         found = {} if stored is None else json.loads(stored)
         self.mode = found.get("mode", "")
@@ -348,7 +349,7 @@ def read_state(folder: str) -> State:
     if project.store is None and not os.path.exists(project.path("labels.sqlite")):
         return state
     with store_errors(f"the labels of {folder} cannot be read", project.path("labels.sqlite")):
-        engine = open_reader(project.folder, project.store)
+        engine = open_engine(project.folder, project.store, read_only=True)
         with engine.connect() as connection:
             state.reload(connection)
     return state
