@@ -249,7 +249,7 @@ def test_classes_cannot_be_changed_by_update_while_a_server_has_the_project_open
 ) -> None:
     service = LabelingService(*open_project(str(project)))
     assert main(["update", str(project), "--remove", "left"]) == 2
-    assert "use the page of that one" in capsys.readouterr().err
+    assert "use its page" in capsys.readouterr().err
     service.close()
 
 

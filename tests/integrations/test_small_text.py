@@ -80,7 +80,7 @@ def test_ignored_rows_are_never_asked_for() -> None:
 def test_without_a_classifier_the_start_is_cold() -> None:
     picks = asked(QueryStrategy(), None, Texts(POINTS))
     assert picks == dubito.select(POINTS, 8, labeled=KNOWN, candidates=REST).indices.tolist()
-    with pytest.raises(InvalidArgument, match=r"strategy='entropy' needs .*; give small-text's learner a classifier"):
+    with pytest.raises(InvalidArgument, match=r"strategy='entropy' needs .*; pass small-text's learner a trained"):
         asked(QueryStrategy("entropy"), None, Texts(POINTS))
 
 
