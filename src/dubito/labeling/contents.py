@@ -87,11 +87,10 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
     """
     contents = _read_pool_contents(project)
     found = identities_of(project, contents)
-    if not has_items(project):
+    match = match_items(project, found) if has_items(project) else None
+    if match is None:
         save_items(project, found)
-        return replace(contents, copies=find_copies(contents, found)), Changes(), 0
-    match = match_items(project, found)
-    if match.rows is None:
+    if match is None or match.rows is None:
         return replace(contents, copies=find_copies(contents, found)), Changes(), 0
     rows = np.concatenate([match.rows, np.array(match.new, dtype=np.int64)])
     gone = rows < 0
