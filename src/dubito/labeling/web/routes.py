@@ -29,8 +29,11 @@ MAX_QUEUED_EVENTS = 1000
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=200, description="Idempotency key chosen by the client.")]
-Row = Annotated[int, Field(ge=0, le=2**53 - 1, description="Row index in the pool.")]
-Item = Annotated[int, Path(ge=0, le=2**53 - 1, description="Row index in the pool.")]
+MAX_INTEGER = 2**53 - 1
+"""The largest integer that JavaScript represents exactly."""
+Row = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="Row index in the pool.")]
+Item = Annotated[int, Path(ge=0, le=MAX_INTEGER, description="Row index in the pool.")]
+EventNumber = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 
 
 # Request and response models, as described by OpenAPI.
@@ -64,7 +67,7 @@ class Listing(BaseModel):
         default=1.0, description="With `like`, maximum distance as a share of the median distance; 1 for no limit."
     )
     about: Text = Field(default="", description="Sort by similarity to this text, if `text_search` of the project.")
-    offset: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
+    offset: Annotated[int, Field(ge=0, le=MAX_INTEGER)] = 0
     count: Annotated[int, Field(ge=1, le=200)] = 60
 
 
@@ -77,7 +80,7 @@ class GivenLabel(Strict):
     guess_seen: bool = False
     review: bool = Field(default=False, description="Whether the annotator decided a label that the model doubted.")
     seconds: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False, strict=False)] | None = None
-    class_event: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = Field(
+    class_event: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = Field(
         default=None, description="`class_event` of the project as the client knew it: later renames are followed."
     )
 
@@ -101,8 +104,8 @@ class Undo(Strict):
 
     key: Key
     annotator: Name
-    events: Annotated[list[Annotated[int, Field(ge=1, le=2**53 - 1)]], Field(min_length=1, max_length=500)] | None = (
-        Field(default=None, description="Numbers of the annotator's answers to undo; the last one if left out.")
+    events: Annotated[list[EventNumber], Field(min_length=1, max_length=500)] | None = Field(
+        default=None, description="Numbers of the annotator's answers to undo; the last one if left out."
     )
 
 
@@ -121,9 +124,7 @@ class ClassChange(Strict):
     kind: Literal["rename", "merge", "remove", "undo"]
     label: Name | None = Field(default=None, alias="class")
     new_name: Name | None = None
-    number: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = Field(
-        default=None, description="For an undo, `number` of the `last_change`."
-    )
+    number: EventNumber | None = Field(default=None, description="For an undo, `number` of the `last_change`.")
 
 
 class Changes(Strict):
