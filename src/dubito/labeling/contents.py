@@ -143,7 +143,7 @@ def describe_changes(contents: Contents, changes: Changes, n_other_ids: int) -> 
 
 
 def _arrange(contents: Contents, rows: IntArray, items: Identities) -> Contents:
-    """The contents in the order of the items; those that are gone have their id and nothing else."""
+    """The contents in the order of the items; items that are gone have only their id."""
     order = rows.tolist()
 
     def by_item(values: Sequence[Any], missing: Any) -> list[Any]:

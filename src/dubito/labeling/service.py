@@ -280,7 +280,7 @@ class LabelingService:
         return checked
 
     def _current_class(self, answer: AnswerIn) -> str | None:
-        """The class of an answer as it is named now; raises `InvalidArgument` if there is none."""
+        """The current name of an answer's class; raises `InvalidArgument` if there is no such class."""
         table, known, given = self.state.label_table, self.state.project.classes, answer.label
         if given is None or answer.key in table.keys:
             return given
@@ -496,7 +496,7 @@ class LabelingService:
         if kind == "undo":
             last = table.undoable_change()
             if last is None or (change.number is not None and change.number != last.number):
-                raise Conflict("there is no such change to undo", hint="look at the classes again.")
+                raise Conflict("there is no such change to undo", hint="load the classes again.")
             target, position = last.number, last.item
             if last.kind == "rename":
                 kind, label, new_label = "rename", last.new_label, last.label

@@ -60,7 +60,7 @@ class TextEncoder:
         return self._options is not None
 
     def embed(self, text: str) -> FloatArray:
-        """(d,) the embedding; raises `InvalidData` if the embedder is not the one that made the pool."""
+        """(d,) the embedding; raises `InvalidData` if the embedder has changed since the items were embedded."""
         if self._options is None:
             origin = f"the embedder {self._spec} does" if self._spec else "features of unknown origin do"
             hint = "embed the items with clip:NAME (pictures) or sentence:NAME (texts)."

@@ -250,7 +250,7 @@ class State:
         return found
 
     def changes_since_round(self) -> int:
-        """Number of items whose label is not what it was when the last round was trained."""
+        """Number of items whose label has changed since the last round was trained."""
         if self.trained_event is None and self.rounds:  # Written by an older version, which did not record it.
             return abs(len(self.label_table.labels) - self.rounds[-1].labels)
         table = self.label_table
@@ -261,12 +261,12 @@ class State:
 
     @property
     def n_items(self) -> int:
-        """Number of items without those that are gone."""
+        """Number of items that are not gone."""
         return len(self.contents) - len(self.contents.gone)
 
     @property
     def n_labeled(self) -> int:
-        """Number of labeled items without those that are gone."""
+        """Number of labeled items that are not gone."""
         return self._count_present(self.label_table.labels)
 
     @property

@@ -281,7 +281,7 @@ def _pick_order(state: State) -> AnyArray:
 
 
 def curve_facts(service: LabelingService) -> Facts:
-    """Accuracy of the model by round, and whether to go on labeling."""
+    """Accuracy of the model by round, and whether to continue labeling."""
     state = service.state
     with state.lock:
         last = state.rounds[-1] if state.rounds else None

@@ -286,7 +286,7 @@ def read_folder(path: str) -> Iterator[Answer]:
 
 
 def table_of(items: Sequence[Item]) -> dict[str, Sequence[object]]:
-    """Columns: the name, what is shown, the other columns, and an empty ``label``."""
+    """The columns of a table of items: name, text or path, the other columns, and an empty ``label``."""
     if not items:
         return {"id": [], "label": []}
     first = items[0]

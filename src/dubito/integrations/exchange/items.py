@@ -33,7 +33,7 @@ class Item(NamedTuple):
     name: str
     """Its id, or its row number."""
     key: str
-    """`ID` or `INDEX`, depending on what the name is."""
+    """`ID` if the name is an id, `INDEX` if it is a row number."""
     kind: str
     """``text`` or ``image``."""
     shown: str
@@ -136,7 +136,7 @@ def read_lines(path: str) -> Iterator[Mapping[str, Any]]:
         if line.strip():
             found = _parsed(f"{path}, line {number},", line)
             if not isinstance(found, dict):
-                raise InvalidData(f"{path}, line {number}, is not an object", hint="pass what the tool wrote.")
+                raise InvalidData(f"{path}, line {number}, is not an object", hint="pass a file that the tool has exported.")
             yield found
 
 
@@ -144,7 +144,7 @@ def _parsed(where: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass what the tool wrote.") from None
+        raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass a file that the tool has exported.") from None
 
 
 def find_name(path: str, *sources: object) -> tuple[str, str]:
@@ -165,7 +165,7 @@ def label_key(value: object) -> str:
 
 
 def single_label(path: str, name: str, labels: object) -> str | None:
-    """The label of an item, or None if there is none; raises if there are several."""
+    """The only label of an item, or None without one; raises if there are several."""
     several = labels if isinstance(labels, list) else [labels]
     keys = [label_key(each) for each in several if not isinstance(each, dict | list)]
     if len(keys) != len(several):

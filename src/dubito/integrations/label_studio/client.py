@@ -288,7 +288,7 @@ class Server:
         if status in (404, 405) and not detail:
             return self.unexpected_response(path)
         problem = f"{self.url} refused ({status}: {detail or 'no message'})"
-        error = ServerRefused(problem, hint=_HINTS.get(status, "correct what it says."))
+        error = ServerRefused(problem, hint=_HINTS.get(status, "fix the problem that it reports."))
         error.status = status
         return error
 

@@ -204,7 +204,7 @@ def _task_of(found: Mapping[str, Any]) -> LabelStudioTask | None:
 def find_project(
     server: Server, wanted: str, *, classes: Sequence[str] = (), kind: str | None = None
 ) -> LabelStudioProject:
-    """Find a project by id or title; if there is none, create it, given the ``kind`` of items and ``classes``.
+    """Find a project by id or title, or create it if ``kind`` and ``classes`` are given.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ class Release(Strict):
 
 
 class Refusal(BaseModel):
-    """An error message, with the fix."""
+    """An error message with a hint."""
 
     error: str
 
