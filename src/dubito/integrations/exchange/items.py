@@ -136,7 +136,7 @@ def read_lines(path: str) -> Iterator[Mapping[str, Any]]:
         if line.strip():
             found = _parsed(f"{path}, line {number},", line)
             if not isinstance(found, dict):
-                raise InvalidData(f"{path}, line {number}, is not an object", hint="pass a file that the tool has exported.")
+                raise InvalidData(f"{path}, line {number}, is not an object", hint="pass an export of the tool.")
             yield found
 
 
@@ -144,7 +144,7 @@ def _parsed(where: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass a file that the tool has exported.") from None
+        raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass an export of the tool.") from None
 
 
 def find_name(path: str, *sources: object) -> tuple[str, str]:
