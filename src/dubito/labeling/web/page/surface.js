@@ -1,6 +1,7 @@
 // The canvas of the map: drag to pan, wheel or pinch to zoom, hover for details, lasso to select.
 
 import { h, svg } from "./dom.js";
+import { pinch, zoomOnWheel } from "./zoom.js";
 
 const REACH_PIXELS = 14;
 
@@ -80,15 +81,6 @@ export function makeSurface(callbacks) {
     path.setAttribute("points", lassoPath.map(([x, y]) => `${x},${y}`).join(" "));
   }
 
-  function pinch(event) {
-    const [a, b] = [...pointers.values()];
-    const before = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
-    pointers.set(event.pointerId, event);
-    const [c, d] = [...pointers.values()];
-    const after = Math.hypot(c.clientX - d.clientX, c.clientY - d.clientY);
-    zoomAt(after / Math.max(1, before), { clientX: (c.clientX + d.clientX) / 2, clientY: (c.clientY + d.clientY) / 2 });
-  }
-
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, event);
@@ -100,7 +92,7 @@ export function makeSurface(callbacks) {
     const before = pointers.get(event.pointerId);
     if (!before) return callbacks.hover(callbacks.find(...mapPosition(event), REACH_PIXELS * unitsPerPixel()), event.clientX, event.clientY);
     movedPixels += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
-    if (pointers.size === 2) return pinch(event);
+    if (pointers.size === 2) return pinch(pointers, event, zoomAt);
     if (lassoPath) extendLasso(event);
     else pan(event.clientX - before.clientX, event.clientY - before.clientY);
     pointers.set(event.pointerId, event);
@@ -115,10 +107,7 @@ export function makeSurface(callbacks) {
   });
   canvas.addEventListener("pointercancel", (event) => pointers.delete(event.pointerId));
   canvas.addEventListener("pointerleave", () => callbacks.hover(-1));
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    zoomAt(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event);
-  }, { passive: false });
+  zoomOnWheel(canvas, zoomAt);
   canvas.addEventListener("keydown", (event) => {
     const steps = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
     if (event.key in steps) pan(...steps[event.key]);

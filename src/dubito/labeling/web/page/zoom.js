@@ -64,21 +64,7 @@ export function makeZoom(box) {
     set(scale, x - across * MOVE_PIXELS, y - down * MOVE_PIXELS);
   }
 
-  function pinch(event) {
-    const apart = () => {
-      const [a, b] = [...pointers.values()];
-      return Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
-    };
-    const before = apart();
-    pointers.set(event.pointerId, event);
-    const [a, b] = [...pointers.values()];
-    zoomBy(apart() / Math.max(1, before), { clientX: (a.clientX + b.clientX) / 2, clientY: (a.clientY + b.clientY) / 2 });
-  }
-
-  box.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    zoomBy(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event);
-  }, { passive: false });
+  zoomOnWheel(box, zoomBy);
   box.addEventListener("dblclick", (event) => {
     if (!event.target.closest("button")) zoomBy(scale > 1 ? 1 / MAX_SCALE : 3, event);
   });
@@ -90,13 +76,31 @@ export function makeZoom(box) {
   box.addEventListener("pointermove", (event) => {
     const before = pointers.get(event.pointerId);
     if (!before) return;
-    if (pointers.size === 2) return pinch(event);
+    if (pointers.size === 2) return pinch(pointers, event, zoomBy);
     if (scale > 1) set(scale, x + event.clientX - before.clientX, y + event.clientY - before.clientY);
     pointers.set(event.pointerId, event);
   });
   for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, (event) => pointers.delete(event.pointerId));
   set(1, 0, 0);
   return { zoom, move };
+}
+
+/** Calls `zoomBy(factor, event)` when the wheel is turned over an element. */
+export function zoomOnWheel(node, zoomBy) {
+  node.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoomBy(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event);
+  }, { passive: false });
+}
+
+/** Calls `zoomBy(factor, center)` after one of two pointers, kept by id in a map, has moved. */
+export function pinch(pointers, event, zoomBy) {
+  const distance = ([a, b]) => Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+  const before = distance([...pointers.values()]);
+  pointers.set(event.pointerId, event);
+  const [a, b] = [...pointers.values()];
+  const center = { clientX: (a.clientX + b.clientX) / 2, clientY: (a.clientY + b.clientY) / 2 };
+  zoomBy(distance([a, b]) / Math.max(1, before), center);
 }
 
 /** Arrow keys: up and down zoom, and with Shift all four move the picture. Returns whether it used the key. */
