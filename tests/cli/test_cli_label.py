@@ -89,7 +89,7 @@ def test_update_keeps_probabilities_by_id_and_none_forgets_them(project: Path, t
     [
         ({"probabilities": np.full((60, 2), 0.7)}, "adds up to 1.4"),
         ({"probabilities": np.full((59, 2), 0.5)}, "59 rows of probabilities for 60 items"),
-        ({"probabilities": np.full((60, 3), 1 / 3)}, "3 columns, and 2 classes"),
+        ({"probabilities": np.full((60, 3), 1 / 3)}, "3 columns, but 2 classes"),
         ({"probabilities": np.full((60, 2), 0.5), "classes": ["left", "up"]}, "'up' is not a class"),
     ],
 )
@@ -300,7 +300,7 @@ def test_the_columns_of_a_table_are_chosen_as_for_embed(tmp_path: Path, capsys: 
     assert main(["status", made.folder]) == 0
     capsys.readouterr()
     assert main(["label", str(table), "--text", "subject"]) == 2
-    assert "--text subject is not what" in capsys.readouterr().err
+    assert "--text subject differs from that of" in capsys.readouterr().err
     assert main(["label", str(table), "--no-labels", "--label-column", "kind"]) == 2
     assert "are both given" in capsys.readouterr().err
 

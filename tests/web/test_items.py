@@ -176,7 +176,7 @@ def test_a_text_finds_the_items_closest_to_it_if_the_embedder_understands_texts(
     with client_of(LabelingService(*open_project(str(tmp_path / "pool.dubito")))) as client:
         refused = client.get("/api/items", params={"about": "Ananas"})
         assert refused.status_code == 422
-        assert "other weights" in refused.json()["error"]
+        assert "have changed since the items were embedded" in refused.json()["error"]
 
 
 def test_a_text_finds_texts_with_the_same_words_in_a_pool_of_words(tmp_path: Path) -> None:
