@@ -110,6 +110,7 @@ def small_experiment(name: str) -> Experiment:
     return replace(read_shipped(name), model=model, data=data, schedule=schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_networks_are_trained_in_the_folder_of_runs_and_a_second_call_only_reads(
     run: Program, monkeypatch: pytest.MonkeyPatch

@@ -189,6 +189,7 @@ def test_half_and_shards_are_read_as_any_pool(make_digits: MakeDigits, tmp_path:
     assert record["settings"]["numbers"] == "float16"
 
 
+@pytest.mark.slow
 def test_two_at_once_take_turns(make_digits: MakeDigits, tmp_path: Path) -> None:
     folder, out = make_digits(30), tmp_path / "pool.parquet"
     both = [begin(folder, out) for _ in range(2)]
