@@ -65,6 +65,7 @@ def test_a_measurement_as_json_names_its_files(run: Program) -> None:
     assert described["files"][0] == "dubito-runs/paper/figure-7.svg"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_a_figure_measured_again_replaces_its_files(run: Program) -> None:
     for seed in (4, 5):
