@@ -45,13 +45,12 @@ demo: .venv-demo/.ready ## Replay labeling on real digits, offline: a table, a r
 	@echo && .venv-demo/bin/python -m dubito demo --round-trip
 
 test: .venv/.ready ## Run the tests and doctests, with few examples each
-	.venv/bin/python $(MEASURED) $(PYTEST) $(APART) $(LEVEL) $(ARGS)
+	.venv/bin/python $(PYTEST) $(APART) $(LEVEL) $(ARGS)
 
 test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: coverage, all examples, slow tests, Ray, Chromium, PostgreSQL, no C, check
-	@.venv/bin/python -m coverage erase
-	$(MAKE) test MEASURED="-m coverage run" LEVEL="--hypothesis-profile=full -m '' --durations=25"
-	@.venv/bin/python -m coverage combine --quiet
-	.venv/bin/python -m coverage report
+	@rm -rf .cache/coverage
+	PYTHONPATH=tools BRANCH_COVERAGE=.cache/coverage $(MAKE) test LEVEL="-p branch_coverage --hypothesis-profile=full -m '' --durations=25"
+	.venv/bin/python -m slipcover --merge .cache/coverage/*.json --out .cache/coverage.json
 	@$(need_chromium)
 	@$(need_postgresql)
 	@$(MAKE) --jobs=2 --output-sync=target cluster page check postgres without-c
@@ -139,7 +138,7 @@ fiftyone: .venv-fiftyone/.ready ## Run the page on FiftyOne, in an environment o
 	  "tests/test_docs.py::test_every_snippet_runs_as_it_is_printed[docs/how-to/tools/fiftyone.md]" $(ARGS)
 
 clean: ## Remove the environments and everything built
-	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-wheel .venv-models .venv-studio .venv-integrations .venv-fiftyone .coverage .coverage.* htmlcov site dist docs/reference .cache
+	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-wheel .venv-models .venv-studio .venv-integrations .venv-fiftyone site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Environments: .venv has what the tests need, and more where a target asks for it; the demo's holds only what a user

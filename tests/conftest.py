@@ -5,7 +5,6 @@ import importlib.util
 import os
 import pkgutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,22 +40,6 @@ def share_the_cores() -> Iterator[None]:
         os.environ.setdefault("DUBITO_THREADS", "2")
     with importlib.import_module("threadpoolctl").threadpool_limits(limits=limit):
         yield
-
-
-def pytest_sessionfinish() -> None:
-    """Keep what a worker has counted now: on a busy machine it is killed before it would do so by itself."""
-    if "PYTEST_XDIST_WORKER" in os.environ and "coverage" in sys.modules:
-        counting = sys.modules["coverage"].Coverage.current()
-        if counting is not None:
-            counting.stop()
-            counting.save()
-
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # Coverage is measured in the processes that run tests, not in the programs that these start: that would slow them
-    # down, and its lock can stay locked in one that is interrupted.
-    for name in [name for name in os.environ if name.startswith("COVERAGE")]:
-        del os.environ[name]
 
 
 PATIENCE = 600.0

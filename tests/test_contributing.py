@@ -60,6 +60,7 @@ def known(samples: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "installed_engines", dispatch.installed_engines.__wrapped__)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("known")
 def test_a_strategy_and_an_engine_are_known_by_their_line() -> None:
     pool = np.random.default_rng(0).random((120, 3))

@@ -33,6 +33,8 @@ from dubito.strategies import BUILT_IN
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 WRITTEN = [page for page in PAGES if "reference" not in page.parts]
+LONG = {"accuracy", "boxes", "embed", "engine", "experiments", "images", "labels", "simulate"}
+"""Pages whose snippets take seconds; only `make test-all` runs them."""
 NOT_RUN = ("pip install ", "make ", "dubito label ")
 """Commands that install something, or serve a page until they are stopped."""
 RUN_ELSEWHERE = ("dubito demo --seeds 2 --rounds 3", "dubito demo --round-trip")
@@ -65,7 +67,9 @@ def name_of(page: Path) -> str:
 # modAL's own, with the newest scikit-learn that it works with; and small-text's own.
 @pytest.mark.filterwarnings("ignore:'force_all_finite' was renamed")
 @pytest.mark.filterwarnings("ignore:The function get_flattened_unique_labels")
-@pytest.mark.parametrize("page", WRITTEN, ids=name_of)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page.stem in LONG)) for page in WRITTEN], ids=name_of
+)
 def test_every_snippet_runs_as_it_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for tool in tools_of(page):
         # A folder of that name on the path is a package, too, but none with a file.

@@ -208,6 +208,7 @@ def run_experiment(path: Path, folder: Path, kind: str, *options: str) -> subpro
     )
 
 
+@pytest.mark.slow
 def test_an_experiment_takes_an_installed_model_data_set_and_strategy_in_every_process(
     installed: Path, tmp_path: Path
 ) -> None:

@@ -279,3 +279,9 @@ def test_the_cover_of_standardized_features_is_in_their_units() -> None:
     kept = dubito.Pool(pool, standardize=True)
     kept.label([0])
     assert kept.select(1, strategy="coreset").covering_radius() == picked.radius
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_the_uncertainty_of_a_single_row_covered_by_doubt_is_its_own(engine: str) -> None:
+    picked = dubito.select(LINE, 1, doubt=[0.5, 0.75, 0.5, 0.5], strategy="doubt-coverage", engine=engine)
+    assert picked.uncertainty == pytest.approx(-np.log(1 - np.array([0.5, 0.75, 0.5, 0.5])[picked.indices[0]]))

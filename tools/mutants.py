@@ -193,10 +193,22 @@ class Contexts:
         return (yield)
 
 
+    def pytest_sessionfinish(self) -> None:
+        """Save now: a worker of xdist may be killed before it would do so at its exit."""
+        counting = sys.modules["coverage"].Coverage.current()
+        if counting is not None:
+            counting.stop()
+            counting.save()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """For pytest's ``-p mutants``."""
     if "coverage" in sys.modules:
         config.pluginmanager.register(Contexts())
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # Only the processes that run tests are measured, not the programs that tests start.
+        for name in [name for name in os.environ if name.startswith("COVERAGE")]:
+            del os.environ[name]
 
 
 def with_path(folder: Path) -> dict[str, str]:

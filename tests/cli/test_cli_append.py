@@ -28,6 +28,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_rounds_added_at_once_are_those_added_one_after_another(pool: Pool, run: Program, tmp_path: Path) -> None:
     with file_lock("picks.csv"):
         processes = [start(tmp_path, *APPEND) for _ in range(3)]

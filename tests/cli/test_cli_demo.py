@@ -78,6 +78,7 @@ def test_the_demo_trains_few_models_and_tells_its_numbers_as_json(played: Played
         assert (played.folder.parent / path).stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_same_demo_again_trains_nothing_and_writes_the_same(played: Played) -> None:
     first, again = played.written
     assert again == first

@@ -185,6 +185,7 @@ def test_formats_of_the_same_box_agree(photos: Path) -> None:
         assert read_boxes(str(folder / name))[0].predicted == "cat", name
 
 
+@pytest.mark.slow
 def test_other_boxes_of_the_same_pictures_are_embedded_anew(photos: Path) -> None:
     out, path = photos.parent / "pool.parquet", photos.parent / "boxes.json"
     for shift in (0, 7):

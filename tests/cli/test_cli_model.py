@@ -67,6 +67,7 @@ def test_a_pool_with_its_label_column_partly_filled_does_the_same(run: Program) 
     assert FITTED in ran.err
 
 
+@pytest.mark.slow
 def test_ways_to_say_which_model(run: Program) -> None:
     labeled = ("select", "pool.npz", "--labeled", "batch.csv", *METHOD)
     # A forest for each of few labels, and for them all: more labels would have more forests.

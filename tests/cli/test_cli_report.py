@@ -37,6 +37,7 @@ def folder(played: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_a_report_made_again_is_the_same_page(run: Program, folder: Path) -> None:
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()

@@ -65,6 +65,7 @@ def test_a_measurement_as_json_names_its_files(run: Program) -> None:
     assert described["files"][0] == "dubito-runs/paper/figure-7.svg"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_a_figure_measured_again_replaces_its_files(run: Program) -> None:
     for seed in (4, 5):
@@ -110,6 +111,7 @@ def small_experiment(name: str) -> Experiment:
     return replace(read_shipped(name), model=model, data=data, schedule=schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_networks_are_trained_in_the_folder_of_runs_and_a_second_call_only_reads(
     run: Program, monkeypatch: pytest.MonkeyPatch

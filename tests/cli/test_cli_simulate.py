@@ -195,6 +195,7 @@ def test_rows_without_a_label_take_no_part_in_a_simulation(run: Program, blobs: 
     assert "dubito: holes.csv: 149 of 150 rows have a kind; the others are ignored.\n" in ran.err
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path, wait_until: Wait) -> None:
     rng = np.random.default_rng(0)
     np.savez(blobs / "big.npz", features=rng.normal(size=(1500, 20)), labels=np.arange(1500) % 5)

@@ -220,6 +220,7 @@ sys.exit(main(["run", "plan.toml", "--json"]))
 """The program where torch cannot be found."""
 
 
+@pytest.mark.slow
 def test_a_model_without_a_device_needs_no_torch(plan: Path, tmp_path: Path) -> None:
     linear = PLAN + '\n[model]\nkind = "linear"\n'
     # One cell, so that everything happens in the process that has no torch.

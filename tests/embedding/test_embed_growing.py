@@ -139,6 +139,7 @@ def test_a_pool_without_hashes_keeps_the_files_that_are_older_than_it(
     assert rows_of(pool) == rows_of(embed(folder, out=tmp_path / "again.parquet"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_update_goes_on_even_if_the_source_grew_again(
     make_digits: MakeDigits, tmp_path: Path, wait_until: Callable[[Callable[[], bool]], None], embedded: list[int]
 ) -> None:

@@ -39,7 +39,11 @@ def kill_after(running: "subprocess.Popen[bytes]", out: Path, wanted: int, wait_
 
 
 @pytest.mark.parametrize(
-    ("name", "n_kills"), [("pool.parquet", 1), ("pool", 1), pytest.param("pool.parquet", 4, marks=pytest.mark.slow)]
+    ("name", "n_kills"),
+    [
+        ("pool.parquet", 1),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [("pool", 1), ("pool.parquet", 4)]),
+    ],
 )
 def test_a_run_killed_again_and_again_gives_the_same_pool(
     make_digits: MakeDigits, tmp_path: Path, wait_until: Wait, name: str, n_kills: int
@@ -189,6 +193,7 @@ def test_half_and_shards_are_read_as_any_pool(make_digits: MakeDigits, tmp_path:
     assert record["settings"]["numbers"] == "float16"
 
 
+@pytest.mark.slow
 def test_two_at_once_take_turns(make_digits: MakeDigits, tmp_path: Path) -> None:
     folder, out = make_digits(30), tmp_path / "pool.parquet"
     both = [begin(folder, out) for _ in range(2)]

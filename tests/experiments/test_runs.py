@@ -178,6 +178,7 @@ def is_over_or_at(goal: int, process: subprocess.Popen[bytes], folder: Path) -> 
     return process.poll() is not None or lines_in(folder) >= goal
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(
     data: Dataset, tmp_path: Path, wait_until: Wait
 ) -> None:

@@ -1,4 +1,4 @@
-"""A little of everything that goes wrong, and no fault in it; and the page that says so."""
+"""The campaign of faults finds none, and its page says so."""
 
 import json
 import os
@@ -22,19 +22,6 @@ TESTS = Path(__file__).parents[1]
 RECORD = TESTS.parent / "docs" / "results" / "faults.json"
 
 
-A_LITTLE = (
-    "kills, select in the write, npy",
-    "crowds, --append to csv",
-    "full disks, stdout, a table",
-    "full disks, --output csv",
-    "damaged pools, .parquet",
-    "damaged picks, csv, with --append",
-    "damaged runs, journal.jsonl, resumed",
-    "damaged plans",
-    "damaged saved pools, the file",
-    "bombs, .npy",
-)
-"""A scenario or two of every group."""
 EVERYTHING = (("kills,", "crowds,"), ("full disks,", "bombs,"), ("damaged",))
 
 
@@ -53,11 +40,8 @@ def campaign(record: Path, only: Sequence[str]) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize(
-    "only",
-    [A_LITTLE, *(pytest.param(part, marks=pytest.mark.slow) for part in EVERYTHING)],
-    ids=["a little", "kills and crowds", "full disks and bombs", "damage"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("only", EVERYTHING, ids=["kills and crowds", "full disks and bombs", "damage"])
 def test_kills_full_disks_damage_crowds_and_bombs_meet_no_fault_and_the_page_says_so(
     tmp_path: Path, only: Sequence[str]
 ) -> None:
@@ -76,10 +60,9 @@ def test_kills_full_disks_damage_crowds_and_bombs_meet_no_fault_and_the_page_say
     assert f"{count(played, 'tries'):,} tries in {len(played)} scenarios: **no faults**" in page
 
 
-def test_a_little_has_all_groups_and_the_parts_have_all_scenarios() -> None:
+def test_the_parts_of_a_campaign_have_every_scenario_once() -> None:
     every = list(scenarios(1))
     assert {each.group for each in every} == set(GROUPS)
-    assert {each.group for each in every if is_wanted(each, A_LITTLE)} == set(GROUPS)
     assert [sum(is_wanted(each, part) for part in EVERYTHING) for each in every] == [1] * len(every)
     pools = {each.name.partition(",")[0] for each in every if each.group == "damaged pools"}
     assert pools == set(OPENERS) - set(ALIASES)

@@ -93,6 +93,7 @@ def printed_by(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_no_adapter_is_loaded_before_it_is_used_and_none_loads_its_tool() -> None:
     described = printed_by(
         "import sys, dubito; print([name for name in sys.modules if 'integrations' in name])\n"

@@ -271,13 +271,11 @@ def steps(n_first: int, n_last: int, n_steps: int) -> Iterator[int]:
     yield from np.diff(sizes).tolist()
 
 
-@pytest.mark.parametrize(
-    ("n_first", "n_last", "n_steps", "n_kills"),
-    [(100, 400, 2, 1), pytest.param(1000, 10_000, 10, 20, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
 def test_a_project_that_grows_while_two_people_label_loses_nothing(
-    tmp_path: Path, request: pytest.FixtureRequest, n_first: int, n_last: int, n_steps: int, n_kills: int
+    tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    n_first, n_last, n_steps, n_kills = 200, 1500, 4, 6
     story = Story(tmp_path, n_last)
     story.add(n_first)
     folder = open_project(str(story.photos), classes=story.classes)[0].folder

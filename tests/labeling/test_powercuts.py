@@ -21,6 +21,7 @@ def has_strace() -> bool:
     return shutil.which("strace") is not None and subprocess.run(command, capture_output=True).returncode == 0
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_is_there_after_a_power_cut_at_any_moment(tmp_path: Path) -> None:
     if not has_strace():
         pytest.skip("strace is not installed, or may not watch a process")

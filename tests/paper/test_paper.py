@@ -147,6 +147,7 @@ def test_the_same_seed_measures_the_same(name: str) -> None:
     assert one != other
 
 
+@pytest.mark.slow
 def test_the_quick_claims_that_are_cheap_hold_as_shipped() -> None:
     for name in ("figure-2", "figure-3", "figure-4", "figure-7", "figure-8"):
         assert measure(exhibits()[name], quick=True)[1].holds == shipped()[name].holds

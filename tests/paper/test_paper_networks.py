@@ -153,6 +153,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_figure_6_is_measured_on_the_images_at_hand_and_table_1_reads_its_runs(place: Path) -> None:
     study = NetworkStudy("main", ("cifar10-main", "svhn-main"), seeds=2, rounds=1, runs_dir=str(place / "runs"))
     brought: list[str] = []

@@ -17,6 +17,7 @@ from endurance.servers import Client, Server, children_of, is_alive, serving
 from labeling.projects import copy_played, make_project, wait_until
 
 
+@pytest.mark.slow
 def test_no_acknowledged_label_is_lost_or_doubled_when_the_server_is_killed_or_the_database_locked(
     tmp_path: Path,
 ) -> None:
@@ -46,6 +47,7 @@ def test_a_crowd_labels_everything_and_nobody_more_than_the_overlap(tmp_path: Pa
     assert (found["labeled"], found["labels"]) == (60, 60 * overlap)
 
 
+@pytest.mark.slow
 def test_malformed_requests_neither_break_it_nor_change_a_label_that_they_do_not_name(tmp_path: Path) -> None:
     project, _ = copy_played(tmp_path)
     with serving(Path(project.folder)) as server:

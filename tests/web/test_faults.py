@@ -125,6 +125,7 @@ def test_the_source_may_move_and_only_its_pictures_are_missed(tmp_path: Path) ->
         assert client.get("/api/project").json()["items"] == 4
 
 
+@pytest.mark.slow
 def test_the_status_of_a_project_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     service = LabelingService(*make_project(tmp_path))
     service.answer([AnswerIn(f"k{row}", "ann", row, truth(row)) for row in range(20)]).result()

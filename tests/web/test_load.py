@@ -107,6 +107,7 @@ KNOWN = f"Authorization: Bearer {TOKEN}\r\n"
 HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a second address of its own")
 def test_half_sent_requests_lock_nobody_else_out_and_are_closed(server: Running) -> None:
     with ExitStack() as stack:
@@ -173,6 +174,7 @@ def test_bytes_that_are_no_http_close_the_connection_without_a_traceback(server:
     assert "Traceback" not in server.log.read_text()
 
 
+@pytest.mark.slow
 def test_where_there_are_too_many_connections_the_oldest_without_a_request_makes_room(tmp_path: Path) -> None:
     server = Running(tmp_path, connections=20, head_seconds=HANG)
     try:

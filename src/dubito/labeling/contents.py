@@ -270,3 +270,26 @@ def _labels(source: Source, name: str) -> tuple[str | None, ...]:
     values: AnyArray = np.asarray(source.entry(name).values())
     is_label = are_labels(f"{source.path} ({name})", values, ("-1",))
     return tuple(key if given else None for key, given in zip(label_keys(values), is_label, strict=True))
+
+
+def merge_columns(
+    classes: Sequence[str], values: AnyArray | None, names: Mapping[str, str | None]
+) -> tuple[tuple[str, ...], AnyArray | None]:
+    """Rename the columns of (n, c) values; columns that get the same name are added, those named None are dropped.
+
+    Examples
+    --------
+    >>> merge_columns(("a", "b", "c"), np.array([[0.5, 0.25, 0.25]]), {"c": "a", "b": "d"})
+    (('a', 'd'), array([[0.75, 0.25]]))
+    """
+    named = [names.get(each, each) for each in classes]
+    kept = tuple(dict.fromkeys(each for each in named if each is not None))
+    if values is None or len(kept) == len(classes):
+        return kept, values
+    if not kept:
+        return (), None
+    merged = np.zeros((len(values), len(kept)), dtype=values.dtype)
+    for column, name in enumerate(named):
+        if name is not None:
+            merged[:, kept.index(name)] += values[:, column]
+    return kept, merged

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed
-from dubito.labeling.contents import Contents, read_contents
+from dubito.labeling.contents import Contents, merge_columns, read_contents
 from dubito.labeling.database import open_engine, store_errors
 from dubito.labeling.events import Event, LabelTable
 from dubito.labeling.project import LAYOUT, Project, model_file, read_project
@@ -71,29 +71,6 @@ class RoundModel:
             empty = np.empty(0)
             return replace(self, classes=classes, probabilities=probabilities, held_rows=empty, held_out=empty)
         return replace(self, classes=classes, probabilities=probabilities, held_classes=held_classes, held_out=held_out)
-
-
-def merge_columns(
-    classes: Sequence[str], values: AnyArray | None, names: Mapping[str, str | None]
-) -> tuple[tuple[str, ...], AnyArray | None]:
-    """Rename the columns of (n, c) values; columns that get the same name are added, those named None are dropped.
-
-    Examples
-    --------
-    >>> merge_columns(("a", "b", "c"), np.array([[0.5, 0.25, 0.25]]), {"c": "a", "b": "d"})
-    (('a', 'd'), array([[0.75, 0.25]]))
-    """
-    named = [names.get(each, each) for each in classes]
-    kept = tuple(dict.fromkeys(each for each in named if each is not None))
-    if values is None or len(kept) == len(classes):
-        return kept, values
-    if not kept:
-        return (), None
-    merged = np.zeros((len(values), len(kept)), dtype=values.dtype)
-    for column, name in enumerate(named):
-        if name is not None:
-            merged[:, kept.index(name)] += values[:, column]
-    return kept, merged
 
 
 def read_model(project: Project, round: int, n_rows: int) -> RoundModel | None:

@@ -18,12 +18,11 @@ import numpy as np
 
 from dubito.errors import DubitoError
 from dubito.io.durable import load_sealed, save_sealed
-from dubito.labeling.contents import features_of, read_contents
+from dubito.labeling.contents import features_of, merge_columns, read_contents
 from dubito.labeling.events import ClassChange, names_since
 from dubito.labeling.layout import compute_layout
 from dubito.labeling.project import LAYOUT, USER_PROBABILITIES, Project, model_file, read_project
 from dubito.labeling.rounds import Job, RoundRunner
-from dubito.labeling.state import merge_columns
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.models.held_out import Share
 

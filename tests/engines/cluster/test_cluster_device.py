@@ -121,6 +121,7 @@ def picks_of(problem: Any, on: Hardware, n_shards: int = 2) -> list[int]:
     return [int(row) for row in solution.configurations[0].indices]
 
 
+@pytest.mark.slow
 def test_work_that_runs_out_of_memory_is_done_in_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     refresh, sizes, streamed = device.DeviceBounds.refresh, set(), []
 
@@ -167,6 +168,7 @@ def covered(n: int = 50, budget: int = 10) -> CoverageProblem:
     return CoverageProblem(pool, pool[:10], rows, budget, weights, rows, largest=float(np.abs(pool).max()))
 
 
+@pytest.mark.slow
 def test_pairs_that_do_not_fit_are_found_for_fewer_candidates_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     opened, asked = covering.open_lists, []
 

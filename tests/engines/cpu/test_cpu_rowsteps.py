@@ -107,6 +107,7 @@ def test_features_far_from_one_are_shifted(offset: float, factor: float, monkeyp
     check_refresh(problem_of((points_of(300, 170, 3, "float64") + offset) * factor**5, 60), 2, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_sketched", [True, False])
 def test_sketches_of_no_use_are_given_up(is_sketched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise in all directions: a sketch tells next to nothing of it."""

@@ -90,6 +90,7 @@ def assert_same(problem: Problem) -> Solution:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("points", ["normal", "grid", "twins"])
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])

@@ -319,6 +319,7 @@ def test_ctrl_c_leaves_a_prefix(case: Case, set_constant: SetConstant) -> None:
     assert found.configurations[0].radius == shorter.radius
 
 
+@pytest.mark.slow
 def test_a_wide_front_with_many_near_pairs_is_made_smaller(cut: Cut, set_constant: SetConstant) -> None:
     cut(front=4)
     set_constant("MOST_PAIRS", 3)

@@ -162,7 +162,7 @@ class Server:
         self.url = check_url(url)
         self.retry_policy = RetryPolicy() if retry_policy is None else retry_policy
         self._token = token
-        handlers: list[Any] = [_NoRedirects(), urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        handlers: list[Any] = [_NoRedirects()]
         if urlsplit(self.url).hostname in LOCAL_HOSTS:
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)

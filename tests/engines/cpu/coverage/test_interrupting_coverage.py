@@ -8,12 +8,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dubito
 from dubito.core.problem import Interrupted, Selection
 from levels import examples
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_any_moment_gives_the_first_picks_or_none() -> None:
     # In a process without coverage.py, whose lock stays taken if Ctrl-C interrupts it.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}

@@ -159,6 +159,7 @@ def test_candidates_may_be_few() -> None:
     assert_same(replace(problem, candidates=np.array([4, 17, 33, 59])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("room", "scale"), [(90, 1.0), (130, 1e-310)])
 def test_the_picks_do_not_depend_on_the_room_for_pairs(
     room: int, scale: float, monkeypatch: pytest.MonkeyPatch
