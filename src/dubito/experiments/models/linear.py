@@ -21,7 +21,7 @@ from dubito.experiments.models.base import (
 )
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
-from dubito.models.estimators import many_classes
+from dubito.models.estimators import ignore_many_classes_warning
 from dubito.registry import check_options, import_object
 from dubito.request.arrays import check_integer, check_positive
 
@@ -119,7 +119,7 @@ class Sklearn(ModelDefaults):
         random_state = {"random_state": derive_seed(train_set.seed, "weights", train_set.turn)}
         usual = random_state if "random_state" in inspect.signature(factory).parameters else {}
         try:
-            with many_classes():
+            with ignore_many_classes_warning():
                 fitted = factory(**{**usual, **self.options}).fit(flat(train_set.features), train_set.labels)
         except ValueError as error:
             problem = f"cannot be trained on these labels: {error}"
@@ -145,7 +145,7 @@ class EstimatorFit:
         try:
             known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
         except ValueError as error:
-            problem = f"gives no probabilities: {error}"
+            problem = f"cannot predict probabilities: {error}"
             raise InvalidData(problem, argument="estimator", value=type(self.fitted).__name__) from error
         return over_all_classes(known, self.fitted.classes_, self.n_classes)
 
