@@ -22,7 +22,7 @@ from dubito.experiments.models.base import Model, NeedsFiles
 from dubito.experiments.models.kinds import model_as_table, model_from_table
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.pools import parse_pool
-from dubito.experiments.toml import check_keys, naming, read_toml, write_toml
+from dubito.experiments.toml import check_keys, prefix_errors, read_toml, write_toml
 from dubito.io import Columns
 from dubito.io.missing_values import Missing
 from dubito.io.source import nearest
@@ -388,7 +388,7 @@ def read_experiment(path: str) -> Experiment:
     An unknown key is an error that names the file, the key and the most similar known key.
     """
     table = read_toml(path)
-    with naming(path):
+    with prefix_errors(path):
         return experiment_from_table(table, folder=os.path.dirname(os.path.abspath(path)))
 
 
@@ -405,15 +405,15 @@ def experiment_from_table(table: Mapping[str, object], *, folder: str | None = N
     if table["schema"] != SCHEMA:
         problem = "is not known to this version"
         raise InvalidArgument(problem, argument="schema", value=table["schema"], hint=f"write schema = {SCHEMA}.")
-    with naming("[data]"):
+    with prefix_errors("[data]"):
         data = Data(**_resolved(_section(_with_american_spelling(table), "data", Data), folder))
-    with naming("[schedule]"):
+    with prefix_errors("[schedule]"):
         schedule = Schedule(**_section(table, "schedule", Schedule))
-    with naming("[model]"):
+    with prefix_errors("[model]"):
         model = model_from_table(_section(table, "model"))
         if folder is not None and isinstance(model, NeedsFiles):
             model = model.locate(folder)
-    with naming("[[strategies]]"):
+    with prefix_errors("[[strategies]]"):
         arms = _arms(table.get("strategies"))
     return Experiment(
         name=cast("str", table.get("name")),

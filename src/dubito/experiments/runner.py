@@ -27,7 +27,7 @@ from dubito.experiments.journal import NAME as JOURNAL
 from dubito.experiments.plan import Experiment, read_experiment
 from dubito.experiments.records import Round
 from dubito.experiments.rounds import prepare, prepare_seed, run_rounds, training_rows
-from dubito.experiments.toml import naming
+from dubito.experiments.toml import prefix_errors
 from dubito.io import write_atomically
 from dubito.io.durable import explain_disk_full, remove_stale_temporaries, sync_folder
 from dubito.registry import Registry
@@ -69,7 +69,7 @@ def run_one_by_one(
             if seed_data is None or seed_data.seed != run.seed:
                 seed_data = prepare_seed(experiment, source(run.seed), run.seed)
             checkpoints = Checkpoints(run, folder)
-            with naming(f"strategy {run.arm.name!r}, seed {run.seed}"):
+            with prefix_errors(f"strategy {run.arm.name!r}, seed {run.seed}"):
                 for done in run_rounds(run, experiment, seed_data, ledger.completed(run), checkpoints):
                     ledger.write_round(done)
                     step()

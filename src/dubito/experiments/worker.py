@@ -16,8 +16,6 @@ from dubito.experiments.journal import Ledger
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import EXPERIMENT, work
 
-FAILED = 1
-
 
 def main(folder: Path) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent handles it.
@@ -27,7 +25,7 @@ def main(folder: Path) -> int:
         work(experiment, folder, DataSource(experiment, folder), Ledger(folder, experiment), lambda: None)
     except DubitoError as error:
         print(json.dumps({"error": type(error).__name__, **error.as_record()}), flush=True)
-        return FAILED
+        return 1
     return 0
 
 
@@ -35,7 +33,7 @@ def stop_with_parent() -> None:
     """Exit when standard input closes, which is when the parent process ends."""
     while os.read(0, 1):
         pass
-    os._exit(FAILED)
+    os._exit(1)
 
 
 if __name__ == "__main__":

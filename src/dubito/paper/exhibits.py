@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.toml import check_keys, naming
+from dubito.experiments.toml import check_keys, prefix_errors
 from dubito.io import write_atomically
 from dubito.paper.coreset_studies import BeamsStudy, QuadrantsStudy, RadiiStudy
 from dubito.paper.mixture_studies import HeatmapStudy, MixtureStudy, TailStudy
@@ -141,7 +141,7 @@ def exhibits() -> dict[str, Exhibit]:
 def parse_exhibit(text: str, name: str) -> Exhibit:
     """The exhibit for TOML text; ``name`` is the file name in error messages."""
     table: dict[str, Any] = tomllib.loads(text)
-    with naming(name):
+    with prefix_errors(name):
         check_keys("it", table, [each.name for each in fields(Exhibit)])
         return Exhibit(**table)
 

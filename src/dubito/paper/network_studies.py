@@ -252,7 +252,7 @@ def has_images(plan: Experiment) -> bool:
     try:
         if isinstance(plan.model, NeedsFiles):
             plan.model.fetch(download=False, progress=None)
-        DataSource(plan).whole()
+        DataSource(plan).shared()
     except DubitoError:
         return False
     return True

@@ -265,5 +265,5 @@ def _own_file(weights: str) -> Path:
         problem = f"is neither {IMAGENET!r}, {NONE!r} nor the path of a .safetensors or .pth file"
         raise InvalidArgument(problem, argument="weights", value=weights, hint="pass one of these.")
     if not path.is_file():
-        raise MissingFile("is not there", argument="weights", value=weights, hint="check the path.")
+        raise MissingFile("does not exist", argument="weights", value=weights, hint="check the path.")
     return path
