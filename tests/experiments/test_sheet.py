@@ -11,7 +11,15 @@ import pytest
 from PIL import Image
 
 from dubito.experiments import contact_sheet as sheets
-from dubito.experiments.contact_sheet import SIDE, Sheet, picture_column, picture_paths, html_text, render_sheet, thumbnail
+from dubito.experiments.contact_sheet import (
+    SIDE,
+    Sheet,
+    html_text,
+    picture_column,
+    picture_paths,
+    render_sheet,
+    thumbnail,
+)
 
 
 def picture(path: Path, size: tuple[int, int] = (640, 400), color: str = "red", turned: int = 1) -> Path:

@@ -330,7 +330,10 @@ def test_classes_are_integers_or_text(one: object, other: object, classes: list[
             "model='GaussianNB' cannot be trained on the",
         ),
         ({"labels": with_gaps(), "model": Odd("mute")}, "model='Odd' cannot predict probabilities: there are none"),
-        ({"labels": with_gaps(), "model": Odd("nan")}, r"model='Odd' predicts probabilities of shape .*; choose one that"),
+        (
+            {"labels": with_gaps(), "model": Odd("nan")},
+            r"model='Odd' predicts probabilities of shape .*; choose one that",
+        ),
         (
             {"labels": with_gaps(), "model": Odd("narrow")},
             r"predicts probabilities of shape \(\d+, 1\) for \d+ rows and 10",

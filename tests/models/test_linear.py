@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from dubito.models.estimators import ROUGH, solve, principal_coordinates
+from dubito.models.estimators import ROUGH, principal_coordinates, solve
 from dubito.models.held_out import Share, log_loss, stratified_folds, training_masks
 
 DIGITS, ANSWERS = load_digits(return_X_y=True)

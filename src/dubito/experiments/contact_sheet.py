@@ -164,7 +164,13 @@ def _items(sheet: Sheet, n_shown: int) -> Iterator[str]:
             if source is not None:
                 picture = f'<img src="{source}" alt="{html_text(sheet.names[position], 200)}">'
             else:
-                why = "not found" if path is None else "cannot be read" if bytes_left > 0 else "not shown, the page is full"
+                why = (
+                    "not found"
+                    if path is None
+                    else "cannot be read"
+                    if bytes_left > 0
+                    else "not shown, the page is full"
+                )
                 picture = f'<p class="broken">picture {why}</p>'
         texts = "".join(
             f"<dt>{html_text(name)}</dt><dd><bdi>{html_text(values[position])}</bdi></dd>"

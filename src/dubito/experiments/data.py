@@ -215,7 +215,7 @@ def _without_missing(
 ) -> tuple[AnyArray, AnyArray]:
     """Features without missing values, and their labels; a note says what was done.
 
-    ``like`` are the rows whose medians are used; filling their own gaps with medians has not changed these.
+    ``like`` are the rows whose medians are used; their own gaps may be filled with these medians already.
     """
     cleaned = fill_or_drop_missing(pool.source.path, features, pool.feature_names, missing, like)
     rows_used = "the training rows" if has_test else "all labeled rows, including those of the test set"
@@ -264,7 +264,7 @@ def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
             hint="pass features of one kind.",
         )
     if labels.shape != (len(matrix),):
-        hint = f"pass one for each of {len(matrix)}."
+        hint = f"pass one for each of the {len(matrix)} rows."
         raise InvalidData(f"test labels of {data.name} have shape {labels.shape}", hint=hint)
     code_of = {name: code for code, name in enumerate(data.classes)}
     unknown = sorted({str(value) for value in labels.tolist()} - set(code_of))

@@ -418,7 +418,9 @@ def find_images(
     }
     for option, (is_given, purpose) in not_applicable.items():
         if is_given:
-            raise InvalidArgument(f"is {purpose}, not for {named(argument, name)}", argument=option, hint="leave it out.")
+            raise InvalidArgument(
+                f"is {purpose}, not for {named(argument, name)}", argument=option, hint="leave it out."
+            )
     if is_published:
         read = COLLECTIONS.find(argument, name)
         return read(data_folder(data_dir, download), allow_download=download, progress=progress)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dubito.errors import DubitoError
 from dubito.experiments.data_sources import DataSource
-from dubito.experiments.journal import Ledger
+from dubito.experiments.journal import ExperimentJournal
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import EXPERIMENT, work
 
@@ -22,7 +22,7 @@ def main(folder: Path) -> int:
     threading.Thread(target=stop_with_parent, daemon=True).start()
     try:
         experiment = read_experiment(str(folder / EXPERIMENT))
-        work(experiment, folder, DataSource(experiment, folder), Ledger(folder, experiment), lambda: None)
+        work(experiment, folder, DataSource(experiment, folder), ExperimentJournal(folder, experiment), lambda: None)
     except DubitoError as error:
         print(json.dumps({"error": type(error).__name__, **error.as_record()}), flush=True)
         return 1

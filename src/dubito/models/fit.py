@@ -11,8 +11,8 @@ from dubito.errors import InvalidArgument, american_keywords
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.models.accuracy import AccuracyEstimate, draw_weights, estimate_held_out
 from dubito.models.estimators import LabeledData, find_model
-from dubito.models.labels import KnownLabels, parse_labels
 from dubito.models.held_out import Share, calibrate, log_loss, stratified_folds
+from dubito.models.labels import KnownLabels, parse_labels
 from dubito.request.arrays import check_integer
 from dubito.request.ids import check_pool
 from dubito.request.rows import check_labeled

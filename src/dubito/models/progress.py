@@ -139,7 +139,9 @@ class LabelsSoFar:
         """The accuracy, what the last labels changed, and how many rows are uncertain, in one sentence."""
         estimate, n_unlabeled = self.estimate, self.n_pool - self.fitted.n_labels
         if estimate is not None:
-            parts = [f"{estimate.value:.0%} ({estimate.low:.0%} to {estimate.high:.0%}) of the unlabeled are estimated right"]
+            parts = [
+                f"{estimate.value:.0%} ({estimate.low:.0%} to {estimate.high:.0%}) of the unlabeled are estimated right"
+            ]
         elif self.fitted.tested is not None:
             low, high = self.fitted.tested.interval
             of = "held-out labels, which were chosen and not drawn at random, are"

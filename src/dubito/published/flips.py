@@ -103,7 +103,7 @@ class DropQuery:
 
 @dataclass(frozen=True, slots=True)
 class AlfaMix:
-    """Of the candidates whose prediction changes when mixed with the mean of a class, those nearest the K-means centers.
+    """Of the candidates whose prediction changes when mixed with a class mean, those nearest the K-means centers.
 
     The mixture is the one, at most 0.2/√d long in units of the distance, that changes the loss most.
     """

@@ -25,7 +25,14 @@ from dubito.experiments.models.networks.network import Slow
 from dubito.experiments.models.networks.training import rows_trained
 from dubito.experiments.plan import Data, Experiment, find_experiment, shipped_experiments
 from dubito.experiments.records import Round, curves
-from dubito.experiments.runner import EXPERIMENT, is_finished, lines_unchecked, read_folder, read_rounds, run_experiment
+from dubito.experiments.runner import (
+    EXPERIMENT,
+    count_unchecked_lines,
+    is_finished,
+    read_folder,
+    read_rounds,
+    run_experiment,
+)
 from dubito.experiments.toml import prefix_errors
 from dubito.io.column_notes import When, describe_features, describe_scale
 from dubito.matrix import AnyArray
@@ -165,7 +172,7 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
 
 def warn_of_old_lines(folder: Path, quiet: bool) -> None:
     """Warn if the journal has lines without checksums, in which damage could go unnoticed."""
-    count = lines_unchecked(folder)
+    count = count_unchecked_lines(folder)
     if count:
         say(
             f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage in "
