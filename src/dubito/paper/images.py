@@ -102,10 +102,6 @@ def _digit_labels(path: Path, labels: AnyArray, n_images: int) -> IntArray:
 # Files of a published collection: as they were unpacked, or inside their tar archive.
 
 
-def _has_files(folder: Path, required: Collection[str]) -> bool:
-    return all((folder / name).is_file() for name in required)
-
-
 def read_archive(path: Path, required: Collection[str], optional: Collection[str]) -> dict[str, bytes]:
     """The contents of files in a compressed tar archive, by the last part of their path.
 
@@ -219,9 +215,8 @@ def _find_files(
     collection: CifarFiles, folder: Path, allow_download: bool, progress: DownloadProgress | None
 ) -> tuple[dict[str, bytes], Path]:
     """The contents of the collection's files, and where they were found."""
-    unpacked = next(
-        (path for path in (folder / collection.folder, folder) if _has_files(path, collection.required)), None
-    )
+    folders = (folder / collection.folder, folder)
+    unpacked = next((path for path in folders if all((path / name).is_file() for name in collection.required)), None)
     if unpacked is not None:
         contents = {}
         for name in (*collection.required, collection.names_file):

@@ -323,7 +323,7 @@ def _draw_regime(axes: Axes, finding: Discussion) -> None:
     lower, upper = ((finding.delta * slope).mean(axis=0) for slope in (finding.by_data, finding.by_head))
     axes.fill_between(finding.labels, lower, upper, color=CERTAIN, alpha=0.2, linewidth=0)
     last, style = float(finding.labels[-1]), {"color": CERTAIN, "fontsize": 9}
-    for values in (lower, upper):
+    for values in (upper, lower):
         axes.plot(finding.labels, values, color=CERTAIN, linewidth=1.6)
     add_label(axes, "at most, by the head", (last, float(upper[-1])), (0, 11), ha="right", va="bottom", **style)
     add_label(axes, "at least, by the data", (last, float(lower[-1])), (0, -5), ha="right", va="top", **style)

@@ -44,13 +44,15 @@ def exhibit_names(incomplete: str) -> list[str]:
 Figures = Annotated[
     list[str] | None,
     argument(
-        "[FIGURE]...", "Such as figure-3 or timing, or all. Without any they are listed.", autocompletion=exhibit_names
+        "[FIGURE]...",
+        "Such as figure-3 or timing, or all. Without names, all are listed.",
+        autocompletion=exhibit_names,
     ),
 ]
 Quick = Annotated[bool, option("--quick", "Fewer seeds, smaller sizes.", options.METHOD)]
 Folder = Annotated[
     str,
-    option("--output -o FOLDER", "Where pictures and records go, and where the list looks for them.", options.OUTPUT),
+    option("--output -o FOLDER", "Folder for pictures and records; the list shows its records.", options.OUTPUT),
 ]
 
 
@@ -69,11 +71,11 @@ def reproduce(
     [bold]dubito reproduce figure-3[/bold]
 
     Measure a figure of the paper again, check its claim and draw it. A claim
-    that does not hold here is reported as not holding. Alone it lists every
-    figure with its claim, its cost and what was last measured;
-    [bold]all --quick[/bold] makes all that a CPU can, in a few minutes. Figures
-    5 and 6 and table 1 train networks on images: they go on where they were
-    stopped, and want a GPU.
+    that does not hold here is reported as not holding. Without a figure, list
+    all of them with claim, cost and last result; [bold]all --quick[/bold]
+    measures everything that a CPU can, in a few minutes. Figures 5 and 6 and
+    table 1 train networks on images: they need a GPU, and resume after an
+    interruption.
     """
     if os.path.isfile(output):
         raise OutputExists(f"{output} is a file", hint="pass -o with another folder.")

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -88,7 +88,9 @@ class StreamLearner:
             self.learner.begin(weights, steps)
 
     def step(self) -> None:
-        with self._on_stream():
+        import torch
+
+        with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
             self.replay()
 
     def finish(self) -> dict[str, "torch.Tensor"]:
@@ -108,11 +110,6 @@ class StreamLearner:
             self.learner.step()
         replay: Callable[[], None] = graph.replay
         return replay
-
-    def _on_stream(self) -> Any:
-        import torch
-
-        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
     @contextmanager
     def _in_stream_order(self) -> Iterator[None]:
@@ -187,15 +184,6 @@ class DeviceView:
             metric=metric,
             seed=seed,
         ).indices
-
-
-def view_of(
-    forward: Forward, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labeled: IntArray
-) -> DeviceView:
-    features, logits = read_rows(forward, weights, rows)
-    _, test_logits = read_rows(forward, weights, tests)
-    nearest = nearest_squared(features, labeled)
-    return DeviceView(features, softmax(logits), softmax(test_logits), labeled, nearest)
 
 
 def read_rows(forward: Forward, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
@@ -339,7 +327,10 @@ class BatchTrainer:
             rows = each.rows + self.data.start[each.seed]
             seed = derive_seed(each.seed, "batches", each.turn)
             steps = Steps(rows, self.training, is_first=each.weights is None, seed=seed)
-            learner.begin(self.first_weights(each.seed) if each.weights is None else each.weights, steps)
+            weights = each.weights
+            if weights is None:
+                weights = state_of(self.model.network(self.n_classes, each.seed).to(self.training.device))
+            learner.begin(weights, steps)
         with seeded(derive_seed(group[0].seed, "weights", 1, group[0].turn), self.training.device):
             train_in_lockstep(learners, steps.count)
         trained = [learner.finish() for learner in learners]
@@ -348,13 +339,13 @@ class BatchTrainer:
             check_converged(parameters, each.turn, self.training.learning_rate)
         return trained
 
-    def first_weights(self, seed: int) -> Weights:
-        return state_of(self.model.network(self.n_classes, seed).to(self.training.device))
-
     def predict(self, assignment: Assignment, weights: Weights) -> DeviceView:
-        seed = assignment.seed
-        n = len(self.seeds[seed].data.labels)
-        return view_of(self.read, weights, self.data.of(seed, n), self.tests[seed], assignment.rows)
+        """The predictions with these weights, for all rows of the seed."""
+        n = len(self.seeds[assignment.seed].data.labels)
+        features, logits = read_rows(self.read, weights, self.data.of(assignment.seed, n))
+        _, test_logits = read_rows(self.read, weights, self.tests[assignment.seed])
+        nearest = nearest_squared(features, assignment.rows)
+        return DeviceView(features, softmax(logits), softmax(test_logits), assignment.rows, nearest)
 
 
 @contextmanager

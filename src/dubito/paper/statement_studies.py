@@ -116,7 +116,9 @@ class DiscussionStudy:
 
     def measure(self, seed: int) -> "Discussion":
         """Take δ from the records; bound λ_c from above by the head, and from below by the doubts of the pool."""
-        plan = self._plan(seed)
+        schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds, from_scratch=True)
+        seeds = tuple(range(seed, seed + self.seeds))
+        plan = Experiment("discussion", (Arm(PLAIN), Arm(SCALED)), Data(), schedule, Linear(), seeds=seeds)
         data = builtin_dataset("digits", seed)
         with TemporaryDirectory() as folder:
             rounds = run_experiment(plan, Path(folder), dataset=data)
@@ -129,11 +131,6 @@ class DiscussionStudy:
             by_data=slopes[:, :, 0],
             by_head=slopes[:, :, 1],
         )
-
-    def _plan(self, seed: int) -> Experiment:
-        schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds, from_scratch=True)
-        seeds = tuple(range(seed, seed + self.seeds))
-        return Experiment("discussion", (Arm(PLAIN), Arm(SCALED)), Data(), schedule, Linear(), seeds=seeds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,8 @@ def quadrants(seed: int, n: int = 2500, n_test: int = 2500) -> Dataset:
     ((4, 2), ['lower right', 'lower left', 'upper right', 'upper right'])
     """
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (_count("n", n) + _count("n_test", n_test), 2))
-    return _with_test_part("quadrants", points, _quadrant(points), QUADRANTS, n)
+    labels = (points[:, 0] > 0) + 2 * (points[:, 1] > 0)
+    return _with_test_part("quadrants", points, labels.astype(np.int64), QUADRANTS, n)
 
 
 def quadrant_probabilities(points: FloatArray, steepness: float = STEEPNESS) -> FloatArray:
@@ -153,10 +154,6 @@ def feature_pool(seed: int, n: int, d: int, n_classes: int = 10) -> tuple[FloatA
     logits = features @ centers.T * 2.0
     likely = np.exp(logits - logits.max(axis=1, keepdims=True), dtype=np.float64)
     return features, likely / likely.sum(axis=1, keepdims=True)
-
-
-def _quadrant(points: FloatArray) -> IntArray:
-    return np.asarray((points[:, 0] > 0) + 2 * (points[:, 1] > 0), dtype=np.int64)
 
 
 def _with_test_part(name: str, points: FloatArray, labels: IntArray, classes: tuple[str, ...], n: int) -> Dataset:
