@@ -126,8 +126,9 @@ class Schedule:
         for name in ("initial", "budget", "rounds"):
             check_integer(name, getattr(self, name), least=1)
         if not isinstance(self.from_scratch, bool):
-            argument, value = "from_scratch", self.from_scratch
-            raise InvalidArgument("is not allowed", argument=argument, value=value, hint=TRUE_OR_FALSE)
+            raise InvalidArgument(
+                "is not allowed", argument="from_scratch", value=self.from_scratch, hint=TRUE_OR_FALSE
+            )
 
     @property
     def labels(self) -> IntArray:
@@ -196,8 +197,12 @@ class Arm:
             if option not in known:
                 check_choice(f"{self.strategy}: option", option, known | set(ARM_KEYS) - {"strategy"})
         if not isinstance(self.permuted, bool):
-            problem = f"of strategy {self.strategy} is neither true nor false"
-            raise InvalidArgument(problem, argument="permuted", value=self.permuted, hint=TRUE_OR_FALSE)
+            raise InvalidArgument(
+                f"of strategy {self.strategy} is neither true nor false",
+                argument="permuted",
+                value=self.permuted,
+                hint=TRUE_OR_FALSE,
+            )
         if self.label is not None and not self.label.strip():
             problem = f"of strategy {self.strategy} is empty"
             raise InvalidArgument(problem, argument="label", value=self.label, hint="leave it out.")
