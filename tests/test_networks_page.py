@@ -102,7 +102,7 @@ def test_a_table_with_many_numbers_of_labels_says_how_many_it_shows(
 
 
 def test_the_time_of_a_selection_is_the_median(made: Path, script: dict[str, Any]) -> None:
-    record = script["read"](made.parent / "networks" / "cifar10-main.json")
+    record = script["read_record"](made.parent / "networks" / "cifar10-main.json")
     rounds = [each for each in record.rounds if each.strategy == "badge" and each.picked]
     slow = [replace(each, select_seconds=seconds) for each, seconds in zip(rounds, (9.0, 2.0, 1.0), strict=False)]
     seconds = script["page"].__globals__["section"].__globals__["selection_seconds"]
@@ -110,7 +110,7 @@ def test_the_time_of_a_selection_is_the_median(made: Path, script: dict[str, Any
 
 
 def test_every_number_of_labels_and_strategy_has_its_accuracy(made: Path, script: dict[str, Any]) -> None:
-    record = script["read"](made.parent / "networks" / "cifar10-main.json")
+    record = script["read_record"](made.parent / "networks" / "cifar10-main.json")
     text = made.read_text(encoding="utf-8").partition("### cifar10-main")[2].partition("###")[0]
     assert "| accuracy, % | 20 labels | 30 labels |" in text
     for curve in record.summary.curves:

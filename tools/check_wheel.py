@@ -1,9 +1,9 @@
-"""Build the sdist and the wheel, install each in empty environments outside the repository, and try them there.
+"""Build the sdist and the wheel, install them in empty environments outside the repository, and test them there.
 
-Run by ``make wheel``. Every Python from 3.11 on that is on the PATH, that pyenv or uv has installed, or that is named
-with ``--python`` gets the wheel, without a C compiler on the PATH. The first one also gets the sdist, which compiles
-where there is a compiler. At last the wheel is tried with a read-only home by another user (by the same one where that
-cannot be): ``dubito demo`` must finish, and ``dubito label --demo`` answer over HTTP.
+Run by ``make wheel``. The wheel is tested without a C compiler, with every Python from 3.11 on that is on the PATH,
+installed by pyenv or uv, or given with ``--python``. The sdist is tested with the first of them, with and without a
+compiler. Finally, the wheel is tested with a read-only home directory, as another user if possible: ``dubito demo``
+must finish, and ``dubito label --demo`` must answer over HTTP.
 """
 
 import argparse
@@ -22,7 +22,7 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 COMPILERS = re.compile(r"(.*-)?(cc|c99|gcc|g\+\+|c\+\+|clang|clang\+\+|zig)(-[\d.]+)?")
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 NOBODY = 65534
-"""The user and group without rights, by the convention of Linux."""
+"""User and group id of ``nobody`` on Linux."""
 
 SELECT = """
 import json, subprocess, sys, warnings
@@ -69,8 +69,8 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What a command meets: the programs on the PATH, its home and its user."""
+class Environment:
+    """The working directory, PATH, home directory and user of a command."""
 
     folder: Path
     path: str | None = None
@@ -78,17 +78,17 @@ class Machine:
     user: int | None = None
 
     def run(self, *command: str | Path) -> str:
-        """Standard output of a command; the program ends with a message if it fails."""
-        environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "CC"}}
-        environment |= {"PATH": self.path} if self.path else {}
-        environment |= {"HOME": str(self.home), "USERPROFILE": str(self.home)} if self.home else {}
-        # Others may not read the folder for temporary files.
-        environment |= {"TMPDIR": str(self.folder)} if self.user is not None else {}
+        """Run a command, and return its standard output; exit with a message if it fails."""
+        variables = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "CC"}}
+        variables |= {"PATH": self.path} if self.path else {}
+        variables |= {"HOME": str(self.home), "USERPROFILE": str(self.home)} if self.home else {}
+        # Another user may not have access to the default folder for temporary files.
+        variables |= {"TMPDIR": str(self.folder)} if self.user is not None else {}
         groups: list[int] | None = None if self.user is None else []
         ran = subprocess.run(
             command,
             cwd=self.folder,
-            env=environment,
+            env=variables,
             user=self.user,
             group=self.user,
             extra_groups=groups,
@@ -110,13 +110,12 @@ def find_pythons() -> list[str]:
     folders = [*os.environ["PATH"].split(os.pathsep), *glob.glob(os.path.expanduser(f"{homes[0]}/versions/*/bin"))]
     folders += glob.glob(os.path.expanduser(f"{homes[1]}/*/bin"))
     found = [shutil.which(f"python{version}", path=folder) for version in VERSIONS for folder in folders]
-    # pyenv has a program for each version on the PATH, and some of those only say that it is not chosen.
-    runs = [path for path in dict.fromkeys(found) if path and can_run(path)]
-    return runs or [sys.executable]
+    # pyenv has a program for each version on the PATH; those of versions that are not selected only print an error.
+    return [path for path in dict.fromkeys(found) if path and can_run(path)] or [sys.executable]
 
 
 def can_run(python: str, user: int | None = None) -> bool:
-    """Whether an interpreter starts, for another user if one is named, and makes environments."""
+    """Whether an interpreter starts, as another user if one is given, and has the module ``venv``."""
     groups: list[int] | None = None if user is None else []
     try:
         ran = subprocess.run(
@@ -132,53 +131,53 @@ def version_of(python: str) -> str:
 
 
 def path_without_compilers(folder: Path) -> str:
-    """A PATH that holds links to everything on today's but compilers."""
+    """Create a folder with links to all programs on the PATH except compilers, and return its path."""
     folder.mkdir()
-    for place in os.environ["PATH"].split(os.pathsep):
-        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+    for directory in os.environ["PATH"].split(os.pathsep):
+        for program in Path(directory).iterdir() if Path(directory).is_dir() else ():
             if not COMPILERS.fullmatch(program.name) and not (folder / program.name).exists():
                 (folder / program.name).symlink_to(program)
     return str(folder)
 
 
-def install(python: str, package: str, machine: Machine) -> Path:
-    """The interpreter of a new environment that holds the package and what it needs."""
-    environment = machine.folder / "environment"
-    machine.run(python, "-m", "venv", "--clear", "--without-pip", environment)
-    installed = environment / SCRIPTS / "python"
+def install(python: str, package: str, environment: Environment) -> Path:
+    """Create a virtual environment with the package and its dependencies, and return its interpreter."""
+    folder = environment.folder / "environment"
+    environment.run(python, "-m", "venv", "--clear", "--without-pip", folder)
+    installed = folder / SCRIPTS / "python"
     pip = (sys.executable, "-m", "pip", "--python", installed, "install", "-q", "--disable-pip-version-check")
-    machine.run(*pip, "-c", ROOT / "constraints.txt", package)
+    environment.run(*pip, "-c", ROOT / "constraints.txt", package)
     return installed
 
 
-def try_selecting(python: str, package: Path, machine: Machine, *, is_compiled: bool) -> None:
-    """Install a wheel or an sdist in an environment of its own, and select there."""
-    installed = install(python, str(package), machine)
-    said = machine.run(installed, "-c", SELECT)
-    state = "compiled" if '"compiled": true' in said else "without the C extension"
-    compiler = "on the PATH" if machine.path is None else "missing"
+def try_selecting(python: str, package: Path, environment: Environment, *, is_compiled: bool) -> None:
+    """Install a wheel or an sdist in a new virtual environment, and select with it."""
+    installed = install(python, str(package), environment)
+    output = environment.run(installed, "-c", SELECT)
+    state = "compiled" if '"compiled": true' in output else "without the C extension"
+    compiler = "on the PATH" if environment.path is None else "missing"
     print(f"{package.name}: Python {version_of(python)}, compiler {compiler}: works, {state}", flush=True)
-    if ('"compiled": true' in said) is not is_compiled:
-        raise SystemExit(f"expected it to be {'compiled' if is_compiled else 'pure Python'} here: {said}")
-    if ('"slow": []' in said) is not is_compiled:
-        raise SystemExit(f"expected one warning where there is no C extension, and none where there is: {said}")
-    if str(machine.folder) not in said:
-        raise SystemExit(f"dubito was imported from elsewhere: {said}")
+    if ('"compiled": true' in output) is not is_compiled:
+        raise SystemExit(f"expected it to be {'compiled' if is_compiled else 'pure Python'}: {output}")
+    if ('"slow": []' in output) is not is_compiled:
+        raise SystemExit(f"expected one warning without the C extension, and none with it: {output}")
+    if str(environment.folder) not in output:
+        raise SystemExit(f"dubito was imported from another folder: {output}")
 
 
-def try_as_newcomer(pythons: list[str], wheel: Path, machine: Machine) -> None:
+def try_read_only_home(pythons: list[str], wheel: Path, environment: Environment) -> None:
     """Try the demo and the labeling page with a home that cannot be written to, by another user if possible."""
-    home = machine.folder.with_name("home")
+    home = environment.folder.with_name("home")
     home.mkdir(mode=0o555)
     can_switch = hasattr(os, "geteuid") and os.geteuid() == 0
-    known = [python for python in pythons if can_run(python, NOBODY)] if can_switch else []
-    python = (known or pythons)[0]
-    installed = install(python, f"{wheel}[label]", machine)
-    who = replace(machine, home=home, user=NOBODY if known else None)
-    if known:
-        os.chown(machine.folder, NOBODY, NOBODY)
-    who.run(installed, "-c", LABEL)
-    user = "another user" if known else "the same user"
+    usable = [python for python in pythons if can_run(python, NOBODY)] if can_switch else []
+    python = (usable or pythons)[0]
+    installed = install(python, f"{wheel}[label]", environment)
+    restricted = replace(environment, home=home, user=NOBODY if usable else None)
+    if usable:
+        os.chown(environment.folder, NOBODY, NOBODY)
+    restricted.run(installed, "-c", LABEL)
+    user = "another user" if usable else "the same user"
     print(f"{wheel.name}: Python {version_of(python)}, {user}, read-only home: demo and labeling page work", flush=True)
 
 
@@ -187,17 +186,19 @@ def main() -> None:
     parser.add_argument(
         "--python", action="append", help="an interpreter to install into (default: all that are found)"
     )
-    parser.add_argument("--installed", action="store_true", help="only try the dubito of this environment, compiled")
+    parser.add_argument(
+        "--installed", action="store_true", help="only test the installed dubito, which must be compiled"
+    )
     arguments = parser.parse_args()
     if arguments.installed:
         with tempfile.TemporaryDirectory() as name:
-            said = Machine(Path(name)).run(sys.executable, "-c", SELECT)
-        raise SystemExit(0 if '"compiled": true' in said else f"it is not compiled: {said}")
+            output = Environment(Path(name)).run(sys.executable, "-c", SELECT)
+        raise SystemExit(0 if '"compiled": true' in output else f"it is not compiled: {output}")
     pythons = arguments.python or find_pythons()
     first_of_each = list({version_of(python).rpartition(".")[0]: python for python in reversed(pythons)}.values())[::-1]
     built = ROOT / "dist"
     shutil.rmtree(built, ignore_errors=True)
-    Machine(ROOT).run(sys.executable, "-m", "build", "--outdir", built, ROOT)
+    Environment(ROOT).run(sys.executable, "-m", "build", "--outdir", built, ROOT)
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {sdist.name}: {sdist.stat().st_size / 1e6:.1f} MB")
     if "-abi3-" not in wheel.name:
@@ -206,12 +207,12 @@ def main() -> None:
         os.chmod(name, 0o755)
         folder = Path(name, "work")
         folder.mkdir()
-        bare = path_without_compilers(Path(name, "programs"))
+        no_compilers = path_without_compilers(Path(name, "programs"))
         for python in first_of_each:
-            try_selecting(python, wheel, Machine(folder, bare), is_compiled=True)
-        try_selecting(pythons[0], sdist, Machine(folder), is_compiled=True)
-        try_selecting(pythons[0], sdist, Machine(folder, bare), is_compiled=False)
-        try_as_newcomer(pythons, wheel, Machine(folder, bare))
+            try_selecting(python, wheel, Environment(folder, no_compilers), is_compiled=True)
+        try_selecting(pythons[0], sdist, Environment(folder), is_compiled=True)
+        try_selecting(pythons[0], sdist, Environment(folder, no_compilers), is_compiled=False)
+        try_read_only_home(pythons, wheel, Environment(folder, no_compilers))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Print how large and how deep the source is: run it before and after a change of structure.
+"""Print the size of the source and the depth of its calls, to compare before and after a refactoring.
 
 python tools/structure.py
 """
@@ -50,7 +50,7 @@ main()
 
 
 def calls_before_engine(script: str) -> int:
-    """Different functions of dubito that are called before an engine solves."""
+    """Number of different functions of dubito that are called before an engine solves the problem."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", COUNT_CALLS + textwrap.dedent(script)]
         ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def calls_before_engine(script: str) -> int:
 
 
 def import_milliseconds() -> float:
-    """The fastest of five imports of dubito, without Python's own start."""
+    """The shortest time of five imports of dubito, without starting Python."""
     code = "import time; t = time.perf_counter(); import dubito; print(1000 * (time.perf_counter() - t))"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     return min(float(ran.stdout) for ran in runs)
@@ -69,8 +69,8 @@ def module_name(path: Path) -> str:
 
 
 def importers(trees: dict[str, ast.Module]) -> Counter[str]:
-    """How many modules import each module."""
-    found: Counter[str] = Counter()
+    """The number of modules that import each module."""
+    counts: Counter[str] = Counter()
     for name, tree in trees.items():
         imported = set()
         for node in ast.walk(tree):
@@ -78,8 +78,8 @@ def importers(trees: dict[str, ast.Module]) -> Counter[str]:
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}"
                     imported.add(full if full in trees else node.module)
-        found.update(imported & trees.keys() - {name})
-    return found
+        counts.update(imported & trees.keys() - {name})
+    return counts
 
 
 def main() -> None:

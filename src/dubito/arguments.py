@@ -79,7 +79,7 @@ def check_points(
 def check_settings(given: Mapping[str, object]) -> dict[str, Any]:
     """Check the arguments of `dubito.select` that need no data, so that errors in them come before files are read."""
     from dubito.models.estimators import find_model
-    from dubito.models.fit import is_off
+    from dubito.models.fit import is_disabled
 
     checks: dict[str, Callable[[object], object]] = {
         "budget": lambda value: check_integer("budget", value, least=1),
@@ -88,7 +88,7 @@ def check_settings(given: Mapping[str, object]) -> dict[str, Any]:
         "seed": lambda value: check_integer("seed", value, least=0),
         "spend": lambda value: check_real("spend", value, least=0.0),
     }
-    if not is_off(given["model"]):
+    if not is_disabled(given["model"]):
         find_model(given["model"])
     return {name: checks[name](value) if name in checks else value for name, value in given.items()}
 
@@ -204,9 +204,9 @@ def build_request(
 def _check_model(model: object, labels: object) -> None:
     """Raise if a model is unknown, or if there are no labels to fit it on."""
     from dubito.models.estimators import find_model
-    from dubito.models.fit import is_off
+    from dubito.models.fit import is_disabled
 
-    if is_off(model):
+    if is_disabled(model):
         return
     find_model(model)
     if labels is None:
@@ -229,16 +229,16 @@ def _learn(
     points: Points, labels: object, labeled: object, no_label: object, model: object, is_needed: bool, seed: int
 ) -> Learned:
     """Read the labels, and fit the model on them if it is needed and not ``"none"``."""
-    from dubito.models.fit import first_occurrence, fit_given, is_off
-    from dubito.models.given_labels import read_given
+    from dubito.models.fit import first_occurrence, fit_known, is_disabled
+    from dubito.models.labels import parse_labels
 
-    given = read_given(labels, labeled, points.labeled, points.pool, points.names, no_label)
-    if is_off(model) or not is_needed:
-        return Learned(given.labeled)
-    fitted = fit_given(points.pool, given, model, seed)
+    known = parse_labels(labels, labeled, points.labeled, points.pool, points.names, no_label)
+    if is_disabled(model) or not is_needed:
+        return Learned(known.labeled)
+    fitted = fit_known(points.pool, known, model, seed)
     if fitted.probabilities is None:
-        return Learned(given.labeled, notes=fitted.notes)
-    order = first_occurrence(given.values)
+        return Learned(known.labeled, notes=fitted.notes)
+    order = first_occurrence(known.values)
     probabilities = fitted.probabilities[:, order]
     predicted = np.asarray(fitted.classes[order][probabilities.argmax(axis=1)])
-    return Learned(given.labeled, probabilities, predicted, (f"fitted: {fitted.described()}.", *fitted.notes))
+    return Learned(known.labeled, probabilities, predicted, (f"fitted: {fitted.described()}.", *fitted.notes))

@@ -10,7 +10,7 @@ import pytest
 
 from dubito.cli import main
 from dubito.cli.commands.report import about_run
-from dubito.experiments.journal import Journal, sealed
+from dubito.experiments.journal import Journal, encode_line
 from dubito.experiments.plan import Data
 from dubito.experiments.runner import read_folder
 
@@ -117,7 +117,7 @@ def change_header(folder: Path, **changes: object) -> None:
     """Set or, with None, remove what the first line of a journal says."""
     header, *others = Journal(folder / "journal.jsonl").read()
     changed = {name: value for name, value in {**header, **changes}.items() if value is not None}
-    (folder / "journal.jsonl").write_bytes(b"".join(map(sealed, [changed, *others])))
+    (folder / "journal.jsonl").write_bytes(b"".join(map(encode_line, [changed, *others])))
 
 
 @pytest.mark.usefixtures("blank_figures")
@@ -173,7 +173,7 @@ def test_an_experiment_that_is_not_the_one_of_the_journal_is_refused(run: Progra
     ran = run("report", "run")
     assert ran.code == 3
     assert "run/journal.jsonl belongs to experiment" in ran.complaint
-    assert "restore the experiment.toml that it was begun with" in ran.complaint
+    assert "restore the experiment.toml that it was started with" in ran.complaint
 
 
 @pytest.mark.usefixtures("blank_figures")

@@ -184,7 +184,7 @@ def test_what_is_wrong_with_the_file_is_one_line(
 
 
 def test_bad_commands_are_one_line(run: Program, plan: Path) -> None:
-    assert "none.toml is not there" in run("run", "none.toml").complaint
+    assert "none.toml does not exist" in run("run", "none.toml").complaint
     assert run("run", "plan.toml", "--workers", "0").complaint == "--workers 0 is too small; pass --workers >= 1."
     assert "dubito-runs holds no run" in run("resume").complaint
     assert "nowhere has no experiment.toml" in run("resume", "nowhere").complaint

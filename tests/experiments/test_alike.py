@@ -11,7 +11,7 @@ from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Curve, Round, curves
 from dubito.experiments.runner import run_experiment
 from dubito.experiments.statistics import compare
-from dubito.experiments.summary import alike, describe_alike, notes, summarize
+from dubito.experiments.summary import describe_alike, group_alike, notes, summarize
 
 NAMES = ("random", "margin", "least-confidence", "entropy", "coreset")
 
@@ -28,7 +28,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[Round]:
 
 
 def test_with_two_classes_margin_least_confidence_and_entropy_are_found_to_be_one(rounds: list[Round]) -> None:
-    assert alike(rounds) == (("margin", "least-confidence", "entropy"),)
+    assert group_alike(rounds) == (("margin", "least-confidence", "entropy"),)
     described = summarize(rounds)
     assert described.alike == (("margin", "least-confidence", "entropy"),)
     assert described.as_dict()["alike"] == [["margin", "least-confidence", "entropy"]]
@@ -50,12 +50,12 @@ def test_strategies_that_differ_in_one_pick_or_one_accuracy_are_not_alike(rounds
     first = next(place for place, each in enumerate(rounds) if each.strategy == "entropy")
     for changed in ({"picked": (*rounds[first].picked[1:], 159)}, {"test_accuracy": 0.123}):
         other = [*rounds[:first], replace(rounds[first], **changed), *rounds[first + 1 :]]
-        assert alike(other) == (("margin", "least-confidence"),)
+        assert group_alike(other) == (("margin", "least-confidence"),)
 
 
 def test_the_order_of_picks_within_a_round_does_not_matter(rounds: list[Round]) -> None:
     turned = [replace(each, picked=each.picked[::-1]) if each.strategy == "margin" else each for each in rounds]
-    assert alike(turned) == alike(rounds)
+    assert group_alike(turned) == group_alike(rounds)
 
 
 def test_other_strategies_that_agree_are_not_said_to_have_to() -> None:

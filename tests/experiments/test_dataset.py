@@ -82,7 +82,7 @@ def test_what_nothing_can_be_learned_from_is_refused(features: object, labels: o
     ("features", "labels", "words"),
     [
         (POINTS[:2, :1], ["cat", "dog"], "pass features of one kind"),
-        (POINTS[:2], ["cat"], "pass one for each of 2"),
+        (POINTS[:2], ["cat"], "pass one for each of the 2 rows"),
         (POINTS[:2], ["cat", "yak"], "has the class 'yak', which the training part lacks"),
     ],
 )

@@ -191,7 +191,7 @@ def test_a_value_of_another_kind_is_refused(line: str, words: str) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(MissingFile, match="is not there"):
+    with pytest.raises(MissingFile, match="does not exist"):
         read_toml(str(tmp_path / "none.toml"))
     with pytest.raises(MissingFile, match="cannot be read: is a directory"):
         read_toml(str(tmp_path))

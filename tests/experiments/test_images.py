@@ -19,7 +19,7 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit
 from dubito.experiments.images import ImageArray, ImageSet, default_folder, load_images, read_folder
 from dubito.io import input_limit
 from dubito.matrix import AnyArray
-from dubito.paper.images import CIFAR10, CIFAR100, Layout
+from dubito.paper.images import CIFAR10, CIFAR100, CifarFiles
 
 FINE = [f"fine {number}" for number in range(100)]
 
@@ -134,7 +134,7 @@ def test_paths_and_links_in_an_archive_lead_nowhere(tmp_path: Path) -> None:
     [(CIFAR10, "cifar-10-python.tar.gz"), (CIFAR10, "cifar-10-batches-py"), (CIFAR100, "cifar-100-python")],
 )
 def test_the_version_made_of_pickles_is_refused_and_the_binary_one_named(
-    tmp_path: Path, layout: Layout, place: str
+    tmp_path: Path, layout: CifarFiles, place: str
 ) -> None:
     write_folder(tmp_path / place, {}) if "." not in place else write_folder(tmp_path, {place: b"\x80\x04."})
     message = rf"{place} is the Python version of {layout.name}, .*never unpickles; get .*{layout.archive.name}"

@@ -14,7 +14,7 @@ import pytest
 
 from dubito.errors import InvalidData
 from dubito.experiments import journal as journal_module
-from dubito.experiments.journal import Journal, JournalReader, Record, parsed
+from dubito.experiments.journal import Journal, JournalReader, Record, parse_line
 from dubito.io import write_atomically
 from dubito.io.durable import DiskFull, locked
 from levels import examples
@@ -103,7 +103,7 @@ def test_a_checksum_that_was_taken_away_is_missed(tmp_path: Path, line: int) -> 
     for record in ({"kind": "header", "checks": True}, *RECORDS):
         journal.append(record)
     lines = journal.path.read_bytes().splitlines(keepends=True)
-    lines[line - 1] = json.dumps(parsed(lines[line - 1])).partition(', "check":')[0].encode() + b"}\n"
+    lines[line - 1] = json.dumps(parse_line(lines[line - 1])).partition(', "check":')[0].encode() + b"}\n"
     journal.path.write_bytes(b"".join(lines))
     with pytest.raises(InvalidData, match=f"line {line} of .* has lost its checksum"):
         journal.read()
@@ -126,10 +126,10 @@ def test_records_are_taken_out_and_the_others_stay_byte_for_byte(tmp_path: Path)
     seen = list(reader.new_records())
     lines = journal.path.read_bytes().splitlines(keepends=True)
     journal.path.write_bytes(journal.path.read_bytes() + b'{"torn"')
-    journal.drop(lambda record: record["turn"] in (1, 2))
+    journal.remove(lambda record: record["turn"] in (1, 2))
     assert journal.path.read_bytes() == lines[0] + lines[3]
     assert os.listdir(tmp_path) == ["journal.jsonl"]
-    reader.forget = seen.clear
+    reader.on_replaced = seen.clear
     seen.extend(reader.new_records())
     assert seen == [RECORDS[0], RECORDS[3]], "a reader begins anew with the new file"
 

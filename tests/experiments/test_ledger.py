@@ -10,7 +10,7 @@ import pytest
 
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.journal import NAME, Journal, Ledger, header_of, timeless
+from dubito.experiments.journal import NAME, ExperimentJournal, Journal, header_of, without_times
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.rounds import prepare_seed
@@ -127,7 +127,7 @@ def test_a_line_deleted_as_an_error_advises_is_done_again_and_none_is_doubled(
         resume_experiment(tmp_path)
     (tmp_path / NAME).write_bytes(b"".join(lines[: line - 1] + lines[line:]))
     resumed = resume_experiment(tmp_path)
-    assert [timeless(each) for each in resumed] == [timeless(each) for each in played]
+    assert [without_times(each) for each in resumed] == [without_times(each) for each in played]
     rounds = [record for record in records_of(tmp_path) if record["kind"] == "round"]
     assert [record["turn"] for record in rounds] == [0, 1, 2]
 
@@ -138,11 +138,11 @@ def test_rounds_that_do_not_follow_from_one_that_came_out_otherwise_are_taken_ou
     """As on a GPU, where what is done again may differ."""
     lines = (tmp_path / NAME).read_bytes().splitlines(keepends=True)
     (tmp_path / NAME).write_bytes(b"".join(lines[:1] + lines[2:]))
-    ledger = Ledger(tmp_path, PLAN)
+    journal = ExperimentJournal(tmp_path, PLAN)
     other = replace(played[0], picked=played[1].picked)
-    ledger.write_round(other)
+    journal.write_round(other)
     assert read_rounds(tmp_path) == [other]
-    ledger.write_round(replace(other, train_seconds=9.0))
+    journal.write_round(replace(other, train_seconds=9.0))
     assert read_rounds(tmp_path) == [other], "the same round is there once"
 
 
@@ -158,6 +158,6 @@ def test_an_imbalanced_pool_is_measured_under_every_seed_before_the_first_traini
 
 def test_a_header_holds_the_names_of_the_classes_where_they_are_known(tmp_path: Path) -> None:
     assert "classes" not in header_of(PLAN, "0123")
-    Ledger(tmp_path, PLAN).write_header(PLAN, "0123", ("plane", "car"))
+    ExperimentJournal(tmp_path, PLAN).write_header(PLAN, "0123", ("plane", "car"))
     (header,) = read_headers(tmp_path)
     assert header["classes"] == ["plane", "car"]

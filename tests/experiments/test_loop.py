@@ -191,7 +191,7 @@ def test_the_radius_is_that_of_a_plain_look_at_all_pairs(seed: int, batches: int
     doubt = rng.choice([0.0, 0.25, 0.5, 1.0], 150)
     rows = rng.permutation(150)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(measures, "SMALL", small)
+        patched.setattr(measures, "SMALL_PROBLEM", small)
         patched.setattr(measures, "FIRST_COMPARED", 4)
         patched.setattr(measures, "GROWTH", 2)
         patched.setattr(measures, "ROWS_AT_ONCE", 8)
@@ -210,7 +210,7 @@ def test_the_radius_is_the_engines_own_to_the_last_bit() -> None:
     rng = np.random.default_rng(1)
     features, doubt = rng.normal(size=(500, 40)), rng.random(500)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(measures, "SMALL", 0)
+        patched.setattr(measures, "SMALL_PROBLEM", 0)
         nearest = NearestLabeled(features)
         nearest.add(np.arange(100))
         pool = dubito.Pool(features)

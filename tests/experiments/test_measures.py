@@ -10,7 +10,13 @@ from dubito.matrix import AnyArray
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that little data goes the way of much."""
-    for name, value in {"SMALL": 0, "FIRST_COMPARED": 16, "GROWTH": 2, "BLOCK_ROWS": 32, "PAIRS_BYTES": 4096}.items():
+    for name, value in {
+        "SMALL_PROBLEM": 0,
+        "FIRST_COMPARED": 16,
+        "GROWTH": 2,
+        "BLOCK_ROWS": 32,
+        "PAIRS_BYTES": 4096,
+    }.items():
         monkeypatch.setattr(measures, name, value)
 
 

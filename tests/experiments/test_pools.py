@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.pools import LEAST_MIXED, MadePool, make_pool, parse_pool
+from dubito.experiments.pools import MIN_SHARE, FlawedPool, make_pool, parse_pool
 from dubito.matrix import AnyArray
 
 SPECS = ("redundant:2", "ambiguous", "imbalanced:4", "mislabelled:0.3", "redundant:1+mislabelled:0.2+imbalanced:3")
@@ -18,7 +18,7 @@ def blobs(n: int = 60, classes: int = 3, dtype: type = np.float64) -> tuple[AnyA
     return (rng.normal(size=(n, 5)) * [1, 10, 100, 0, 1] + labels[:, None]).astype(dtype), labels
 
 
-def made(spec: str, seed: int = 3) -> tuple[MadePool, AnyArray, AnyArray]:
+def made(spec: str, seed: int = 3) -> tuple[FlawedPool, AnyArray, AnyArray]:
     features, labels = blobs()
     return make_pool(features, labels, spec, seed), features, labels
 
@@ -49,7 +49,7 @@ def test_blends_lie_between_two_items_of_different_classes_and_have_one_of_their
     assert (pool.labels[60:] == labels[one]).all()
     share = (pool.features[60:, 2] - features[other, 2]) / (features[one, 2] - features[other, 2])
     assert pool.features[60:] == pytest.approx(share[:, None] * features[one] + (1 - share[:, None]) * features[other])
-    assert LEAST_MIXED - 1e-9 <= share.min() < 0.5 < share.max() <= 1 - LEAST_MIXED + 1e-9
+    assert MIN_SHARE - 1e-9 <= share.min() < 0.5 < share.max() <= 1 - MIN_SHARE + 1e-9
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=30).filter(lambda codes: len(set(codes)) > 1), st.integers(0))

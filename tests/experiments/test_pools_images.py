@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dubito.experiments.images import ImageArray
-from dubito.experiments.pools import BLOCK_ROWS, BRIGHTNESS, LEAST_MIXED, PIXEL_NOISE, make_pool
+from dubito.experiments.pools import BLOCK_ROWS, BRIGHTNESS, MIN_SHARE, PIXEL_NOISE, make_pool
 from dubito.matrix import AnyArray
 
 
@@ -55,8 +55,8 @@ def test_blends_of_images_lie_between_both_pixel_by_pixel() -> None:
     assert ((blends >= np.floor(low)) & (blends <= np.ceil(high))).all()
     assert (labels[made.origin[made.is_blend]] != labels[made.partner[made.is_blend]]).all()
     share = ((blends - second) * (first - second)).sum(axis=(1, 2, 3)) / ((first - second) ** 2).sum(axis=(1, 2, 3))
-    assert share.min() > LEAST_MIXED - 0.01
-    assert share.max() < 1 - LEAST_MIXED + 0.01
+    assert share.min() > MIN_SHARE - 0.01
+    assert share.max() < 1 - MIN_SHARE + 0.01
 
 
 def test_more_images_than_a_block_holds_are_all_made() -> None:

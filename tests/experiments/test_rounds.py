@@ -12,7 +12,7 @@ import torch
 from dubito.errors import InvalidData
 from dubito.experiments import rounds as loop
 from dubito.experiments.data import Dataset
-from dubito.experiments.journal import Journal, sealed
+from dubito.experiments.journal import Journal, encode_line
 from dubito.experiments.models.networks.learner import NetworkFit
 from dubito.experiments.models.networks.network import Torch
 from dubito.experiments.plan import Arm, Experiment, Schedule
@@ -91,7 +91,7 @@ def test_rows_that_the_data_does_not_have_are_refused_either_way(tmp_path: Path)
     journal = tmp_path / "journal.jsonl"
     header, first, *_ = Journal(journal).read()
     picked = cast("list[int]", first["picked"])
-    journal.write_bytes(sealed(header) + sealed({**first, "picked": [999, *picked[1:]]}))
+    journal.write_bytes(encode_line(header) + encode_line({**first, "picked": [999, *picked[1:]]}))
     with pytest.raises(InvalidData, match="has picks of 'random' in turn 0 that are not rows of the data"):
         played(tmp_path, Arm("random"))
 

@@ -19,7 +19,16 @@ import pytest
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.data_sources import DATA
-from dubito.experiments.journal import CHECKPOINTS, NAME, Journal, Ledger, Run, claim, sealed, version_of
+from dubito.experiments.journal import (
+    CHECKPOINTS,
+    NAME,
+    ExperimentJournal,
+    Journal,
+    Run,
+    claim,
+    encode_line,
+    version_of,
+)
 from dubito.experiments.models.linear import Sklearn
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
@@ -31,7 +40,7 @@ from dubito.experiments.runner import (
     read_folder,
     read_headers,
     read_rounds,
-    remove_if_refused,
+    remove_new_folder_on_error,
     resume_experiment,
     run_experiment,
     run_workers,
@@ -83,7 +92,7 @@ def data() -> Dataset:
     return make_dataset("three", centers[labels] + rng.normal(size=(120, 2)), labels)
 
 
-def timeless(rounds: list[Round]) -> list[Round]:
+def without_times(rounds: list[Round]) -> list[Round]:
     return [replace(each, train_seconds=0.0, select_seconds=0.0) for each in rounds]
 
 
@@ -99,7 +108,7 @@ def undisturbed(plan: Experiment, data: Dataset, tmp_path_factory: pytest.TempPa
 def whole(undisturbed: Path, tmp_path: Path) -> list[Round]:
     """The rounds of that run, and a copy of its folder to disturb."""
     shutil.copytree(undisturbed, tmp_path / "whole")
-    return timeless(read_rounds(tmp_path / "whole"))
+    return without_times(read_rounds(tmp_path / "whole"))
 
 
 def test_a_run_leaves_all_its_rounds_and_who_made_them(plan: Experiment, whole: list[Round], tmp_path: Path) -> None:
@@ -107,7 +116,7 @@ def test_a_run_leaves_all_its_rounds_and_who_made_them(plan: Experiment, whole: 
     assert [(each.seed, each.strategy, each.turn) for each in whole] == [
         (seed, arm.name, turn) for seed in plan.seeds for arm in plan.strategies for turn in range(4)
     ]
-    assert timeless(read_rounds(folder)) == whole
+    assert without_times(read_rounds(folder)) == whole
     assert read_folder(folder) == plan
     assert is_finished(folder)
     header = read_headers(folder)[0]
@@ -124,7 +133,7 @@ def test_a_journal_cut_at_any_line_is_filled_up_to_the_same_rounds(
     ends = [place + 1 for place, byte in enumerate(content) if byte == ord("\n")]
     for end in [0, ends[0], ends[0] + 40, ends[3] + 7, ends[6], ends[-2] + 1]:
         (folder / NAME).write_bytes(content[:end])
-        assert timeless(resume_experiment(folder)) == whole
+        assert without_times(resume_experiment(folder)) == whole
 
 
 def test_a_line_taken_out_of_the_middle_is_done_again(whole: list[Round], tmp_path: Path) -> None:
@@ -133,14 +142,14 @@ def test_a_line_taken_out_of_the_middle_is_done_again(whole: list[Round], tmp_pa
     (folder / NAME).write_bytes(b"".join(lines[:3] + lines[4:]))
     assert not is_finished(folder)
     assert len(read_rounds(folder)) == len(whole) - 2
-    assert timeless(resume_experiment(folder)) == whole
+    assert without_times(resume_experiment(folder)) == whole
 
 
 def test_a_finished_run_is_only_read(whole: list[Round], tmp_path: Path) -> None:
     folder = tmp_path / "whole"
     (folder / DATA).unlink()
     before = (folder / NAME).read_bytes()
-    assert timeless(resume_experiment(folder)) == whole
+    assert without_times(resume_experiment(folder)) == whole
     assert (folder / NAME).read_bytes() == before
 
 
@@ -149,7 +158,7 @@ def test_workers_find_the_same_rounds_and_share_the_cells(
 ) -> None:
     seen: list[RunStatus] = []
     folder = tmp_path / "shared"
-    assert timeless(run_experiment(plan, folder, dataset=data, workers=2, progress=seen.append)) == whole
+    assert without_times(run_experiment(plan, folder, dataset=data, workers=2, progress=seen.append)) == whole
     records = [record for record in Journal(folder / NAME).read() if record["kind"] == "round"]
     assert len(records) == len(whole), "a round was done twice"
     assert (seen[-1].done, seen[-1].total, seen[-1].resumed) == (16, 16, 0)
@@ -183,7 +192,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(
     data: Dataset, tmp_path: Path, wait_until: Wait
 ) -> None:
     warm = Experiment("warm", ARMS, schedule=Schedule(9, 4, 9), seeds=tuple(range(KILLS)))
-    whole = timeless(run_experiment(warm, tmp_path / "whole", dataset=data))
+    whole = without_times(run_experiment(warm, tmp_path / "whole", dataset=data))
     folder = fresh_copy(tmp_path / "whole", tmp_path / "killed")
     chance = random.Random(KILLS)
     killed = 0
@@ -199,14 +208,14 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(
         process.kill()
         killed += process.wait(PATIENCE) == -signal.SIGKILL
     assert killed == KILLS, "the run was over too soon, again and again"
-    assert timeless(resume_experiment(folder)) == whole
+    assert without_times(resume_experiment(folder)) == whole
 
 
 def test_two_runs_at_once_never_do_a_cell_twice(whole: list[Round], tmp_path: Path) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "twice")
     processes = [start(folder), start(folder)]
     assert [process.wait(PATIENCE) for process in processes] == [0, 0]
-    assert timeless(read_rounds(folder)) == whole
+    assert without_times(read_rounds(folder)) == whole
     records = [record for record in Journal(folder / NAME).read() if record["kind"] == "round"]
     assert len(records) == len(whole), "a round was done twice"
 
@@ -226,7 +235,7 @@ def test_workers_end_with_the_process_that_started_them(
             return ours
 
     wait_until(is_free)
-    assert timeless(resume_experiment(folder)) == whole
+    assert without_times(resume_experiment(folder)) == whole
 
 
 def test_a_cell_held_by_another_is_waited_for_and_taken_over(
@@ -244,7 +253,7 @@ def test_a_cell_held_by_another_is_waited_for_and_taken_over(
             (each.strategy, each.seed) for each in whole
         } - {("random", 0)}
     assert process.wait(PATIENCE) == 0
-    assert timeless(read_rounds(folder)) == whole
+    assert without_times(read_rounds(folder)) == whole
 
 
 def test_a_lock_that_was_removed_is_no_claim(tmp_path: Path) -> None:
@@ -279,12 +288,12 @@ def test_data_that_changed_since_is_refused(
     (folder / NAME).write_bytes(b"".join(lines[:5]))
     with pytest.raises(InvalidData, match="the data has changed since"):
         run_experiment(plan, folder, dataset=replace(data, features=data.features + 1))
-    assert timeless(resume_experiment(folder)) == whole
+    assert without_times(resume_experiment(folder)) == whole
 
 
 def test_a_journal_of_another_version_is_refused(whole: list[Round], tmp_path: Path) -> None:
     path = tmp_path / "whole" / NAME
-    path.write_bytes(sealed({**Journal(path).read()[0], "schema": 2}))
+    path.write_bytes(encode_line({**Journal(path).read()[0], "schema": 2}))
     with pytest.raises(InvalidData, match="has schema 2 and this version of dubito reads 1"):
         read_rounds(tmp_path / "whole")
 
@@ -338,7 +347,7 @@ def test_a_refused_run_leaves_a_folder_that_holds_more_than_its_own_header(tmp_p
     folder = tmp_path / "run"
 
     def refused() -> None:
-        with remove_if_refused(folder, Ledger(folder)):
+        with remove_new_folder_on_error(folder, ExperimentJournal(folder)):
             (folder / CHECKPOINTS).mkdir(parents=True)
             for _ in range(2 if left == "another's header" else 1):
                 Journal(folder / NAME).append({"kind": "header", "schema": 1})
@@ -404,14 +413,14 @@ def test_what_a_kill_left_half_written_goes_with_the_next_run(whole: list[Round]
     for name in (f".{DATA}.0123abcd.tmp", f".{EXPERIMENT}.0123abcd.tmp"):
         (folder / name).write_bytes(b"half")
         os.utime(folder / name, (0, 0))
-    assert timeless(resume_experiment(folder)) == whole
+    assert without_times(resume_experiment(folder)) == whole
     assert sorted(os.listdir(folder)) == [CHECKPOINTS, DATA, EXPERIMENT, NAME]
 
 
 def test_data_that_was_kept_without_a_checksum_is_read(whole: list[Round], tmp_path: Path) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "old")
     resaved(folder / DATA)
-    assert timeless(resume_experiment(folder)) == whole
+    assert without_times(resume_experiment(folder)) == whole
 
 
 def test_the_data_of_a_seed_is_what_picks_refer_to(plan: Experiment, whole: list[Round], data: Dataset) -> None:
@@ -426,5 +435,5 @@ def test_a_run_reads_its_file_again_when_resumed(plan: Experiment, data: Dataset
     np.savez(tmp_path / "data.npz", features=data.features, labels=data.labels)
     plan = replace(plan, data=Data(path=str(tmp_path / "data.npz")), seeds=(0,))
     rounds = run_experiment(plan, tmp_path / "run")
-    assert timeless(resume_experiment(tmp_path / "run")) == timeless(rounds)
+    assert without_times(resume_experiment(tmp_path / "run")) == without_times(rounds)
     assert not (tmp_path / "run" / DATA).exists()

@@ -19,7 +19,7 @@ from dubito.experiments.plan import (
     Schedule,
     arm_from_table,
     parse_strategy,
-    permuted_for_control,
+    permute_among,
     read_experiment,
 )
 from dubito.experiments.runner import run_experiment
@@ -55,10 +55,10 @@ def test_a_folder_of_pictures_is_found_from_where_the_file_lies(tmp_path: Path) 
 
 def test_pictures_that_are_not_there_are_named_by_the_key_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match=r"^images='.*brds' is neither a path nor a published collection"):
-        DataSource(read_experiment(written(tmp_path, 'images = "brds"'))).whole()
+        DataSource(read_experiment(written(tmp_path, 'images = "brds"'))).shared()
     (tmp_path / "x.zip").touch()
     with pytest.raises(InvalidArgument, match=r"^images='.*x\.zip' is neither a folder nor"):
-        DataSource(read_experiment(written(tmp_path, 'images = "x.zip"'))).whole()
+        DataSource(read_experiment(written(tmp_path, 'images = "x.zip"'))).shared()
 
 
 def test_names_of_published_images_and_weights_are_no_paths(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_published_images_are_looked_for_in_the_folder_that_the_environment_name
     monkeypatch.setenv("DUBITO_DATA", str(tmp_path))
     plan = read_experiment(written(tmp_path, 'images = "svhn"'))
     with pytest.raises(MissingFile, match=rf"svhn is missing: {tmp_path} holds no train_32x32.mat .*DUBITO_DATA"):
-        DataSource(plan).whole()
+        DataSource(plan).shared()
 
 
 def test_settings_that_are_left_out_do_not_change_what_an_experiment_is_called() -> None:
@@ -107,7 +107,7 @@ def test_data_that_cannot_be_meant_is_refused(tmp_path: Path, data: str, words: 
 def test_a_size_of_one_number_is_refused_where_pictures_are_read(tmp_path: Path) -> None:
     paint(tmp_path / "fruit")
     with pytest.raises(InvalidArgument, match=r"size=\(8,\) is not a height and width"):
-        DataSource(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [8]'))).whole()
+        DataSource(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [8]'))).shared()
 
 
 def test_pictures_that_would_not_fit_in_memory_are_refused_before_any_is_read(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_pictures_that_would_not_fit_in_memory_are_refused_before_any_is_read(tm
     plan = written(tmp_path, 'images = "fruit"\nsize = [200_000_000, 200_000]')
     words = r"size=\(200000000, 200000\) makes 720,000 GB of 6 pictures, and this machine has [\d,]+ GB of memory; pass"
     with pytest.raises(MemoryLimit, match=words):
-        DataSource(read_experiment(plan)).whole()
+        DataSource(read_experiment(plan)).shared()
     with pytest.raises(MemoryLimit, match=r"6 pictures"):
         run_experiment(read_experiment(plan), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -127,7 +127,7 @@ def test_rows_of_a_table_are_counted_as_pictures(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "fruit.parquet")
     plan = written(tmp_path, 'images = "fruit.parquet"\nsize = [200_000_000, 200_000]')
     with pytest.raises(MemoryLimit, match=r"makes 360,000 GB of 3 pictures"):
-        DataSource(read_experiment(plan)).whole()
+        DataSource(read_experiment(plan)).shared()
 
 
 # The control.
@@ -144,17 +144,16 @@ def test_a_control_goes_by_its_name() -> None:
         parse_strategy("random:permuted=3")
 
 
-def test_a_control_hears_what_was_said_of_others_and_the_rest_hear_it_as_it_is() -> None:
-    said, rows = np.random.default_rng(0).dirichlet(np.ones(3), 200), np.arange(20, 200)
-    before = said.copy()
-    assert permuted_for_control(Arm("margin"), said, rows, seed=1) is said
-    described = permuted_for_control(Arm("margin", permuted=True), said, rows, seed=1)
-    np.testing.assert_array_equal(said, before)
-    np.testing.assert_array_equal(described[:20], said[:20])
-    np.testing.assert_array_equal(np.sort(described[20:, 0]), np.sort(said[20:, 0]))
-    assert (described[20:] == said[20:]).all(axis=1).mean() < 0.1
-    np.testing.assert_array_equal(described, permuted_for_control(Arm("margin", permuted=True), said, rows, seed=1))
-    assert not np.array_equal(described, permuted_for_control(Arm("margin", permuted=True), said, rows, seed=2))
+def test_probabilities_are_permuted_among_the_candidates_alone() -> None:
+    probabilities, rows = np.random.default_rng(0).dirichlet(np.ones(3), 200), np.arange(20, 200)
+    before = probabilities.copy()
+    permuted = permute_among(rows, probabilities, seed=1)
+    np.testing.assert_array_equal(probabilities, before)
+    np.testing.assert_array_equal(permuted[:20], probabilities[:20])
+    np.testing.assert_array_equal(np.sort(permuted[20:, 0]), np.sort(probabilities[20:, 0]))
+    assert (permuted[20:] == probabilities[20:]).all(axis=1).mean() < 0.1
+    np.testing.assert_array_equal(permuted, permute_among(rows, probabilities, seed=1))
+    assert not np.array_equal(permuted, permute_among(rows, probabilities, seed=2))
 
 
 def test_a_control_of_a_strategy_that_hears_nothing_is_that_strategy(tmp_path: Path) -> None:

@@ -11,7 +11,15 @@ import pytest
 from PIL import Image
 
 from dubito.experiments import contact_sheet as sheets
-from dubito.experiments.contact_sheet import SIDE, Sheet, picture_column, picture_paths, plain, render_sheet, thumbnail
+from dubito.experiments.contact_sheet import (
+    SIDE,
+    Sheet,
+    html_text,
+    picture_column,
+    picture_paths,
+    render_sheet,
+    thumbnail,
+)
 
 
 def picture(path: Path, size: tuple[int, int] = (640, 400), color: str = "red", turned: int = 1) -> Path:
@@ -84,7 +92,7 @@ def test_markup_and_control_characters_of_a_table_are_text_on_the_page() -> None
     assert "\x1b" not in page
     assert "\u202e" not in page
     assert page.count("&lt;script&gt;") == 5
-    assert plain("a\nb\tc") == "a\nb\tc"
+    assert html_text("a\nb\tc") == "a\nb\tc"
 
 
 def test_long_texts_many_picks_and_many_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +100,7 @@ def test_long_texts_many_picks_and_many_bytes_are_bounded(tmp_path: Path, monkey
     assert many.count("<li>") == 1000
     assert "The first 1,000 of 1,200 are shown." in many
     assert len(many) < 1000 * 2300
-    monkeypatch.setattr(sheets, "MOST_BYTES", 10)
+    monkeypatch.setattr(sheets, "MAX_PICTURE_BYTES", 10)
     path = picture(tmp_path / "a.jpg")
     page = render_sheet(Sheet("two", ["a", "b"], [2.0, 1.0], {}, [path, path]))
     assert (page.count("<img "), page.count("picture not shown, the page is full")) == (1, 1)

@@ -8,7 +8,7 @@ import pytest
 
 from dubito.errors import InvalidArgument
 from dubito.experiments.records import Round
-from dubito.experiments.summary import comparable, finding, notes, summarize, usual_targets
+from dubito.experiments.summary import comparable, default_targets, finding, notes, summarize
 
 MEANS = {"random": (0.5, 0.6, 0.7), "coreset": (0.5, 0.7, 0.8), "margin": (0.5, 0.65, 0.75), "entropy": (0.5, 0.5, 0.6)}
 
@@ -210,7 +210,7 @@ def test_targets_are_what_random_reaches_or_what_was_asked_for() -> None:
     asked = summarize(rounds("random", "coreset"), targets=(0.99,))
     assert asked.needed == ((np.inf,), (np.inf,))
     flat = replace_accuracy(rounds("random"), 0.5)
-    assert usual_targets(summarize(flat).curves[0]) == (0.5,)
+    assert default_targets(summarize(flat).curves[0]) == (0.5,)
 
 
 def replace_accuracy(played: list[Round], accuracy: float) -> list[Round]:

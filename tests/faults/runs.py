@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.journal import Ledger, timeless
+from dubito.experiments.journal import ExperimentJournal, without_times
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.runner import read_folder, run_experiment
@@ -66,9 +66,9 @@ def handed_in(folder: Path) -> None:
 
 def rounds_in(folder: Path) -> dict[tuple[str, int, int], Round]:
     """Every round that a journal holds, without its times; whoever calls minds its errors."""
-    ledger = Ledger(folder, read_folder(folder))
-    ledger.refresh()
-    return {(*cell, turn): timeless(each) for cell, turns in ledger.turns.items() for turn, each in turns.items()}
+    journal = ExperimentJournal(folder, read_folder(folder))
+    journal.refresh()
+    return {(*cell, turn): without_times(each) for cell, turns in journal.turns.items() for turn, each in turns.items()}
 
 
 def lines_in(folder: Path) -> list[tuple[object, object, object]]:

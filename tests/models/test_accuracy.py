@@ -127,7 +127,7 @@ def test_a_drawn_label_that_is_the_only_one_of_its_class_counts_as_wrong() -> No
 
 def test_wrong_draws_are_refused() -> None:
     pool, labels = pool_and_labels()
-    with pytest.raises(InvalidData, match="holds no probability") as refused:
+    with pytest.raises(InvalidData, match="is not a probability") as refused:
         dubito.fit(pool, labels, drawn={0: 0.0, 1: 0.5})
     assert refused.value.argument == "drawn"
     with pytest.raises(InvalidArgument, match="not a row of the pool"):

@@ -329,11 +329,14 @@ def test_classes_are_integers_or_text(one: object, other: object, classes: list[
             {"labels": with_gaps(), "model": GaussianNB(priors=[0.5, 0.5])},
             "model='GaussianNB' cannot be trained on the",
         ),
-        ({"labels": with_gaps(), "model": Odd("mute")}, "model='Odd' gives no probabilities: there are none"),
-        ({"labels": with_gaps(), "model": Odd("nan")}, r"model='Odd' gives probabilities of shape .*; choose one that"),
+        ({"labels": with_gaps(), "model": Odd("mute")}, "model='Odd' cannot predict probabilities: there are none"),
+        (
+            {"labels": with_gaps(), "model": Odd("nan")},
+            r"model='Odd' predicts probabilities of shape .*; choose one that",
+        ),
         (
             {"labels": with_gaps(), "model": Odd("narrow")},
-            r"gives probabilities of shape \(\d+, 1\) for \d+ rows and 10",
+            r"predicts probabilities of shape \(\d+, 1\) for \d+ rows and 10",
         ),
         ({"labels": with_gaps(), "seed": -1}, "seed=-1 is too small"),
     ],

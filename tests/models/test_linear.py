@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from dubito.models.estimators import ROUGH, solve, span_of
+from dubito.models.estimators import ROUGH, principal_coordinates, solve
 from dubito.models.held_out import Share, log_loss, stratified_folds, training_masks
 
 DIGITS, ANSWERS = load_digits(return_X_y=True)
@@ -19,7 +19,7 @@ def everything(m: int) -> np.ndarray:
 def test_the_weights_are_scikit_learns_optimum(m: int, penalty: float) -> None:
     rows, codes = DIGITS[:m] / 16.0 - 0.3, ANSWERS[:m].astype(np.int64)
     theirs = LogisticRegression(C=1.0 / penalty, max_iter=20000, tol=1e-9).fit(rows, codes)
-    span = span_of(rows)
+    span = principal_coordinates(rows)
     ours = solve(span, codes, penalty, everything(m))
     slopes = (span.directions @ ours.slopes[0]).T
     np.testing.assert_allclose(slopes, theirs.coef_, atol=2e-4)
@@ -32,7 +32,7 @@ def test_the_weights_are_scikit_learns_optimum(m: int, penalty: float) -> None:
 
 def test_models_found_together_are_those_found_alone() -> None:
     rows, codes = DIGITS[:120] / 16.0, ANSWERS[:120].astype(np.int64)
-    span, kept = span_of(rows), training_masks(stratified_folds(codes))
+    span, kept = principal_coordinates(rows), training_masks(stratified_folds(codes))
     together = solve(span, codes, 3.0, kept)
     for model, mask in enumerate(kept):
         alone = solve(span, codes, 3.0, mask[None])
@@ -46,7 +46,7 @@ def test_models_found_together_are_those_found_alone() -> None:
 
 def test_a_start_elsewhere_ends_at_the_same_place() -> None:
     rows, codes = DIGITS[:60] / 16.0, ANSWERS[:60].astype(np.int64)
-    span = span_of(rows)
+    span = principal_coordinates(rows)
     far = solve(span, codes, 0.1, everything(60))
     again, fresh = solve(span, codes, 4.0, everything(60), far), solve(span, codes, 4.0, everything(60))
     np.testing.assert_allclose(again.slopes, fresh.slopes, atol=1e-4)
@@ -56,7 +56,7 @@ def test_a_start_elsewhere_ends_at_the_same_place() -> None:
 def test_coordinates_keep_every_distance_and_drop_what_is_no_direction(shape: tuple[int, int]) -> None:
     rows = np.random.default_rng(0).normal(size=shape)
     rows[-1] = rows[0] + rows[1]
-    span = span_of(rows)
+    span = principal_coordinates(rows)
     np.testing.assert_allclose(span.coordinates @ span.coordinates.T, rows @ rows.T, atol=1e-9)
     np.testing.assert_allclose(span.coordinates @ span.directions.T, rows, atol=1e-6)
     assert span.coordinates.shape[1] == np.linalg.matrix_rank(rows)

@@ -111,7 +111,7 @@ def test_a_file_goes_before_a_name_and_a_name_is_offered_for_one_that_is_wrong(
     with pytest.raises(MissingFile, match=r"these are cifar10-ablation, cifar10-low-noise, "):
         find_experiment("zzz")
     for path in ("gone.toml", "gone/strength"):
-        with pytest.raises(MissingFile, match=rf"{path} is not there"):
+        with pytest.raises(MissingFile, match=rf"{path} does not exist"):
             find_experiment(path)
 
 

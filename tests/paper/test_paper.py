@@ -14,7 +14,7 @@ from dubito.engines.cuda.engine import CudaEngine
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.experiments.plan import Experiment, read_shipped, shipped_experiments, shipped_text
 from dubito.experiments.records import Curve
-from dubito.paper.coreset_studies import BeamsStudy, QuadrantsStudy, RadiiStudy, farthest_in, warped_from
+from dubito.paper.coreset_studies import BeamsStudy, QuadrantsStudy, RadiiStudy, farthest_in, scaled_distances_from
 from dubito.paper.exhibits import (
     STUDIES,
     choose_exhibits,
@@ -155,7 +155,7 @@ def test_the_quick_claims_that_are_cheap_hold_as_shipped() -> None:
 
 def test_the_farthest_point_of_the_warped_space_lies_on_an_axis_from_both_places() -> None:
     for place in ((0.0, 0.0), (-1.0, 1.0)):
-        assert np.abs(farthest_in(warped_from(place, steepness=7.0))).min() < 0.05
+        assert np.abs(farthest_in(scaled_distances_from(place, steepness=7.0))).min() < 0.05
 
 
 # Checks can fail

@@ -116,6 +116,6 @@ def test_a_run_begun_on_a_gpu_is_refused_on_a_cpu(tmp_path: Path, monkeypatch: p
     (tmp_path / "journal.jsonl").write_text("".join(lines[:2]))
     with monkeypatch.context() as hidden:
         hidden.setattr(torch.cuda, "is_available", lambda: False)
-        with pytest.raises(InvalidData, match="begun on a GPU and torch finds none here"):
+        with pytest.raises(InvalidData, match="started on a GPU and torch finds none here"):
             run_experiment(plan, tmp_path, dataset=lamps())
     assert len(run_experiment(plan, tmp_path, dataset=lamps())) == 2

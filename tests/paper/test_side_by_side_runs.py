@@ -63,7 +63,7 @@ def experiment(model: Torch | None = None, schedule: Schedule = SCHEDULE, extra:
 
 
 def results(rounds: list[Round]) -> list[dict[str, object]]:
-    """Rounds without their times."""
+    """ToySettings without their times."""
     return [{key: value for key, value in each.as_dict().items() if not key.endswith("seconds")} for each in rounds]
 
 

@@ -196,7 +196,7 @@ def test_a_pickle_that_is_no_weights_is_refused_and_never_run(tmp_path: Path, mo
 def test_weights_that_are_nothing_of_this_kind_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"weights='imagnet' is neither 'imagenet', 'none' nor the path"):
         vgg16(2, "imagnet")
-    with pytest.raises(MissingFile, match=r"gone.pth' is not there"):
+    with pytest.raises(MissingFile, match=r"gone.pth' does not exist"):
         vgg16(2, str(tmp_path / "gone.pth"))
     with pytest.raises(InvalidArgument, match=r"n_classes=1 .*n_classes >= 2"):
         vgg16(1, "none")

@@ -14,8 +14,8 @@ from dubito.experiments.runner import run_experiment
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.published import flips, oracle
 from dubito.published.bait import binary_factors, full_factors
-from dubito.published.herding import Coverage, gaussian, pure_distance, smallest_distance, with_temperature
-from dubito.published.typiclust import typical_in_turn
+from dubito.published.herding import Coverage, gaussian, purity_radius, smallest_distance, with_temperature
+from dubito.published.typiclust import pick_typical
 from dubito.strategies import build_strategy
 from dubito.testing import check_strategy
 from levels import examples
@@ -98,7 +98,7 @@ def test_probcover_takes_the_point_with_most_uncovered_neighbors(case: Case) -> 
 
 
 def test_the_pure_distance_is_the_largest_with_enough_pure_balls(case: Case) -> None:
-    found, apart = pure_distance(case.points, case.labels, 0.8), distances(case.points)
+    found, apart = purity_radius(case.points, case.labels, 0.8), distances(case.points)
     others = case.labels[:, None] != case.labels
 
     def purity(delta: float) -> float:
@@ -216,11 +216,11 @@ def test_alfamix_keeps_candidates_near_the_boundary() -> None:
 def test_typiclust_takes_large_clusters_without_labels_first_and_leaves_small_ones_out() -> None:
     line = np.arange(26.0)[:, None]
     cluster = np.repeat([0, 1, 2, 3], [9, 8, 6, 3])
-    assert typical_in_turn(line, cluster, np.array([0, 0]), 5).tolist() == [11, 18, 2, 13, 20]
+    assert pick_typical(line, cluster, np.array([0, 0]), 5).tolist() == [11, 18, 2, 13, 20]
 
 
 def test_typiclust_ends_with_small_clusters_if_nothing_else_is_left() -> None:
-    picks = typical_in_turn(np.arange(9.0)[:, None], np.repeat([0, 1], [6, 3]), np.empty(0, dtype=np.int64), 9)
+    picks = pick_typical(np.arange(9.0)[:, None], np.repeat([0, 1], [6, 3]), np.empty(0, dtype=np.int64), 9)
     assert sorted(picks.tolist()) == list(range(9))
     assert set(picks[:6].tolist()) == set(range(6))
 
@@ -267,16 +267,16 @@ def test_the_oracle_takes_the_batch_after_which_accuracy_is_highest(
     judged: list[list[float]] = []
     original = oracle.Oracle.in_simulation
 
-    def watched(self: oracle.Oracle, turn: object, view: object) -> oracle._Informed:
-        informed = original(self, turn, view)  # type: ignore[arg-type]
-        assert isinstance(informed, oracle._Informed)
+    def watched(self: oracle.Oracle, turn: object, view: object) -> oracle._RoundOracle:
+        of_round = original(self, turn, view)  # type: ignore[arg-type]
+        assert isinstance(of_round, oracle._RoundOracle)
         judged.append([])
 
-        def judge(batch: IntArray) -> float:
-            judged[-1].append(informed.judge(batch))
+        def accuracy_after(batch: IntArray) -> float:
+            judged[-1].append(of_round.accuracy_after(batch))
             return judged[-1][-1]
 
-        return oracle._Informed(informed.oracle, judge, informed.labels, informed.labeled)
+        return oracle._RoundOracle(of_round.oracle, accuracy_after, of_round.labels, of_round.labeled)
 
     monkeypatch.setattr(oracle.Oracle, "in_simulation", watched)
     found = accuracies(overlapping, tmp_path, "oracle:batches=24")["oracle:batches=24"]

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from formatting import bold_p, format_points, table_head
 
-from dubito.experiments.statistics import Rounded, format_p, holm, paired_test
+from dubito.experiments.statistics import Interval, Rounded, format_p, holm, paired_test
 from dubito.matrix import FloatArray
 
 POOLS = {
@@ -119,7 +120,7 @@ print(names[:2])  # ['features-ambiguous', 'features-badge']
 """
 
 
-HEADS = [
+COLUMNS = [
     "strategy",
     "at 10,000 labels",
     "mean over the curve",
@@ -159,16 +160,16 @@ class Record:
         return next(each["saved"] for each in self.results["labels_saved"] if each["strategy"] == name)
 
     def verdict(self, name: str, baseline: str = "random") -> int:
-        """1 above the baseline beyond chance, -1 below, 0 neither: Holm's correction, 5%."""
-        described = self.against(baseline, name)
-        return int(np.sign(described["difference"]["estimate"])) if described["p_holm"] < 0.05 else 0
+        """1 if significantly above the baseline after Holm's correction, -1 if below, else 0."""
+        comparison = self.against(baseline, name)
+        return int(np.sign(comparison["difference"]["estimate"])) if comparison["p_holm"] < 0.05 else 0
 
 
 Study = dict[str, Record]
 
 
-def beside(study: Study, part: str) -> Record:
-    """The clean run's strategies under the seeds of a part."""
+def clean_with_seeds_of(study: Study, part: str) -> Record:
+    """The strategies of the clean run with the seeds of a part, to compare by seed."""
     clean = study["clean"]
     seeds = [clean.results["seeds"].index(seed) for seed in study[part].results["seeds"]]
     strategies = [{**each, "area": np.array(each["area"])[seeds].tolist()} for each in clean.results["strategies"]]
@@ -182,63 +183,47 @@ def claim(is_true: bool, sentence: str) -> str:
     return sentence
 
 
-def shown(described: dict) -> str:
-    low, estimate, high = (Rounded(100 * described[key]) for key in ("low", "estimate", "high"))
-    return f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
-
-
 def difference(ours: FloatArray, theirs: FloatArray) -> tuple[str, float]:
     """A paired difference in points with its interval, and its p."""
-    described, p = paired_test(ours - theirs)
-    return shown(described.as_dict()), p
+    interval, p = paired_test(ours - theirs)
+    return format_points(interval), p
 
 
-def heads(names: Sequence[str]) -> Iterator[str]:
-    yield f"| {' | '.join(names)} |"
-    yield f"|{' --- |' * len(names)}"
+def accuracy_cells(strategy: dict) -> list[str]:
+    last = f"{Rounded(100 * strategy['mean'][-1]):.1f} ± {Rounded(100 * strategy['standard_deviation'][-1]):.1f}"
+    return [last, f"{Rounded(100 * np.mean(strategy['area'])):.2f}"]
 
 
-def reached(described: dict) -> list[str]:
-    at_last = f"{Rounded(100 * described['mean'][-1]):.1f} ± {Rounded(100 * described['standard_deviation'][-1]):.1f}"
-    return [at_last, f"{Rounded(100 * np.mean(described['area'])):.2f}"]
-
-
-def emphasised(p: float) -> str:
-    return f"**{format_p(p)}**" if p < 0.05 else format_p(p)
-
-
-def compared_with(record: Record, baseline: str, name: str) -> list[str]:
+def comparison_cells(record: Record, baseline: str, name: str) -> list[str]:
     if name == baseline:
         return ["–", "–"]
-    described = record.against(baseline, name)
-    return [shown(described["difference"]), emphasised(described["p_holm"])]
+    comparison = record.against(baseline, name)
+    return [format_points(Interval(**comparison["difference"])), bold_p(comparison["p_holm"])]
 
 
-def format_saved(described: dict) -> str:
-    ends = [
-        "never" if described[key] is None else f"{Rounded(described[key]):,.0f}" for key in ("estimate", "low", "high")
-    ]
+def format_saved(saved: dict) -> str:
+    ends = ["never" if saved[key] is None else f"{Rounded(saved[key]):,.0f}" for key in ("estimate", "low", "high")]
     return ends[0] if ends == ["never"] * 3 else f"{ends[0]} [{ends[1]}, {ends[2]}]"
 
 
 def slow_table(study: Study) -> Iterator[str]:
     """The slow strategies; `coreset` is from the clean run, paired by seed."""
-    slow, coreset = study["slow"], beside(study, "slow").area("coreset")
+    slow, coreset = study["slow"], clean_with_seeds_of(study, "slow").area("coreset")
     names = [name for name in slow.names if name != "random"]
-    apart = [difference(slow.area(name), coreset) for name in names]
-    corrected = holm([p for _, p in apart])
-    yield from heads([*HEADS, "a selection"])
-    for name, (text, _), p in zip(names, apart, corrected, strict=True):
-        described, seconds = slow.strategy(name), Rounded(slow.strategy(name)["select_seconds"])
-        cells = [*reached(described), *compared_with(slow, "random", name), text, emphasised(float(p))]
+    differences = [difference(slow.area(name), coreset) for name in names]
+    corrected = holm([p for _, p in differences])
+    yield from table_head([*COLUMNS, "a selection"])
+    for name, (text, _), p in zip(names, differences, corrected, strict=True):
+        strategy, seconds = slow.strategy(name), Rounded(slow.strategy(name)["select_seconds"])
+        cells = [*accuracy_cells(strategy), *comparison_cells(slow, "random", name), text, bold_p(float(p))]
         yield f"| `{name}` | {' | '.join(cells)} | {format_saved(slow.saved(name))} | {seconds:.1f} s |"
 
 
 def about_slow(study: Study) -> str:
     """The slow strategies above and below random, and the difference of the best to margin."""
-    slow, margin = study["slow"], beside(study, "slow").area("margin")
+    slow, margin = study["slow"], clean_with_seeds_of(study, "slow").area("margin")
     verdicts = {1: "above random beyond chance", 0: "not distinguishable from random", -1: "below random beyond chance"}
-    found = {
+    named = {
         sign: [
             f"`{name}` ({Rounded(100 * slow.against('random', name)['difference']['estimate']):+.2f})"
             for name in slow.names
@@ -246,20 +231,20 @@ def about_slow(study: Study) -> str:
         ]
         for sign in verdicts
     }
-    text = "; ".join(f"{verdicts[sign]}: {', '.join(names) or 'none'}" for sign, names in found.items())
+    text = "; ".join(f"{verdicts[sign]}: {', '.join(names) or 'none'}" for sign, names in named.items())
     best = max((name for name in slow.names if name != "random"), key=lambda name: slow.area(name).mean())
-    apart, p = difference(slow.area(best), margin)
+    gain, p = difference(slow.area(best), margin)
     return (
-        f"- **Slow strategies**, on the clean pool: {text}. The best of them, `{best}`, is {apart} points from "
+        f"- **Slow strategies**, on the clean pool: {text}. The best of them, `{best}`, is {gain} points from "
         f"`margin` (p = {format_p(p)})."
     )
 
 
 def slow_section(study: Study) -> Iterator[str]:
     """The table of the slow strategies, and how it was made."""
-    again = study["slow"].area("random") - beside(study, "slow").area("random")
+    repeated = study["slow"].area("random") - clean_with_seeds_of(study, "slow").area("random")
     versions = study["slow"].results["about"]["facts"]["versions"]
-    yield SLOW.format(apart=f"{Rounded(100 * np.abs(again).max()):.2f}", versions=versions)
+    yield SLOW.format(apart=f"{Rounded(100 * np.abs(repeated).max()):.2f}", versions=versions)
     yield from slow_table(study)
     yield ""
 
@@ -277,17 +262,17 @@ def pools_where(study: Study, name: str, verdict: int) -> tuple[str, ...]:
 
 
 def pool_table(record: Record) -> Iterator[str]:
-    yield from heads(HEADS)
+    yield from table_head(COLUMNS)
     for name in record.names:
-        cells = [*reached(record.strategy(name)), *compared_with(record, "random", name)]
-        cells += compared_with(record, "coreset", name)
+        cells = [*accuracy_cells(record.strategy(name)), *comparison_cells(record, "random", name)]
+        cells += comparison_cells(record, "coreset", name)
         cells.append("–" if name == "random" else format_saved(record.saved(name)))
         yield f"| `{name}` | {' | '.join(cells)} |"
 
 
 def steps_table(study: Study) -> Iterator[str]:
     """Each strength against the next smaller, with Holm's correction over the steps of a pool."""
-    yield from heads(["pool", "0.5 over 0.25", "p", "1 over 0.5", "p", "2 over 1", "p"])
+    yield from table_head(["pool", "0.5 over 0.25", "p", "1 over 0.5", "p", "2 over 1", "p"])
     for pool in POOLS:
         areas = [study[pool].area(name) for name in STRENGTHS]
         steps = [difference(more, less) for less, more in pairwise(areas)]
@@ -298,16 +283,20 @@ def steps_table(study: Study) -> Iterator[str]:
 
 def radii_table(study: Study) -> Iterator[str]:
     radii = [f"{radius} of `{name}`" for radius in ("δ", "δ̂") for name in ("coreset", DOUBT)]
-    yield from heads(["pool", *radii, "gain", "over rounds", "over seeds"])
+    yield from table_head(["pool", *radii, "gain", "over rounds", "over seeds"])
     for pool in POOLS:
         record = study[pool]
-        cells = [path(record.radii[name][kind]) for kind in ("radius", "scaled_radius") for name in ("coreset", DOUBT)]
+        cells = [
+            format_radii(record.radii[name][kind])
+            for kind in ("radius", "scaled_radius")
+            for name in ("coreset", DOUBT)
+        ]
         gain = " → ".join(f"{Rounded(each):+.1f}" for each in gains(record).mean(axis=0)[[1, 4, 9]])
-        over_rounds, over_seeds = related(record)
+        over_rounds, over_seeds = correlations(record)
         yield f"| {pool} | {' | '.join(cells)} | {gain} | {Rounded(over_rounds):+.2f} | {Rounded(over_seeds):+.2f} |"
 
 
-def path(radii: FloatArray) -> str:
+def format_radii(radii: FloatArray) -> str:
     """The mean at 2,000, 5,000 and 10,000 labels."""
     return " → ".join(f"{Rounded(each):.0f}" for each in radii.mean(axis=0)[[1, 4, 9]])
 
@@ -317,8 +306,8 @@ def gains(record: Record) -> FloatArray:
     return 100 * (record.accuracy(DOUBT) - record.accuracy("coreset"))
 
 
-def related(record: Record) -> tuple[float, float]:
-    """The gain's correlation with coreset's δ: by ranks over the rounds, and over seeds, each seed's mean a point."""
+def correlations(record: Record) -> tuple[float, float]:
+    """The correlation of the gain with the δ of coreset: rank correlation over rounds, and correlation over seeds."""
     gain, radius = gains(record)[:, 1:], record.radii["coreset"]["radius"][:, 1:]
     ranks = [np.argsort(np.argsort(each.mean(axis=0))) for each in (gain, radius)]
     return float(np.corrcoef(*ranks)[0, 1]), float(np.corrcoef(gain.mean(axis=1), radius.mean(axis=1))[0, 1])
@@ -327,32 +316,32 @@ def related(record: Record) -> tuple[float, float]:
 # Sentences
 
 
-def reading(study: Study) -> Iterator[str]:
+def results_text(study: Study) -> Iterator[str]:
     pools = [study[pool] for pool in POOLS]
     yield from about_margin(study, pools)
     yield from about_coreset(study, pools)
-    yield from about_doubts(study)
+    yield from about_least_confidence(study)
 
 
 def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     leads = [Rounded(100 * record.against("random", "margin")["difference"]["estimate"]) for record in pools]
-    spared = [Rounded(record.saved("margin")["estimate"]) for record in pools]
+    saved = [Rounded(record.saved("margin")["estimate"]) for record in pools]
     best = all(max(record.names, key=lambda name: record.area(name).mean()) == "margin" for record in pools)
     yield claim(
         best,
         f"- **Of these strategies `margin` is first on every pool, but its gain is small**: {min(leads):+.1f} to "
         f"{max(leads):+.1f} points over random. Because the curves are flat, that saves "
-        f"{min(spared):,.0f} to {max(spared):,.0f} of 10,000 labels.",
+        f"{min(saved):,.0f} to {max(saved):,.0f} of 10,000 labels.",
     )
-    amiss = study["ambiguous"].against("random", "margin")["p_holm"]
+    p_ambiguous = study["ambiguous"].against("random", "margin")["p_holm"]
     yield claim(
         pools_where(study, "margin", 1) == ("clean", "imbalanced", "mislabelled", "redundant"),
-        f"  The gain is beyond chance on four pools, not on the ambiguous one (p = {format_p(amiss)}).",
+        f"  The gain is beyond chance on four pools, not on the ambiguous one (p = {format_p(p_ambiguous)}).",
     )
-    late = study["redundant"].accuracy(STRENGTHS[3])[:, -1], study["redundant"].accuracy("margin")[:, -1]
-    text, p = difference(*late)
+    last, margin = (study["redundant"].accuracy(name)[:, -1] for name in (STRENGTHS[3], "margin"))
+    text, p = difference(last, margin)
     yield claim(
-        late[0].mean() > late[1].mean(),
+        last.mean() > margin.mean(),
         f"  Where items repeat, its lead is gone by 10,000 labels: `{STRENGTHS[3]}` ends {text} points above it "
         f"(p = {format_p(p)}).",
     )
@@ -360,23 +349,23 @@ def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
 
 def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     below = [Rounded(-100 * record.against("random", "coreset")["difference"]["estimate"]) for record in pools]
-    amiss = study["imbalanced"].against("random", "coreset")["p_holm"]
+    p_imbalanced = study["imbalanced"].against("random", "coreset")["p_holm"]
     yield claim(
         pools_where(study, "coreset", -1) == ("clean", "ambiguous", "mislabelled", "redundant") and min(below) > 0,
         f"- **The plain core-set is below random on every pool**, by {min(below):.1f} to {max(below):.1f} "
-        f"points; on the imbalanced pool not beyond chance (p = {format_p(amiss)}).",
+        f"points; on the imbalanced pool not beyond chance (p = {format_p(p_imbalanced)}).",
     )
-    lifts = [record.verdict(name, "coreset") for record in pools for name in STRENGTHS]
+    verdicts = [record.verdict(name, "coreset") for record in pools for name in STRENGTHS]
     yield claim(
-        all(each == 1 for each in lifts) and all(record.verdict(DOUBT) == 0 for record in pools),
+        all(each == 1 for each in verdicts) and all(record.verdict(DOUBT) == 0 for record in pools),
         "- **Scaling by doubt brings it to the level of random**: it is above the plain core-set beyond chance at "
         "every strength and on every pool, but at strength 1 not distinguishable from random on any.",
     )
     above = Rounded(100 * study["ambiguous"].against("random", STRENGTHS[3])["difference"]["estimate"])
-    tempered = [pools_where(study, name, -1) for name in STRENGTHS[:2]]
+    weaker = [pools_where(study, name, -1) for name in STRENGTHS[:2]]
     yield claim(
         pools_where(study, STRENGTHS[3], 1) == ("ambiguous",)
-        and set(tempered) == {("clean", "mislabelled", "redundant")},
+        and set(weaker) == {("clean", "mislabelled", "redundant")},
         f"  Strength 2 beats random only on the ambiguous pool ({above:+.2f} points); 0.25 and 0.5 stay below "
         "random on the clean, the mislabelled and the redundant pool.",
     )
@@ -391,7 +380,7 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     )
 
 
-def about_doubts(study: Study) -> Iterator[str]:
+def about_least_confidence(study: Study) -> Iterator[str]:
     summary = {pool: study[pool].against("random", "least-confidence")["difference"] for pool in POOLS}
     low = {pool: Rounded(100 * each["estimate"]) for pool, each in summary.items()}
     yield claim(
@@ -415,13 +404,14 @@ def about_doubts(study: Study) -> Iterator[str]:
 
 
 def about_badge(study: Study) -> str:
-    badge, clean = study["badge"], beside(study, "badge")
+    badge, clean = study["badge"], clean_with_seeds_of(study, "badge")
     summary = badge.against("random", "badge")
+    gain = format_points(Interval(**summary["difference"]))
     behind, p = difference(badge.area("badge"), clean.area("margin"))
     slow, quick = badge.strategy("badge")["select_seconds"], clean.strategy(DOUBT)["select_seconds"]
     return claim(
         badge.verdict("badge") == 1 and p > 0.05,
-        f"- **`badge`**, on the clean pool with {summary['seeds']} seeds: {shown(summary['difference'])} points over "
+        f"- **`badge`**, on the clean pool with {summary['seeds']} seeds: {gain} points over "
         f"random (p = {format_p(summary['p'])}), not distinguishable from `margin` ({behind} points, "
         f"p = {format_p(p)}), for "
         f"{Rounded(slow):.0f} s per selection (mean over two machines; it is faster now), while `{DOUBT}` takes "
@@ -429,25 +419,24 @@ def about_badge(study: Study) -> str:
     )
 
 
-def rank_from_below(record: Record, name: str) -> int:
+def rank_from_worst(record: Record, name: str) -> int:
     return sorted(record.names, key=lambda each: record.area(each).mean()).index(name)
 
 
-def radii_reading(study: Study) -> list[str]:
-    """The text above the table and the text below it."""
+def radii_text(study: Study) -> list[str]:
+    """The text above the table of radii, and the text below it."""
     ends = [{name: each["radius"][:, -1].mean() for name, each in study[pool].radii.items()} for pool in POOLS]
-    places = [rank_from_below(study[pool], "coreset") for pool in POOLS]
-    over_rounds, over_seeds = zip(*(related(study[pool]) for pool in POOLS), strict=True)
+    ranks = [rank_from_worst(study[pool], "coreset") for pool in POOLS]
+    over_rounds, over_seeds = zip(*(correlations(study[pool]) for pool in POOLS), strict=True)
     chance = [0.63 if len(study[pool].results["seeds"]) == 10 else 0.88 for pool in POOLS]
     beyond = [pool for pool, each, limit in zip(POOLS, over_seeds, chance, strict=True) if abs(each) > limit]
-    smallest = all(min(each, key=each.__getitem__) == "coreset" for each in ends) and max(places) <= 1
+    smallest = all(min(each, key=each.__getitem__) == "coreset" for each in ends) and max(ranks) <= 1
     unrelated = max(map(abs, over_rounds)) < 0.7 and beyond == ["imbalanced"] and over_seeds[1] < 0 < over_seeds[2]
     return claim(smallest and unrelated, AFTER_RADII).split("\n\n", 1)
 
 
 def page(study: Study) -> str:
-    """The whole page."""
-    lines = [INTRODUCTION, "## Results", "", *reading(study), ""]
+    lines = [INTRODUCTION, "## Results", "", *results_text(study), ""]
     for pool, title in POOLS.items():
         seeds = len(study[pool].results["seeds"])
         lines += [f"### {pool.capitalize()}", "", f"{title} {seeds} seeds.", ""]
@@ -461,7 +450,7 @@ def page(study: Study) -> str:
         "",
     ]
     lines += [*steps_table(study), "", "## Is the gain related to δ?", ""]
-    above, below = radii_reading(study)
+    above, below = radii_text(study)
     lines += [above, "", *radii_table(study), "", below, COSTS, METHOD]
     lines += [] if "slow" in study else [RERUN]
     return "\n".join(lines)

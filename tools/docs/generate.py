@@ -38,62 +38,61 @@ from dubito.cli import app
 from dubito.cli import main as run_command
 
 MODULES = ("dubito.experiments", "dubito.strategies", "dubito.doubt", "dubito.theory", "dubito.testing")
-"""Modules whose public functions and classes are documented beside the names of ``dubito`` itself."""
+"""Modules whose public functions and classes are documented after the names of ``dubito`` itself."""
 
-ENTRIES = ("Parameters", "Returns", "Yields", "Raises", "Attributes")
+LIST_SECTIONS = ("Parameters", "Returns", "Yields", "Raises", "Attributes")
 """Numpydoc sections that list entries; all others are text."""
 
 GENERATED = "<!-- Built by tools/docs/generate.py: edit the docstrings instead. -->"
 
 
 def main() -> None:
-    """Write both pages and the list."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "reference"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "api.md").write_text(api_page(), encoding="utf-8")
     (folder / "cli.md").write_text(cli_page(), encoding="utf-8")
-    (folder.parent / "llms.txt").write_text(list_of_pages(), encoding="utf-8")
+    (folder.parent / "llms.txt").write_text(page_list(), encoding="utf-8")
 
 
-def list_of_pages() -> str:
-    """The pages of the documentation by section, each with the first sentence of its text."""
+def page_list() -> str:
+    """The pages of the documentation by section, each with its first sentence."""
     site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
     lines = [f"# {site['site_name']}", "", f"> {site['site_description']}", "", "## Start", ""]
     for entry in site["nav"]:
         [(title, page)] = entry.items()
         if isinstance(page, str):
-            lines.append(line_of_page(title, page))
+            lines.append(page_list_line(title, page))
         else:
-            lines += ["", f"## {title}", "", *(line_of_page(*each) for part in page for each in part.items())]
+            lines += ["", f"## {title}", "", *(page_list_line(*each) for part in page for each in part.items())]
     return "\n".join(lines) + "\n"
 
 
-def line_of_page(title: str, page: str) -> str:
+def page_list_line(title: str, page: str) -> str:
     source, address = ROOT / "docs" / page, f"{page.removesuffix('index.md').removesuffix('.md')}/".lstrip("/")
     if page.startswith("reference/"):
         return f"- [{title}]({address})"
     blocks = [block for block in source.read_text(encoding="utf-8").split("\n\n") if block[:1] not in ("#", "!", "<")]
-    first = re.match(r".*?[.?:](?=\s|$)", " ".join(blocks[0].replace("**", "").split()))
-    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", first.group() if first else "")
-    return f"- [{title}]({address or '.'}): {plain}"
+    sentence = re.match(r".*?[.?:](?=\s|$)", " ".join(blocks[0].replace("**", "").split()))
+    without_links = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", sentence.group() if sentence else "")
+    return f"- [{title}]({address or '.'}): {without_links}"
 
 
 # The library
 
 
 def api_page() -> str:
-    """Every public name of the package, then those of `MODULES`."""
+    """The public names of the package, then those of `MODULES`."""
     parts = [GENERATED, "# Python reference", paragraphs(inspect.getdoc(dubito) or "")]
-    parts += [describe(f"dubito.{name}", getattr(dubito, name)) for name in sorted(dubito.__all__, key=rank)]
+    parts += [name_section(f"dubito.{name}", getattr(dubito, name)) for name in sorted(dubito.__all__, key=rank)]
     for module_name in MODULES:
         module = importlib.import_module(module_name)
         parts += [f"## {module_name} {{ #{module_name} }}", paragraphs(inspect.getdoc(module) or "")]
-        parts += [describe(f"{module_name}.{name}", getattr(module, name), "###") for name in public_names(module)]
+        parts += [name_section(f"{module_name}.{name}", getattr(module, name), "###") for name in public_names(module)]
     return page(parts)
 
 
 def rank(name: str) -> int:
-    """What a person looks for first: functions, then classes, then errors, then the rest."""
+    """The order of names on the page: functions, classes, errors, then all others."""
     value = getattr(dubito, name)
     if inspect.isclass(value):
         return 2 if issubclass(value, BaseException) else 1
@@ -101,7 +100,7 @@ def rank(name: str) -> int:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What a module says is public, else the functions and classes that it defines itself, in their order."""
+    """``__all__`` of a module, or the public functions and classes that it defines, in their order."""
     return getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()
@@ -111,14 +110,14 @@ def public_names(module: ModuleType) -> list[str]:
     ]
 
 
-def describe(path: str, value: object, level: str = "##") -> str:
-    """One public name: a heading, its signature, its docstring and, for a class, its members."""
+def name_section(path: str, value: object, level: str = "##") -> str:
+    """A public name: heading, signature, docstring and, for a class, its members."""
     heading = f"{level} {path} {{ #{path} }}"
     name = path.rpartition(".")[2]
     if inspect.isclass(value):
-        return page([heading, class_head(name, value), document(value), *members(value, level)])
+        return page([heading, class_head(name, value), docstring(value), *members(value, level)])
     if inspect.isfunction(value):
-        return page([heading, fence(signature(name, value)), document(value)])
+        return page([heading, fence(signature(name, value)), docstring(value)])
     if inspect.ismodule(value):
         return page([heading, paragraphs(inspect.getdoc(value) or "")])
     return page([heading, fence(f"{name} = {value!r}")])
@@ -131,7 +130,7 @@ def class_head(name: str, kind: type) -> str:
 
 
 def members(kind: type, level: str) -> Iterator[str]:
-    """The fields of a class with the strings below them, then its own properties and methods that have docstrings."""
+    """The fields of a class with their docstrings, then its properties and methods that have docstrings."""
     fields = list(documented_fields(kind))
     if fields:
         yield "**Attributes**\n\n" + "\n".join(fields)
@@ -139,22 +138,22 @@ def members(kind: type, level: str) -> Iterator[str]:
         if name.startswith("_") or not inspect.getdoc(member):
             continue
         if isinstance(member, property):
-            yield page([f"{level}# {name}", document(member)])
+            yield page([f"{level}# {name}", docstring(member)])
         elif isinstance(member, staticmethod | classmethod):
-            yield page([f"{level}# {name}()", fence(signature(name, member.__func__)), document(member.__func__)])
+            yield page([f"{level}# {name}()", fence(signature(name, member.__func__)), docstring(member.__func__)])
         elif inspect.isfunction(member):
-            yield page([f"{level}# {name}()", fence(signature(name, member)), document(member)])
+            yield page([f"{level}# {name}()", fence(signature(name, member)), docstring(member)])
 
 
 def documented_fields(kind: type) -> Iterator[str]:
-    """Annotated fields, each with the string literal that follows it in the source; then those it inherits."""
+    """Annotated fields with the string literals that follow them; own fields first, then inherited ones."""
     for owner in kind.__mro__:
         if owner is kind or is_dataclass(owner):
             yield from own_fields(owner)
 
 
 def own_fields(kind: type) -> Iterator[str]:
-    """Annotated fields of the class itself."""
+    """Annotated fields of the class, without inherited ones."""
     body = definition(kind).body
     for statement, following in zip(body, [*body[1:], None], strict=True):
         if not isinstance(statement, ast.AnnAssign):
@@ -167,7 +166,7 @@ def own_fields(kind: type) -> Iterator[str]:
 
 
 def signature(name: str, function: Callable[..., object]) -> str:
-    """The signature as its source spells it, on one line where it fits."""
+    """The signature as written in the source, on one line if it fits."""
     node = definition(function)
     if not isinstance(node, ast.FunctionDef):
         return f"{name}{inspect.signature(function)}"
@@ -180,13 +179,13 @@ def signature(name: str, function: Callable[..., object]) -> str:
 
 
 def argument_texts(arguments: ast.arguments) -> Iterator[str]:
-    """Each argument with its annotation and default; the bare ``/`` and ``*`` where they belong."""
+    """The arguments with annotations and defaults, including the separators ``/`` and ``*``."""
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
-    for place, (argument, default) in enumerate(zip(positional, defaults, strict=True), start=1):
+    for position, (argument, default) in enumerate(zip(positional, defaults, strict=True), start=1):
         if argument.arg not in ("self", "cls"):
             yield argument_text(argument, default)
-        if place == len(arguments.posonlyargs):
+        if position == len(arguments.posonlyargs):
             yield "/"
     if arguments.vararg:
         yield "*" + argument_text(arguments.vararg, None)
@@ -199,7 +198,7 @@ def argument_texts(arguments: ast.arguments) -> Iterator[str]:
 
 
 def argument_text(argument: ast.arg, default: ast.expr | None) -> str:
-    """``name: annotation = default``, as black would space it."""
+    """``name: annotation = default``."""
     text = f"{argument.arg}: {annotation(argument.annotation)}" if argument.annotation else argument.arg
     if default is None:
         return text
@@ -222,15 +221,15 @@ def definition(value: type | Callable[..., object]) -> ast.FunctionDef | ast.Cla
 # Docstrings
 
 
-def document(value: object) -> str:
-    """A numpydoc docstring as Markdown; a public name without one stops the build."""
+def docstring(value: object) -> str:
+    """A numpydoc docstring as Markdown. Raises if a public name has none."""
     text = inspect.getdoc(value)
     if not text:
         raise ValueError(f"{value!r} has no docstring; write one where it is defined.")
     summary, *sections = re.split(r"^(\w[\w ]*)\n-{3,}\n", text, flags=re.MULTILINE)
     parts = [paragraphs(summary)]
     for title, body in zip(sections[::2], sections[1::2], strict=True):
-        content = entries(body) if title in ENTRIES else paragraphs(body)
+        content = entries(body) if title in LIST_SECTIONS else paragraphs(body)
         parts.append(f"**{title}**\n\n{content}")
     return page(parts)
 
@@ -248,7 +247,7 @@ def entries(body: str) -> str:
 
 
 def paragraphs(body: str) -> str:
-    """Text, with each run of doctest lines fenced."""
+    """Text, with doctests in fenced code blocks."""
     blocks: list[str] = []
     for block in re.split(r"\n\s*\n", body.strip("\n")):
         if block.lstrip().startswith(">>>"):
@@ -259,7 +258,7 @@ def paragraphs(body: str) -> str:
 
 
 def inline(text: str) -> str:
-    """Double backticks, as reStructuredText has them, to Markdown's single ones."""
+    """Replace the double backticks of reStructuredText by the single ones of Markdown."""
     return text.replace("``", "`")
 
 
@@ -267,7 +266,7 @@ def inline(text: str) -> str:
 
 
 def cli_page() -> str:
-    """The help of the program and of each command, as a person would see it."""
+    """The help of the program and of each command."""
     parts = [GENERATED, "# Command line", "`python -m dubito` is the same program.", *help_sections(())]
     for names in command_paths(typer.main.get_command(app)):
         parts += help_sections(names)

@@ -9,15 +9,14 @@ existing records. ``--machine TEXT`` describes the machine of the runs.
 import argparse
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from formatting import save_png
 from networks_page import EXPERIMENTS, Record, page
-from PIL import Image
 
 from dubito.experiments.plan import Experiment
-from dubito.experiments.plots.style import save_figure
 from dubito.experiments.records import Round
 from dubito.experiments.report import curves_picture
 from dubito.experiments.runner import EXPERIMENT, is_finished, read_folder, read_headers, read_rounds
@@ -40,43 +39,45 @@ COLUMNS = (
     "select_seconds",
     "recall",
 )
-"""Of a round, in this order; ``picks`` is how many rows were asked for, ``strategy`` its place among the names."""
+"""Columns of a record; ``picks`` is the number of rows picked, ``strategy`` an index of the strategies."""
 
 
-def runs_in(folder: Path) -> Iterator[Path]:
-    """The folder, or the runs in it."""
-    found = (
-        [folder] if (folder / EXPERIMENT).is_file() else sorted(each.parent for each in folder.glob(f"*/{EXPERIMENT}"))
-    )
-    if not found:
+def find_runs(folder: Path) -> list[Path]:
+    """The folder if it is a run, else the runs in it."""
+    if (folder / EXPERIMENT).is_file():
+        return [folder]
+    runs = sorted(path.parent for path in folder.glob(f"*/{EXPERIMENT}"))
+    if not runs:
         raise SystemExit(f"{folder} holds no run.")
-    yield from found
+    return runs
 
 
-def keep(run: Path, folder: Path, machine: str | None) -> None:
-    """A run's record and its picture."""
+def record_run(run: Path, folder: Path, machine: str | None) -> None:
+    """Write the record of a run and the figure of its learning curves."""
     experiment = read_folder(run)
     if experiment.name not in EXPERIMENTS:
         raise SystemExit(f"{run} is a run of {experiment.name}, which the page does not know.")
     if not is_finished(run):
         raise SystemExit(f"{run} is not finished; go on with: dubito resume {run}")
     folder.mkdir(parents=True, exist_ok=True)
-    text = described(experiment, read_rounds(run), read_headers(run), machine)
-    (folder / f"{experiment.name}.json").write_text(text, encoding="utf-8")
-    draw(read(folder / f"{experiment.name}.json"), folder.parent / "images")
+    path = folder / f"{experiment.name}.json"
+    path.write_text(record_text(experiment, read_rounds(run), read_headers(run), machine), encoding="utf-8")
+    subtitle = f"VGG16, {EXPERIMENTS[experiment.name].short}"
+    figure = curves_picture(read_record(path).summary, subtitle)
+    save_png(figure, folder.parent / "images" / f"network-{experiment.name}.png")
 
 
-def described(experiment: Experiment, rounds: Sequence[Round], headers: Sequence[dict], machine: str | None) -> str:
-    """A record as JSON, a line for each round."""
+def record_text(experiment: Experiment, rounds: Sequence[Round], headers: Sequence[dict], machine: str | None) -> str:
+    """A record as JSON, with one line for each round."""
     names = [arm.name for arm in experiment.strategies]
     last = headers[-1] if headers else {}
-    where = experiment.data.images or ""
-    plain = replace(experiment, data=replace(experiment.data, images=re.split(r"[/\\]", where)[-1] or None))
+    images = re.split(r"[/\\]", experiment.data.images or "")[-1] or None
+    without_paths = replace(experiment, data=replace(experiment.data, images=images))
     head = {
         "schema": 1,
         "name": experiment.name,
         "experiment": experiment.hash8,
-        "settings": plain.to_toml(),
+        "settings": without_paths.to_toml(),
         "machine": machine or f"{last.get('machine')}, {last.get('gpu') or last.get('device')}",
         "versions": {"python": last.get("python"), **last.get("versions", {})},
         "weights": last.get("weights"),
@@ -90,52 +91,38 @@ def described(experiment: Experiment, rounds: Sequence[Round], headers: Sequence
 
 
 def row_of(each: Round, names: Sequence[str]) -> list[object]:
-    """A round by `COLUMNS`."""
+    """The values of a round for `COLUMNS`."""
     values = {**each.as_dict(), "strategy": names.index(each.strategy), "picks": len(each.picked)}
     values["recall"] = [None if share is None else round(share, 4) for share in each.recall]
     return [round(value, 6) if isinstance(value := values[name], float) else value for name in COLUMNS]
 
 
-def read(path: Path) -> Record:
-    """A record that was kept."""
-    held = json.loads(path.read_text(encoding="utf-8"))
+def read_record(path: Path) -> Record:
+    head = json.loads(path.read_text(encoding="utf-8"))
     rounds = []
-    for row in held.pop("rounds"):
-        values = dict(zip(held["columns"], row, strict=True))
-        values["strategy"] = held["strategies"][values["strategy"]]
+    for row in head.pop("rounds"):
+        values = dict(zip(head["columns"], row, strict=True))
+        values["strategy"] = head["strategies"][values["strategy"]]
         values["picked"] = range(values.pop("picks"))
         rounds.append(Round.from_dict(values))
-    return Record(held["name"], held, rounds, summarize(rounds))
-
-
-def draw(record: Record, folder: Path) -> None:
-    """The learning curves, in a palette of 200 colors."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"network-{record.name}.png"
-    figure = curves_picture(record.summary, f"VGG16, {EXPERIMENTS[record.name].short}")
-    for path in save_figure(figure, target.with_suffix(""), force=True):
-        if path != target:
-            path.unlink()
-    with Image.open(target) as picture:
-        small = picture.convert("RGB").quantize(200, dither=Image.Dither.NONE)
-    small.save(target, optimize=True)
+    return Record(head["name"], head, rounds, summarize(rounds))
 
 
 def records(folder: Path) -> dict[str, Record]:
-    """Everything kept, in the order of the page."""
-    return {name: read(folder / f"{name}.json") for name in EXPERIMENTS if (folder / f"{name}.json").exists()}
+    """All records, in the order of the page."""
+    return {name: read_record(folder / f"{name}.json") for name in EXPERIMENTS if (folder / f"{name}.json").exists()}
 
 
 def main(arguments: Sequence[str] | None = None, target: Path = PAGE) -> None:
-    """Keep what the folders hold, and write the page."""
+    """Write the records of the runs in the folders, and the page."""
     parser = argparse.ArgumentParser(description="Make the page of the experiments on images.")
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
-    parser.add_argument("--machine", help="what the runs were made on, such as 'one NVIDIA H200'")
-    given = parser.parse_args(arguments)
+    parser.add_argument("--machine", help="the machine of the runs, such as 'one NVIDIA H200'")
+    options = parser.parse_args(arguments)
     folder = target.with_suffix("")
-    for each in given.folders:
-        for run in runs_in(each):
-            keep(run, folder, given.machine)
+    for each in options.folders:
+        for run in find_runs(each):
+            record_run(run, folder, options.machine)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(page(records(folder)), encoding="utf-8")
 

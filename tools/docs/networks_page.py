@@ -1,14 +1,15 @@
 """The page of the experiments on images: text, tables and verdicts, computed from the records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from formatting import bold_p, format_points, table_head
 
 from dubito.experiments.plan import Experiment, parse_experiment
 from dubito.experiments.records import Round, curves
-from dubito.experiments.statistics import Comparison, Rounded, area, format_p, holm, paired_test
+from dubito.experiments.statistics import Comparison, Interval, Rounded, area, format_p, holm, paired_test
 from dubito.experiments.summary import Summary, finding
 from dubito.matrix import FloatArray
 from dubito.paper.network_studies import Ablation, epochs_of, gains, main_of
@@ -143,13 +144,14 @@ class Record:
     """The record of one experiment."""
 
     name: str
-    held: dict
+    head: dict
+    """Everything in the file except the rounds."""
     rounds: list[Round]
     summary: Summary
 
     @property
     def experiment(self) -> Experiment:
-        return parse_experiment(self.held["settings"])
+        return parse_experiment(self.head["settings"])
 
     def accuracy(self, name: str) -> FloatArray:
         """(seeds, trainings)"""
@@ -163,24 +165,9 @@ class Record:
 Study = dict[str, Record]
 
 
-def heads(names: Sequence[str]) -> Iterator[str]:
-    yield f"| {' | '.join(names)} |"
-    yield f"|{' --- |' * len(names)}"
-
-
-def shown(described: object, digits: int = 2) -> str:
-    """An interval in points."""
-    estimate, low, high = (Rounded(100 * getattr(described, key)) for key in ("estimate", "low", "high"))
-    return f"{estimate:+.{digits}f}" + ("" if np.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]")
-
-
-def bold_p(p: float) -> str:
-    return f"**{format_p(p)}**" if p < 0.05 else format_p(p)
-
-
-MOST_COLUMNS = 9
-"""Numbers of labels in a table of accuracies."""
-PAPERS = ("random", "coreset", "doubt-coreset")
+MAX_COLUMNS = 9
+"""Maximum number of columns in a table of accuracies."""
+PAPER_STRATEGIES = ("random", "coreset", "doubt-coreset")
 
 
 def section(record: Record) -> Iterator[str]:
@@ -196,20 +183,20 @@ def section(record: Record) -> Iterator[str]:
 
 def accuracy_table(record: Record) -> Iterator[str]:
     labels = record.summary.curves[0].labels
-    if len(labels) > MOST_COLUMNS:
-        yield f"{MOST_COLUMNS} of the {len(labels)} numbers of labels; the figure has all.\n"
-    places = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MOST_COLUMNS, len(labels)))})
-    yield from heads(["accuracy, %", *(f"{labels[place]:,} labels" for place in places)])
+    if len(labels) > MAX_COLUMNS:
+        yield f"{MAX_COLUMNS} of the {len(labels)} numbers of labels; the figure has all.\n"
+    columns = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MAX_COLUMNS, len(labels)))})
+    yield from table_head(["accuracy, %", *(f"{labels[column]:,} labels" for column in columns)])
     for curve in record.summary.curves:
         cells = [
-            f"{Rounded(100 * curve.mean[place]):.1f} ± {Rounded(100 * curve.spread[place]):.1f}" for place in places
+            f"{Rounded(100 * curve.mean[column]):.1f} ± {Rounded(100 * curve.spread[column]):.1f}" for column in columns
         ]
         yield f"| `{curve.name}` | {' | '.join(cells)} |"
 
 
 def statistics_table(record: Record) -> Iterator[str]:
-    described = record.summary
-    yield from heads(
+    summary = record.summary
+    yield from table_head(
         [
             "strategy",
             "mean over the curve",
@@ -221,40 +208,36 @@ def statistics_table(record: Record) -> Iterator[str]:
             "median selection",
         ]
     )
-    saved = {each.name: each.saved for each in described.savings}
-    for curve in described.curves:
+    saved = {each.name: each.saved for each in summary.savings}
+    for curve in summary.curves:
         cells = [f"{Rounded(100 * area(curve).mean()):.2f}"]
-        for baseline in (described.against_random, described.against_coreset):
-            cells += compared_with(curve.name, baseline)
+        for comparisons in (summary.against_random, summary.against_coreset):
+            cells += comparison_cells(curve.name, comparisons)
         cells.append(format_saved(saved[curve.name]) if curve.name in saved else "–")
         yield f"| `{curve.name}` | {' | '.join(cells)} | {Rounded(selection_seconds(record, curve.name)):.2f} s |"
 
 
-def compared_with(name: str, baseline: Sequence[Comparison]) -> list[str]:
-    described = next((each for each in baseline if each.name == name), None)
-    return ["–", "–"] if described is None else [shown(described.difference), bold_p(described.p_holm)]
+def comparison_cells(name: str, comparisons: Sequence[Comparison]) -> list[str]:
+    found = next((each for each in comparisons if each.name == name), None)
+    return ["–", "–"] if found is None else [format_points(found.difference), bold_p(found.p_holm)]
 
 
-def format_saved(saved: object) -> str:
-    ends = [getattr(saved, key) for key in ("estimate", "low", "high")]
-    described = ["never" if not np.isfinite(end) else f"{Rounded(end):,.0f}" for end in ends]
-    return (
-        described[0]
-        if np.isnan(ends[1]) or set(described) == {"never"}
-        else f"{described[0]} [{described[1]}, {described[2]}]"
-    )
+def format_saved(saved: Interval) -> str:
+    numbers = (saved.estimate, saved.low, saved.high)
+    estimate, low, high = ("never" if not np.isfinite(each) else f"{Rounded(each):,.0f}" for each in numbers)
+    return estimate if np.isnan(saved.low) or {estimate, low, high} == {"never"} else f"{estimate} [{low}, {high}]"
 
 
 def times(record: Record) -> str:
-    """Times of training and selecting; the first training of a seed, which its strategies share, counts once."""
+    """Times of training and selecting; a first training that several strategies share counts once."""
     trained = {(each.strategy if each.turn else "", each.seed, each.turn): each for each in record.rounds}
     model = record.experiment.model
-    images = sum(each.labels * (model.later_epochs if each.turn else model.epochs) for each in trained.values())
+    n_images = sum(each.labels * (model.later_epochs if each.turn else model.epochs) for each in trained.values())
     training = sum(each.train_seconds for each in trained.values())
     selecting = sum(each.select_seconds for each in record.rounds)
     return (
-        f"{len(trained)} trainings, {Rounded(images / 1e6):,.1f} million images in {Rounded(training):,.0f} s: "
-        f"{Rounded(images / training):,.0f} images per second. Selecting took {Rounded(selecting):,.1f} s in total, "
+        f"{len(trained)} trainings, {Rounded(n_images / 1e6):,.1f} million images in {Rounded(training):,.0f} s: "
+        f"{Rounded(n_images / training):,.0f} images per second. Selecting took {Rounded(selecting):,.1f} s in total, "
         f"{Rounded(selecting / (training + selecting)):.1%} of both; {paper_share(record, training)}"
     )
 
@@ -270,10 +253,10 @@ def selection_seconds(record: Record, name: str) -> float:
 
 
 def paper_share(record: Record, training: float) -> str:
-    """The same for the paper's own strategies, each at its median."""
-    own = [name for name in record.summary.names if name.startswith(PAPERS)]
-    selecting = sum(len(selections(record, name)) * selection_seconds(record, name) for name in own)
-    trained = training * len(own) / len(record.summary.names)
+    """The share of selecting for the paper's strategies alone, each at its median time."""
+    names = [name for name in record.summary.names if name.startswith(PAPER_STRATEGIES)]
+    selecting = sum(len(selections(record, name)) * selection_seconds(record, name) for name in names)
+    trained = training * len(names) / len(record.summary.names)
     return (
         f"for random and core-sets alone, selections at their median, {Rounded(selecting / (trained + selecting)):.1%}."
     )
@@ -287,19 +270,19 @@ BEAMED = f"{SCALED}:beam_width=10"
 
 
 def overview(study: Study) -> Iterator[str]:
-    yield from heads(["experiment", "title", "labels", "seeds", "finding"])
+    yield from table_head(["experiment", "title", "labels", "seeds", "finding"])
     for name, words in EXPERIMENTS.items():
         if name not in study:
             yield f"| `{name}` | {words.title} | | | not measured |"
             continue
         found = study[name].summary
         labels = found.curves[0].labels
-        where = f"[{words.title}](#{name})"
-        yield f"| `{name}` | {where} | {labels[0]:,} to {labels[-1]:,} | {len(found.seeds)} | {finding(found)} |"
+        link = f"[{words.title}](#{name})"
+        yield f"| `{name}` | {link} | {labels[0]:,} to {labels[-1]:,} | {len(found.seeds)} | {finding(found)} |"
 
 
 def claims(study: Study) -> Iterator[str]:
-    yield from heads(["claim", "result", "measured"])
+    yield from table_head(["claim", "result", "measured"])
     for claim, verdict in verdicts(study):
         outcome = "not measured" if verdict is None else f"**{verdict.outcome}**"
         yield f"| {claim} | {outcome} | {'' if verdict is None else verdict.sentence} |"
@@ -310,8 +293,8 @@ def verdicts(study: Study) -> Iterator[tuple[str, Verdict | None]]:
     for collection, name in MAINS.items():
         claim = f"{collection}: scaled with a beam of 10 is above the plain core-set and random (figure 6)"
         yield claim, main_of({collection: study[name].rounds}).verdict() if name in study else None
-        pair = f"{collection}: the plain core-set is above random (figure 6)"
-        yield pair, above(study[name], PLAIN, "random") if name in study else None
+        plain_claim = f"{collection}: the plain core-set is above random (figure 6)"
+        yield plain_claim, above_verdict(study[name], PLAIN, "random") if name in study else None
     low, ablation = "cifar10-low-noise", "cifar10-ablation"
     yield (
         "CIFAR-10 with less training noise, not the paper's protocol: the same as the first",
@@ -328,13 +311,13 @@ def verdicts(study: Study) -> Iterator[tuple[str, Verdict | None]]:
     yield "scaled with a beam gains more with larger batches (abstract)", sweep_verdict(study)
 
 
-def above(record: Record, name: str, over: str) -> Verdict:
+def above_verdict(record: Record, name: str, over: str) -> Verdict:
     (found,) = gains(record.summary.curves, [(name, over)])
-    return Verdict(found.is_sure, {}, f"{found} by the mean over the curve")
+    return Verdict(found.is_significant, {}, f"{found} by the mean over the curve")
 
 
 def sweep_verdict(study: Study) -> Verdict | None:
-    """Whether the gain over the plain core-set at equal labels is larger with 5,000 per round than with 400."""
+    """Whether the gain over the plain core-set at equal labels is larger with 5,000 labels per round than with 400."""
     few, many = (f"cifar10-sweep-{budget}" for budget in (SWEEP[0], SWEEP[-1]))
     if few not in study or many not in study:
         return None
@@ -343,7 +326,7 @@ def sweep_verdict(study: Study) -> Verdict | None:
         f"at {last_labels(study[many]):,} labels the gain over the plain core-set is "
         f"{Rounded(100 * last_gain(study[many]).mean()):+.2f} points with "
         f"5,000 per round and {Rounded(100 * last_gain(study[few]).mean()):+.2f} with 400, "
-        f"a difference of {shown(found)} (p = {format_p(p)})"
+        f"a difference of {format_points(found)} (p = {format_p(p)})"
     )
     return Verdict(found.estimate > 0 and p < 0.05, {}, sentence)
 
@@ -353,24 +336,24 @@ def last_labels(record: Record) -> int:
 
 
 def last_gain(record: Record, name: str = BEAMED, over: str = PLAIN) -> FloatArray:
-    """(seeds,) at the last labels."""
+    """(seeds,) difference in accuracy at the last number of labels."""
     return (record.accuracy(name) - record.accuracy(over))[:, -1]
 
 
-BESIDES = [(BEAMED, SCALED), *((SCALED, name) for name in ("least-confidence", "margin", "badge"))]
+OTHER_COMPARISONS = [(BEAMED, SCALED), *((SCALED, name) for name in ("least-confidence", "margin", "badge"))]
 
 
-def besides(study: Study) -> Iterator[str]:
-    """Comparisons that the paper does not make: a beam with none, and scaling with uncertainty alone."""
+def other_comparisons(study: Study) -> Iterator[str]:
+    """Comparisons that are not in the paper: with and without a beam, and scaling with uncertainty alone."""
     found = {name: study[name] for name in (*MAINS.values(), "cifar10-low-noise") if name in study}
     if not found:
         yield "Not measured.\n"
         return
     yield "Points of the mean over the curve, paired by seed; p is Holm-corrected over the four of an experiment.\n"
-    yield from heads(["", *(f"`{name}`" for name in found)])
-    differences = [gains(record.summary.curves, BESIDES) for record in found.values()]
-    for place, (one, other) in enumerate(BESIDES):
-        cells = [f"**{each[place]}**" if each[place].p < 0.05 else str(each[place]) for each in differences]
+    yield from table_head(["", *(f"`{name}`" for name in found)])
+    differences = [gains(record.summary.curves, OTHER_COMPARISONS) for record in found.values()]
+    for i, (one, other) in enumerate(OTHER_COMPARISONS):
+        cells = [f"**{each[i]}**" if each[i].p < 0.05 else str(each[i]) for each in differences]
         yield f"| `{one}` over `{other}` | {' | '.join(cells)} |"
     yield ""
 
@@ -383,37 +366,38 @@ def strengths(study: Study) -> Iterator[str]:
     if not found:
         yield "Not measured.\n"
         return
-    names = next(iter(found.values())).summary.names
     yield "Accuracy on the hold-out at the last labels, in percent; the best of each pool is bold.\n"
-    yield from heads(["strategy", *found])
-    best = {
-        pool: max(names, key=lambda name: round(each.accuracy(name)[:, -1].mean(), 9)) for pool, each in found.items()
-    }
-    for name in names:
-        means = {pool: Rounded(100 * each.accuracy(name)[:, -1].mean()) for pool, each in found.items()}
-        cells = [f"**{mean:.1f}**" if best[pool] == name else f"{mean:.1f}" for pool, mean in means.items()]
-        yield f"| `{name}` | {' | '.join(cells)} |"
+    yield from best_table(found, lambda record, name: record.accuracy(name)[:, -1].mean(), digits=1)
     yield "\nMean over the curve, in percent.\n"
-    yield from heads(["strategy", *found])
-    top = {pool: max(names, key=lambda name: round(each.area(name).mean(), 9)) for pool, each in found.items()}
-    for name in names:
-        means = {pool: Rounded(100 * each.area(name).mean()) for pool, each in found.items()}
-        cells = [f"**{mean:.2f}**" if top[pool] == name else f"{mean:.2f}" for pool, mean in means.items()]
-        yield f"| `{name}` | {' | '.join(cells)} |"
+    yield from best_table(found, lambda record, name: record.area(name).mean(), digits=2)
     yield ""
     yield from strength_steps(found)
     yield from control(found)
 
 
+def best_table(found: Study, value: Callable[[Record, str], float], digits: int) -> Iterator[str]:
+    """A value in percent for each strategy (row) and pool (column); the best of each pool is bold."""
+    names = next(iter(found.values())).summary.names
+    yield from table_head(["strategy", *found])
+    best = {pool: max(names, key=lambda name: round(value(each, name), 9)) for pool, each in found.items()}
+    for name in names:
+        means = {pool: f"{Rounded(100 * value(each, name)):.{digits}f}" for pool, each in found.items()}
+        cells = [f"**{mean}**" if best[pool] == name else mean for pool, mean in means.items()]
+        yield f"| `{name}` | {' | '.join(cells)} |"
+
+
 def strength_steps(found: Study) -> Iterator[str]:
-    """Each strength against the paper's, with Holm's correction over those of a pool."""
+    """Other strengths against that of the paper, with Holm's correction over those of a pool."""
     others = [f"{SCALED}:strength={strength}" for strength in ("0.25", "0.5", "2")]
     yield "Other strengths compared with 1, in points of the mean over the curve; p is corrected over a pool.\n"
-    yield from heads(["pool", *(part for name in others for part in (f"`{name.split(':')[1]}`", "p"))])
+    yield from table_head(["pool", *(part for name in others for part in (f"`{name.split(':')[1]}`", "p"))])
     for pool, record in found.items():
         tests = [paired_test(record.area(name) - record.area(SCALED)) for name in others]
         corrected = holm([p for _, p in tests])
-        cells = [f"{shown(found)} | {bold_p(float(p))}" for (found, _), p in zip(tests, corrected, strict=True)]
+        cells = [
+            f"{format_points(difference)} | {bold_p(float(p))}"
+            for (difference, _), p in zip(tests, corrected, strict=True)
+        ]
         yield f"| {pool} | {' | '.join(cells)} |"
     yield ""
 
@@ -424,13 +408,13 @@ def control(found: Study) -> Iterator[str]:
         "As a control, doubt compared with doubt permuted over the pool, and permuted doubt with none. p is corrected "
         "over the pools.\n"
     )
-    yield from heads(["pool", "doubt over permuted", "p", "permuted over coreset", "p"])
+    yield from table_head(["pool", "doubt over permuted", "p", "permuted over coreset", "p"])
     pairs = [(SCALED, PERMUTED), (PERMUTED, PLAIN)]
     tests = [[paired_test(each.area(one) - each.area(other)) for each in found.values()] for one, other in pairs]
     corrected = [holm([p for _, p in column]) for column in tests]
-    for place, pool in enumerate(found):
+    for i, pool in enumerate(found):
         cells = [
-            f"{shown(column[place][0])} | {bold_p(float(ps[place]))}"
+            f"{format_points(column[i][0])} | {bold_p(float(ps[i]))}"
             for column, ps in zip(tests, corrected, strict=True)
         ]
         yield f"| {pool} | {' | '.join(cells)} |"
@@ -445,16 +429,20 @@ def sweep(study: Study) -> Iterator[str]:
     names = next(iter(found.values())).summary.names
     labels = last_labels(next(iter(found.values())))
     yield f"Test accuracy at {labels:,} labels, in percent, and gains in points; p is Holm-corrected over a column.\n"
-    gained = [(f"`{BEAMED}` over `{over}`", over) for over in (PLAIN, "random")]
-    yield from heads(
-        ["labels per round", *(f"`{name}`" for name in names), *(x for head, _ in gained for x in (head, "p"))]
+    gains_over = [(f"`{BEAMED}` over `{over}`", over) for over in (PLAIN, "random")]
+    yield from table_head(
+        [
+            "labels per round",
+            *(f"`{name}`" for name in names),
+            *(cell for head, _ in gains_over for cell in (head, "p")),
+        ]
     )
-    tests = [[paired_test(last_gain(record, over=over)) for record in found.values()] for _, over in gained]
+    tests = [[paired_test(last_gain(record, over=over)) for record in found.values()] for _, over in gains_over]
     corrected = [holm([p for _, p in column]) for column in tests]
-    for place, (budget, record) in enumerate(found.items()):
+    for i, (budget, record) in enumerate(found.items()):
         cells = [f"{Rounded(100 * record.accuracy(name)[:, -1].mean()):.1f}" for name in names]
         for column, ps in zip(tests, corrected, strict=True):
-            cells += [shown(column[place][0]), bold_p(float(ps[place]))]
+            cells += [format_points(column[i][0]), bold_p(float(ps[i]))]
         yield f"| {budget:,} | {' | '.join(cells)} |"
     yield ""
 
@@ -462,17 +450,16 @@ def sweep(study: Study) -> Iterator[str]:
 def machines(study: Study) -> Iterator[str]:
     by_machine: dict[tuple[str, str], list[str]] = {}
     for name, record in study.items():
-        versions = ", ".join(f"{package} {number}" for package, number in record.held["versions"].items() if number)
-        weights = f"; weights {record.held['weights']}" if record.held["weights"] else ""
-        by_machine.setdefault((record.held["machine"], versions + weights), []).append(f"`{name}`")
+        versions = ", ".join(f"{package} {number}" for package, number in record.head["versions"].items() if number)
+        weights = f"; weights {record.head['weights']}" if record.head["weights"] else ""
+        by_machine.setdefault((record.head["machine"], versions + weights), []).append(f"`{name}`")
     for (machine, versions), names in by_machine.items():
         yield f"- **{machine}**; {versions}: {', '.join(names)}."
 
 
 def page(study: Study) -> str:
-    """The whole page."""
     lines = [INTRODUCTION, "## The paper's claims", "", *claims(study), "", "## Experiments", "", *overview(study), ""]
-    lines += ["## Other comparisons", "", *besides(study)]
+    lines += ["## Other comparisons", "", *other_comparisons(study)]
     lines += ["## Strength by pool", "", *strengths(study)]
     lines += ["## Labels per round", "", *sweep(study), "## Each experiment", ""]
     for record in study.values():

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from PIL import Image
+from formatting import reduce_colors
 
 from dubito.paper.exhibits import Exhibit, Measured, exhibits, read_measured, shipped
 
@@ -111,30 +111,26 @@ TRAINED = {
     "cifar100-main": "10 minutes on it, interrupted in its last round and continued",
     "svhn-main": "10.6 minutes on it, with other work on the processor",
 }
-"""Runs of networks that figures are drawn from, and their times."""
+"""Runs of networks that figures are drawn from, with their times."""
 
 
-def took(each: Exhibit, record: Measured) -> str:
-    """The time to make a figure; those of networks are drawn from finished runs."""
+def duration(each: Exhibit, record: Measured) -> str:
+    """How long a figure took; those of networks are drawn from finished runs."""
     names = [str(name) for name in each.parameters.get("experiments", ()) if name in TRAINED]
     if names:
-        ran = "; ".join(f"`{name}`, which took {TRAINED[name]}" for name in names)
-        return f"Drawn from a finished run of {ran}. `dubito reproduce {each.id}` trains what is missing."
+        runs = "; ".join(f"`{name}`, which took {TRAINED[name]}" for name in names)
+        return f"Drawn from a finished run of {runs}. `dubito reproduce {each.id}` trains what is missing."
     seconds = f"{record.seconds:,.0f} s" if record.seconds >= 1 else "under a second"
     return f"`dubito reproduce {each.id}` took {seconds}."
 
 
-def outcome(described: Measured) -> str:
-    return described.outcome[0].upper() + described.outcome[1:]
-
-
-def summary(described: dict[str, Measured]) -> Iterator[str]:
+def summary(measured: dict[str, Measured]) -> Iterator[str]:
     yield "| figure | title | result |"
     yield "| --- | --- | --- |"
     for each in exhibits().values():
-        where = f"[{each.place}](#{each.id})" if each.id in described else each.place
-        result = described[each.id].outcome if each.id in described else "not measured"
-        yield f"| {where} | {each.title} | {result} |"
+        link = f"[{each.place}](#{each.id})" if each.id in measured else each.place
+        result = measured[each.id].outcome if each.id in measured else "not measured"
+        yield f"| {link} | {each.title} | {result} |"
 
 
 def section(each: Exhibit, record: Measured) -> Iterator[str]:
@@ -144,37 +140,37 @@ def section(each: Exhibit, record: Measured) -> Iterator[str]:
     yield ""
     yield f"![{each.title}, as measured here](images/{each.id}.png)"
     yield ""
-    yield f"**{outcome(record)}:** {record.sentence}."
+    yield f"**{record.outcome[0].upper()}{record.outcome[1:]}:** {record.sentence}."
     yield ""
     yield NOTES[each.id]
     yield ""
-    yield took(each, record)
+    yield duration(each, record)
     yield ""
 
 
-def unmeasured(described: dict[str, Measured]) -> Iterator[str]:
+def unmeasured(measured: dict[str, Measured]) -> Iterator[str]:
     yield "## Not measured"
     yield ""
     for each in exhibits().values():
-        if each.id not in described:
+        if each.id not in measured:
             yield f"- **{each.place}, {each.title}** (`{each.id}`): {each.claim} It takes {each.cost}."
 
 
-def page(described: dict[str, Measured]) -> str:
-    machines, holding = (
-        sorted({each.machine for each in described.values() if exhibits()[each.id].is_light}),
-        [e for e in described.values() if e.holds],
-    )
+def page(measured: dict[str, Measured]) -> str:
+    machines = sorted({each.machine for each in measured.values() if exhibits()[each.id].is_light})
+    holding = [each for each in measured.values() if each.holds]
     partly = sorted(exhibits()[each.id].place for each in holding if each.scope)
     part = f", {len(partly)} of them in part ({', '.join(partly).lower()})" if partly else ""
-    versions = ", ".join(f"{name} {number}" for name, number in next(iter(described.values())).versions.items())
-    left = len(exhibits()) - len(described)
-    more = f"; {left} more {'is' if left == 1 else 'are'} [not measured](#not-measured)" if left else ""
+    versions = ", ".join(f"{name} {number}" for name, number in next(iter(measured.values())).versions.items())
+    n_missing = len(exhibits()) - len(measured)
+    missing = (
+        f"; {n_missing} more {'is' if n_missing == 1 else 'are'} [not measured](#not-measured)" if n_missing else ""
+    )
     lines = [
         INTRODUCTION,
-        f"**{len(holding)} of {len(described)} claims hold**{part}{more}.",
+        f"**{len(holding)} of {len(measured)} claims hold**{part}{missing}.",
         "",
-        *summary(described),
+        *summary(measured),
         "",
         f"Measured on {', '.join(machines)}; {versions}; seed 0.",
         "Figures that need a GPU were measured on one NVIDIA H200.",
@@ -183,39 +179,30 @@ def page(described: dict[str, Measured]) -> str:
         "",
     ]
     for each in exhibits().values():
-        if each.id in described:
-            lines += section(each, described[each.id])
-    return "\n".join([*lines, *(unmeasured(described) if left else ())]) + "\n"
-
-
-def shrink(source: Path, target: Path) -> None:
-    """A palette of 200 colors and at most 1,700 pixels across."""
-    with Image.open(source) as picture:
-        small = picture.convert("RGB")
-        small.thumbnail((1700, 1700), Image.Resampling.LANCZOS)
-        small.quantize(200, dither=Image.Dither.NONE).save(target, optimize=True)
+        if each.id in measured:
+            lines += section(each, measured[each.id])
+    return "\n".join([*lines, *(unmeasured(measured) if n_missing else ())]) + "\n"
 
 
 def main() -> None:
-    """Write everything, or only the page."""
-    described = shipped()
-    if len(sys.argv) > 1:
-        described = keep(Path(sys.argv[1]))
-    PAGE.write_text(page(described), encoding="utf-8")
+    """Write the records and figures of a folder, if one is given, and the page."""
+    measured = record_folder(Path(sys.argv[1])) if len(sys.argv) > 1 else shipped()
+    PAGE.write_text(page(measured), encoding="utf-8")
 
 
-def keep(folder: Path) -> dict[str, Measured]:
-    """Store the records and figures of a folder, and keep the records of other figures."""
-    found = read_measured(folder)
-    if any(each.quick for each in found.values()):
+def record_folder(folder: Path) -> dict[str, Measured]:
+    """Save the records and figures of a folder; the records of other figures are kept."""
+    new = read_measured(folder)
+    if any(each.quick for each in new.values()):
         raise SystemExit(f"{folder} holds a quick figure; run: dubito reproduce all -o {folder}")
-    described = {name: found.get(name) or shipped()[name] for name in exhibits() if name in found or name in shipped()}
-    records = [each.as_dict() for each in described.values()]
+    merged = {**shipped(), **new}
+    merged = {name: merged[name] for name in exhibits() if name in merged}
+    records = [each.as_dict() for each in merged.values()]
     SHIPPED.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PICTURES.mkdir(parents=True, exist_ok=True)
-    for name in found:
-        shrink(folder / f"{name}.png", PICTURES / f"{name}.png")
-    return described
+    for name in new:
+        reduce_colors(folder / f"{name}.png", PICTURES / f"{name}.png", max_side=1700)
+    return merged
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from sklearn.datasets import load_digits
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-MOST = 140_000
-"""Bytes of a picture."""
+MAX_BYTES = 140_000
+"""Maximum size of a picture file."""
 TOKEN = "a-token-for-pictures-0123"
-LABELS, ROUND = 120, 20
+N_LABELS, ROUND_SIZE = 120, 20
 WIDE, PHONE = (1280, 800), (390, 844)
 SHOTS = (
     ("label-page", "label", "light", WIDE),
@@ -33,42 +33,43 @@ SHOTS = (
     ("label-phone", "label", "light", PHONE),
     ("label-phone-dark", "map", "dark", PHONE),
 )
-"""Name, view, colors and size of each."""
+"""Name, view, color scheme and window size of each screenshot."""
 
 
-def shown(page: Page) -> str:
+def current_id(page: Page) -> str:
+    """The id of the item on the page."""
     return page.wait_for_selector(".work:not(.is-coming) .caption .id").text_content() or ""
 
 
-def label(page: Page, many: int, wrong: set[int]) -> None:
-    """By keys, some of them wrong: a review wants something to find."""
+def label_items(page: Page, n_items: int, wrong: set[int]) -> None:
+    """Label items with keys; the numbers in ``wrong`` get a wrong label, for the review to find."""
     classes = load_digits().target
-    for number in range(many):
-        before = shown(page)
-        found = re.search(r"(\d{4})", before)
-        assert found
-        answer = int(classes[int(found[1])])
+    for number in range(n_items):
+        before = current_id(page)
+        match = re.search(r"(\d{4})", before)
+        assert match
+        answer = int(classes[int(match[1])])
         page.keyboard.press(str((answer + 5) % 10 if number in wrong else answer))
         page.wait_for_function("old => document.querySelector('.caption .id')?.textContent !== old", arg=before)
 
 
 def mark_odd(page: Page) -> None:
-    """Press every item of the grid that is not of its class."""
+    """Click every item of the grid that does not have the class of the question."""
     page.wait_for_selector(".tile")
-    asked = page.locator(".question .said").text_content()
+    expected = page.locator(".question .said").text_content()
     for tile in page.locator(".tile").all():
-        found = re.search(r"(\d{4})", tile.get_attribute("title") or "")
-        if found and str(load_digits().target[int(found[1])]) != asked:
+        match = re.search(r"(\d{4})", tile.get_attribute("title") or "")
+        if match and str(load_digits().target[int(match[1])]) != expected:
             tile.click()
 
 
 def wait_for_round(page: Page) -> None:
-    """Until no round is due or running: nobody else labels as fast as a script."""
-    asked = """async () => {
+    """Wait until no round is due or running, because a script labels faster than a person."""
+    is_busy = """async () => {
       const { progress, model } = await (await fetch('/api/project')).json();
       return progress.done >= progress.of || model.state === 'fitting';
     }"""
-    while page.evaluate(asked):
+    while page.evaluate(is_busy):
         page.wait_for_timeout(500)
 
 
@@ -80,15 +81,15 @@ def open_page(browser: Browser, address: str, scheme: str, size: tuple[int, int]
     context.add_init_script("localStorage.setItem('dubito.annotator', 'ada')")
     page = context.new_page()
     page.goto(f"{address}?token={TOKEN}")
-    shown(page)
+    current_id(page)
     return page
 
 
-def take(browser: Browser, address: str, name: str, view: str, scheme: str, size: tuple[int, int]) -> None:
+def take_screenshot(browser: Browser, address: str, name: str, view: str, scheme: str, size: tuple[int, int]) -> None:
     page = open_page(browser, address, scheme, size)
     page.goto(f"{address}#{view}")
     if view == "label":
-        label(page, 1, set())
+        label_items(page, 1, set())
         page.keyboard.press("h")
         page.wait_for_selector(".guesses li")
     if view == "grid":
@@ -103,11 +104,11 @@ def take(browser: Browser, address: str, name: str, view: str, scheme: str, size
 
 
 def save(shot: bytes, path: Path) -> None:
-    """In 256 colors or fewer, which is a third of the bytes and looks the same."""
+    """Save a picture with 256 colors or fewer, which takes a third of the bytes and looks the same."""
     picture = Image.open(io.BytesIO(shot)).convert("RGB")
     for colors in (256, 128, 64, 32):
         picture.quantize(colors, dither=Image.Dither.NONE).save(path, optimize=True)
-        if path.stat().st_size < MOST:
+        if path.stat().st_size < MAX_BYTES:
             break
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
@@ -119,16 +120,16 @@ def main() -> None:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         address = server.stdout.readline().strip()
-        found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
         flags = ["--no-sandbox", "--enable-unsafe-swiftshader"]
-        browser = playwright.chromium.launch(executable_path=found, args=flags)
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         page = open_page(browser, address, "light", WIDE)
-        for number in range(LABELS // ROUND):
-            label(page, ROUND, wrong={7} if number in (1, 3) else set())
+        for number in range(N_LABELS // ROUND_SIZE):
+            label_items(page, ROUND_SIZE, wrong={7} if number in (1, 3) else set())
             wait_for_round(page)
         page.context.close()
         for shot in SHOTS:
-            take(browser, address, *shot)
+            take_screenshot(browser, address, *shot)
         browser.close()
         server.terminate()
         server.wait()

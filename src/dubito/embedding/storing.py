@@ -161,7 +161,7 @@ class Store:
         path = self._shard(number)
         if path.exists() and _digest(path.read_bytes()) == record["digest"]:
             return True
-        self.journal.drop(lambda each: each.get("shard") == number)
+        self.journal.remove(lambda each: each.get("shard") == number)
         del self.done[number]
         return False
 

@@ -21,16 +21,16 @@ from dubito.io.limits import PICTURE_FORMATS
 
 # Embedded thumbnails, made with Pillow.
 
-SIDE, QUALITY = 320, 80
-"""Maximum length of the longer side in pixels, and the quality of JPEG."""
-MOST_PIXELS = 200_000_000
+SIDE, JPEG_QUALITY = 320, 80
+"""SIDE: maximum length of the longer side in pixels."""
+MAX_PIXELS = 200_000_000
 """Larger pictures are not decoded, as a small file can claim any size."""
 
 
 Rectangle = tuple[float, float, float, float]
 """Left, top, width and height, as shares of the picture."""
 FIRST_COLOR, OTHER_COLOR = "#e6194b", "#ffe119"
-"""Of the first box, and of all others."""
+"""Colors of the first box and of the others."""
 
 
 def thumbnail(path: Path, boxes: Sequence[Rectangle] = ()) -> str | None:
@@ -45,14 +45,14 @@ def thumbnail(path: Path, boxes: Sequence[Rectangle] = ()) -> str | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with open_regular(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
-                if opened.width * opened.height > MOST_PIXELS:
+                if opened.width * opened.height > MAX_PIXELS:
                     return None
                 opened.draft("RGB", (SIDE, SIDE))
-                turned = ImageOps.exif_transpose(opened)
-                turned.thumbnail((SIDE, SIDE))
-                paper = Image.new("RGBA", turned.size, "white")
-                paper.alpha_composite(turned.convert("RGBA"))
-                _draw(paper, boxes)
+                upright = ImageOps.exif_transpose(opened)
+                upright.thumbnail((SIDE, SIDE))
+                picture = Image.new("RGBA", upright.size, "white")
+                picture.alpha_composite(upright.convert("RGBA"))
+                _draw_boxes(picture, boxes)
     except (
         OSError,
         ValueError,
@@ -64,31 +64,27 @@ def thumbnail(path: Path, boxes: Sequence[Rectangle] = ()) -> str | None:
     ):
         return None
     buffer = io.BytesIO()
-    paper.convert("RGB").save(buffer, "JPEG", quality=QUALITY)
+    picture.convert("RGB").save(buffer, "JPEG", quality=JPEG_QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def _draw(picture: Any, boxes: Sequence[Rectangle]) -> None:
+def _draw_boxes(picture: Any, boxes: Sequence[Rectangle]) -> None:
     """Draw boxes, the first one last, so that it is on top."""
     from PIL import ImageDraw
 
     pen = ImageDraw.Draw(picture)
     for number in reversed(range(len(boxes))):
         left, top, width, height = boxes[number]
-        ends = (
-            left * picture.width,
-            top * picture.height,
-            (left + width) * picture.width,
-            (top + height) * picture.height,
-        )
-        pen.rectangle(ends, outline=OTHER_COLOR if number else FIRST_COLOR, width=1 if number else 3)
+        corners = [(left * picture.width, top * picture.height)]
+        corners.append(((left + width) * picture.width, (top + height) * picture.height))
+        pen.rectangle(corners, outline=OTHER_COLOR if number else FIRST_COLOR, width=1 if number else 3)
 
 
-MOST_ITEMS = 1000
-MOST_CHARACTERS = 2000
+MAX_ITEMS = 1000
+MAX_CHARACTERS = 2000
 """Maximum length of a text; longer ones are truncated."""
-MOST_BYTES = 60_000_000
-"""Maximum size of all pictures on a page; of further pictures, only the name is shown."""
+MAX_PICTURE_BYTES = 60_000_000
+"""Maximum size of all pictures on a page; for further ones, only the name is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,7 @@ class Sheet:
     """The ids or row numbers of the picks."""
     priorities: Sequence[float]
     texts: Mapping[str, Sequence[str]]
-    """Columns to label from, as text."""
+    """The columns to show for each pick, as text."""
     pictures: Sequence[Path | None] | None = None
     """The path of each pick's picture; None for a page of texts."""
     boxes: Sequence[Sequence[Rectangle]] | None = None
@@ -130,54 +126,58 @@ def render_sheet(sheet: Sheet) -> str:
     style = files("dubito.experiments").joinpath("report_files").joinpath("sheet.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    shown = min(len(sheet.names), MOST_ITEMS)
-    rest = f" The first {shown:,} of {len(sheet.names):,} are shown." if shown < len(sheet.names) else ""
+    n_shown = min(len(sheet.names), MAX_ITEMS)
+    truncated = f" The first {n_shown:,} of {len(sheet.names):,} are shown." if n_shown < len(sheet.names) else ""
     kind = ' class="texts"' if sheet.pictures is None else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{plain(sheet.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<h1>{plain(sheet.title)}</h1>\n"
-        f'<p class="quiet">In the order of the picks.{rest} This page needs no network.</p>\n<ol{kind}>\n'
-        + "\n".join(_items(sheet, shown))
+        f"<title>{html_text(sheet.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<h1>{html_text(sheet.title)}</h1>\n"
+        f'<p class="quiet">In the order of the picks.{truncated} This page needs no network.</p>\n<ol{kind}>\n'
+        + "\n".join(_items(sheet, n_shown))
         + "\n</ol>\n</body>\n</html>\n"
     )
 
 
-def plain(text: str, most: int = MOST_CHARACTERS) -> str:
+def html_text(text: str, limit: int = MAX_CHARACTERS) -> str:
     """Text for the page: markup escaped, control and direction characters made visible, and truncated if long.
 
     Examples
     --------
-    >>> plain("<b> & co"), plain("abcdef", 3)
+    >>> html_text("<b> & co"), html_text("abcdef", 3)
     ('&lt;b&gt; &amp; co', 'abc …')
     """
-    cut = text if len(text) <= most else text[:most] + " …"
-    return escape("".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in cut))
+    shown = text if len(text) <= limit else text[:limit] + " …"
+    return escape("".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in shown))
 
 
-def _items(sheet: Sheet, shown: int) -> Iterator[str]:
-    left = MOST_BYTES
-    for position in range(shown):
+def _items(sheet: Sheet, n_shown: int) -> Iterator[str]:
+    bytes_left = MAX_PICTURE_BYTES
+    for position in range(n_shown):
         picture = ""
         if sheet.pictures is not None:
             boxes = () if sheet.boxes is None else sheet.boxes[position]
-            source = thumbnail(path, boxes) if (path := sheet.pictures[position]) is not None and left > 0 else None
-            left -= len(source or "")
-            picture = _picture(source, path, sheet.names[position], left)
+            path = sheet.pictures[position]
+            source = thumbnail(path, boxes) if path is not None and bytes_left > 0 else None
+            bytes_left -= len(source or "")
+            if source is not None:
+                picture = f'<img src="{source}" alt="{html_text(sheet.names[position], 200)}">'
+            else:
+                why = (
+                    "not found"
+                    if path is None
+                    else "cannot be read"
+                    if bytes_left > 0
+                    else "not shown, the page is full"
+                )
+                picture = f'<p class="broken">picture {why}</p>'
         texts = "".join(
-            f"<dt>{plain(name)}</dt><dd><bdi>{plain(values[position])}</bdi></dd>"
+            f"<dt>{html_text(name)}</dt><dd><bdi>{html_text(values[position])}</bdi></dd>"
             for name, values in sheet.texts.items()
             if values[position].strip()
         )
-        worth = sheet.priorities[position]
-        rank = f"{position + 1} · {worth:.4g}" if isfinite(worth) else f"{position + 1}"
-        head = f"<b><bdi>{plain(sheet.names[position], 200)}</bdi></b><span>{rank}</span>"
+        priority = sheet.priorities[position]
+        rank = f"{position + 1} · {priority:.4g}" if isfinite(priority) else f"{position + 1}"
+        head = f"<b><bdi>{html_text(sheet.names[position], 200)}</bdi></b><span>{rank}</span>"
         yield f"<li><header>{head}</header>{picture}{f'<dl>{texts}</dl>' if texts else ''}</li>"
-
-
-def _picture(source: str | None, path: Path | None, name: str, left: int) -> str:
-    if source is not None:
-        return f'<img src="{source}" alt="{plain(name, 200)}">'
-    why = "not found" if path is None else "not shown, the page is full" if left <= 0 else "cannot be read"
-    return f'<p class="broken">picture {why}</p>'

@@ -18,8 +18,6 @@ from dubito.registry import Registry
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
 from dubito.request.labels import are_labels, as_labels
 
-TRAINING, EVERY = "the training rows", "all labeled rows, including those of the test set"
-"""The rows whose medians replace missing values."""
 TEST_NAMES = ("test_features", "test_labels")
 """Arrays of an archive that hold its test set."""
 
@@ -78,14 +76,14 @@ class Dataset:
 
     def standardized(self) -> "Dataset":
         """Features with mean 0 and standard deviation 1 over the training part; constant ones become 0."""
-        wide = np.asarray(self.features, dtype=np.float64)
-        mean, deviation = wide.mean(axis=0), wide.std(axis=0)
+        training = np.asarray(self.features, dtype=np.float64)
+        mean, deviation = training.mean(axis=0), training.std(axis=0)
         deviation = np.where(deviation > 0, deviation, 1.0)
-        kind = np.float32 if self.features.dtype.itemsize <= 4 else np.float64
+        dtype = np.float32 if self.features.dtype.itemsize <= 4 else np.float64
         return replace(
             self,
-            features=((wide - mean) / deviation).astype(kind),
-            test_features=((self.test_features - mean) / deviation).astype(kind),
+            features=((training - mean) / deviation).astype(dtype),
+            test_features=((self.test_features - mean) / deviation).astype(dtype),
         )
 
 
@@ -116,8 +114,8 @@ def make_dataset(
     if (matrix == matrix[0]).all():
         raise InvalidData(f"features of {name} are the same in every row", hint="pass features that differ.")
     classes, no_labels = tuple(str(value) for value in values.tolist()), np.empty(0, dtype=np.int64)
-    plain = Dataset(name, matrix, codes.astype(np.int64), classes, matrix[:0], no_labels)
-    return plain if test_features is None else _with_test(plain, test_features, np.asarray(test_labels))
+    data = Dataset(name, matrix, codes.astype(np.int64), classes, matrix[:0], no_labels)
+    return data if test_features is None else _with_test(data, test_features, np.asarray(test_labels))
 
 
 def read_dataset(
@@ -149,7 +147,7 @@ def read_dataset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataFile:
-    """A file read as a pool, which has the names of columns, and as a dataset."""
+    """A file, read as a pool (which has the names of columns) and as a dataset."""
 
     pool: PoolFile
     dataset: Dataset
@@ -166,29 +164,30 @@ def read_data_file(
     """`read_dataset`, together with the pool file."""
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
     with gaps_as_nan():
-        found = read_pool(spec, columns=columns)
-        features, labels = _labels_elsewhere(found, labeled, columns) if labeled else _labeled_rows(found, columns)
-        rows = _whole_rows(found, how, features, labels, has_test=test is not None)
+        pool = read_pool(spec, columns=columns)
+        rows = _rows_labeled_in(labeled, pool, columns) if labeled else _labeled_rows(pool, columns)
+        training = _without_missing(pool, how, *rows, has_test=test is not None)
         if test is not None:
-            other = _read_test(test, found, columns)
-            theirs = _whole_rows(other, how, *_labeled_rows(other, columns), has_test=True, like=rows[0])
-            return DataFile(found, make_dataset(spec, *rows, *theirs))
-    return DataFile(found, make_dataset(spec, *rows, *_own_test(found.source.without(columns.ignore))))
+            test_pool = _read_test_file(test, pool, columns)
+            test_rows = _labeled_rows(test_pool, columns)
+            test_part = _without_missing(test_pool, how, *test_rows, has_test=True, like=training[0])
+            return DataFile(pool, make_dataset(spec, *training, *test_part))
+    return DataFile(pool, make_dataset(spec, *training, *_test_arrays(pool.source.without(columns.ignore))))
 
 
-def _labels_elsewhere(found: PoolFile, labeled: Sequence[str], columns: Columns) -> tuple[AnyArray, AnyArray]:
-    """Features and labels of the rows that other files label."""
-    labels = read_labels(found, labeled, columns)
+def _rows_labeled_in(labeled: Sequence[str], pool: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
+    """Features and labels of the rows of the pool that other files label."""
+    labels = read_labels(pool, labeled, columns)
     if not labels:
         hint = "add a column label, or pass --label-column NAME."
-        raise InvalidData(f"{' and '.join(labeled)} hold no label of a row of {found.source.path}", hint=hint)
+        raise InvalidData(f"{' and '.join(labeled)} hold no label of a row of {pool.source.path}", hint=hint)
     rows = np.array(sorted(labels))
-    return whole(Rows(found.features, rows)), as_labels(np.array([labels[row] for row in rows.tolist()]))
+    return whole(Rows(pool.features, rows)), as_labels(np.array([labels[row] for row in rows.tolist()]))
 
 
-def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
+def _labeled_rows(pool: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
     """Features and labels of the labeled rows; a note says how many rows have no label."""
-    source, n = found.source, len_of(found.features)
+    source, n = pool.source, len_of(pool.features)
     (name,) = choose(source, "labels", None, columns)
     check_role(source, name, source.entry(name), "labels")
     values = source.entry(name).values()
@@ -197,16 +196,16 @@ def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray
         hint = "a class is text or an integer: name another column as the labels, or put the numbers into classes."
         raise InvalidData(f"{source.noun} {name!r} of {source.path} holds fractions", hint=hint)
     if len(values) != n or kept.all():
-        return np.asarray(found.features[:]), as_labels(values)
+        return np.asarray(pool.features[:]), as_labels(values)
     if not kept.any():
         hint = "name the column of labels with --label-column."
         raise InvalidData(f"{source.path} has no label in any row ({name})", hint=hint)
     note(f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others are ignored.")
-    return np.asarray(found.features[:])[kept], as_labels(values[kept])
+    return np.asarray(pool.features[:])[kept], as_labels(values[kept])
 
 
-def _whole_rows(
-    found: PoolFile,
+def _without_missing(
+    pool: PoolFile,
     missing: Missing | None,
     features: AnyArray,
     labels: AnyArray,
@@ -214,18 +213,18 @@ def _whole_rows(
     has_test: bool,
     like: AnyArray | None = None,
 ) -> tuple[AnyArray, AnyArray]:
-    """Rows without missing features, and their labels; a note says what was done about the others.
+    """Features without missing values, and their labels; a note says what was done.
 
-    ``like`` are the rows whose medians are used. Rows whose gaps are filled already can serve, with the same medians.
+    ``like`` are the rows whose medians are used; their own gaps may be filled with these medians already.
     """
-    cleaned = fill_or_drop_missing(found.source.path, features, found.feature_names, missing, like)
-    whose = f", those of {TRAINING if has_test else EVERY}" if missing == "median" else ""
+    cleaned = fill_or_drop_missing(pool.source.path, features, pool.feature_names, missing, like)
+    rows_used = "the training rows" if has_test else "all labeled rows, including those of the test set"
     if cleaned.note is not None:
-        note(cleaned.note + whose)
+        note(cleaned.note + (f", those of {rows_used}" if missing == "median" else ""))
     return np.asarray(cleaned.features[:]), labels if cleaned.rows is None else labels[cleaned.rows]
 
 
-def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
+def _read_test_file(test: str, data: PoolFile, columns: Columns) -> PoolFile:
     """The test file, with the same columns as the data if both are tables."""
     source = open_source(split_spec(test)[0])
     if not data.feature_names or not source.is_table:
@@ -237,13 +236,14 @@ def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
     return read_pool(test, columns=replace(columns, features=data.feature_names))
 
 
-def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
-    there = () if source.is_table else [name for name in TEST_NAMES if name in source.names]
-    if not there:
+def _test_arrays(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
+    """Features and labels of the test set in an archive, if it has one."""
+    names = () if source.is_table else [name for name in TEST_NAMES if name in source.names]
+    if not names:
         return None, None
-    if len(there) < len(TEST_NAMES):
-        hint = f"add {' and '.join(set(TEST_NAMES) - set(there))}."
-        raise InvalidData(f"{source.path} holds {there[0]} alone", hint=hint)
+    if len(names) < len(TEST_NAMES):
+        hint = f"add {' and '.join(set(TEST_NAMES) - set(names))}."
+        raise InvalidData(f"{source.path} holds {names[0]} alone", hint=hint)
     features, labels = (np.asarray(source.entry(name).read()[:]) for name in TEST_NAMES)
     return features, labels
 
@@ -264,7 +264,7 @@ def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
             hint="pass features of one kind.",
         )
     if labels.shape != (len(matrix),):
-        hint = f"pass one for each of {len(matrix)}."
+        hint = f"pass one for each of the {len(matrix)} rows."
         raise InvalidData(f"test labels of {data.name} have shape {labels.shape}", hint=hint)
     code_of = {name: code for code, name in enumerate(data.classes)}
     unknown = sorted({str(value) for value in labels.tolist()} - set(code_of))

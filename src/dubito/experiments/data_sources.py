@@ -1,4 +1,4 @@
-"""The source of the data of an experiment: a file, a built-in data set, or a copy in the folder of the run."""
+"""Where the data of an experiment come from: a file, a built-in data set, or a copy in the folder of the run."""
 
 import hashlib
 import os
@@ -43,7 +43,7 @@ def load_dataset(path: Path) -> Dataset:
     saved = load_sealed(str(path), check_size=lambda n_bytes: hold(str(path), "", n_bytes))
     if not is_dataset(saved):
         hint = "restore the original file, or run the experiment in another folder."
-        raise InvalidData(f"{path} is damaged: it does not hold the data that the run was begun with", hint=hint)
+        raise InvalidData(f"{path} is damaged: it does not hold the data that the run was started with", hint=hint)
     return Dataset(
         name=str(saved["name"]),
         features=saved["features"],
@@ -72,7 +72,7 @@ def is_dataset(saved: Mapping[str, AnyArray]) -> bool:
 
 
 def are_codes(labels: AnyArray, features: AnyArray, n_classes: int) -> bool:
-    """Whether labels are indices of classes, one for each row."""
+    """Whether labels are class codes, one for each row."""
     if features.ndim < 2 or labels.shape != features.shape[:1] or labels.dtype.kind not in "iu":
         return False
     return bool(((labels >= 0) & (labels < n_classes)).all())
@@ -81,7 +81,7 @@ def are_codes(labels: AnyArray, features: AnyArray, n_classes: int) -> bool:
 class DataSource:
     """The data of an experiment, which is read or generated when it is first needed.
 
-    The folder of the run has a copy of the data if arrays were passed when the run was begun.
+    The folder of the run contains a copy of the data if arrays were passed when the run was started.
 
     Examples
     --------
@@ -93,23 +93,23 @@ class DataSource:
 
     def __init__(self, experiment: Experiment, folder: Path | None = None, dataset: Dataset | None = None) -> None:
         self.name, self.settings, self.folder = experiment.name, experiment.data, folder
-        self._whole = dataset
+        self._shared = dataset
         # Only the last seed is cached: runs are sorted by seed, and a data set may be large.
-        self._drawn = lru_cache(maxsize=1)(lambda seed: builtin_dataset(str(self.settings.builtin), seed))
+        self._for_seed = lru_cache(maxsize=1)(lambda seed: builtin_dataset(str(self.settings.builtin), seed))
 
     @property
     def is_shared(self) -> bool:
         """Whether all seeds have the same data; a built-in data set may depend on the seed."""
-        return self._whole is not None or self.settings.builtin is None
+        return self._shared is not None or self.settings.builtin is None
 
     def __call__(self, seed: int) -> Dataset:
-        return self.whole() if self.is_shared else self._drawn(seed)
+        return self.shared() if self.is_shared else self._for_seed(seed)
 
-    def whole(self, *, download: bool = False, progress: DownloadProgress | None = None) -> Dataset:
+    def shared(self, *, download: bool = False, progress: DownloadProgress | None = None) -> Dataset:
         """The data that all seeds share. Downloads missing files of a published collection if allowed."""
-        if self._whole is None:
-            self._whole = self._read(download, progress)
-        return self._whole
+        if self._shared is None:
+            self._shared = self._read(download, progress)
+        return self._shared
 
     @cached_property
     def file(self) -> DataFile | None:
@@ -160,11 +160,11 @@ def check_memory(settings: Data) -> None:
     check_size(settings.size)
     n = count_pictures(str(settings.images))
     needed = 3 * n * settings.size[0] * settings.size[1]
-    there = machine_memory()
-    if needed > there:
+    memory = machine_memory()
+    if needed > memory:
         problem = (
             f"makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this machine has "
-            f"{there / 1e9:,.0f} GB of memory"
+            f"{memory / 1e9:,.0f} GB of memory"
         )
         raise MemoryLimit(problem, argument="size", value=settings.size, hint=f"{PASS} a smaller size.")
 
@@ -177,7 +177,7 @@ def count_pictures(images: str) -> int:
 
 
 def fingerprint(data: Dataset) -> str:
-    """Sixteen hexadecimal digits that change with any number of the data."""
+    """A hash of all numbers of the data: sixteen hexadecimal digits."""
     digest = hashlib.sha256(repr((data.classes, data.features.shape, data.test_features.shape)).encode())
     for array in (data.features, data.labels, data.test_features, data.test_labels):
         digest.update(np.ascontiguousarray(array).data)

@@ -1,7 +1,7 @@
 """Images with their classes: folders of pictures, Parquet files, and published collections by name.
 
-Packages offer collections by the entry-point group ``dubito.images``: `dubito.paper.images` has CIFAR-10, CIFAR-100 and
-SVHN. Nothing is ever unpickled.
+Packages register collections in the entry-point group ``dubito.images``: `dubito.paper.images` has CIFAR-10, CIFAR-100
+and SVHN. Nothing is ever unpickled.
 """
 
 import io
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -83,10 +83,10 @@ def _check_part(images: ImageSet, what: str, pixels: ImageArray, labels: IntArra
         problem = f"{what} are {len(pixels)}, and their labels have shape {labels.shape}"
         raise InvalidData(problem, hint="pass one label per image.")
     n_classes = len(images.classes)
-    odd = np.flatnonzero((labels < 0) | (labels >= n_classes))
-    if len(odd):
+    invalid = np.flatnonzero((labels < 0) | (labels >= n_classes))
+    if len(invalid):
         raise InvalidData(
-            f"{what} have the label {labels[odd[0]]} at number {odd[0]}, and there are {n_classes} classes",
+            f"{what} have the label {labels[invalid[0]]} at number {invalid[0]}, and there are {n_classes} classes",
             hint=f"labels go from 0 to {n_classes - 1}.",
         )
 
@@ -97,7 +97,7 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 """Files of a folder that count as pictures."""
 
 BATCH = 1024
-"""Maximum number of decoded pictures that are not yet copied to the array."""
+"""Maximum number of decoded pictures waiting to be copied to the array."""
 
 Size = tuple[int, int]
 """Height and width."""
@@ -111,11 +111,11 @@ class Picture(NamedTuple):
     content: Path | bytes
 
 
-RESIZED = by_interface("size=(height, width)", toml="size = [height, width]")
+SIZE_OPTION = by_interface("size=(height, width)", toml="size = [height, width]")
 
 
 def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> ImageArray:
-    """Decode one or more pictures into an array (n, h, w, 3), resized to ``size`` or else of the size of the first.
+    """Decode one or more pictures into an array (n, h, w, 3), resized to ``size``; by default all must have one size.
 
     Gray becomes RGB, transparency is dropped, and pictures are rotated as their EXIF data says.
     """
@@ -131,7 +131,11 @@ def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> Imag
             batch = pictures[start : start + BATCH]
             for row, (picture, image) in enumerate(zip(batch, threads.map(decode, batch), strict=True), start):
                 if image.shape != first.shape:
-                    _refuse_size(picture, image, pictures[0], first)
+                    raise InvalidData(
+                        f"{picture.name} is {image.shape[0]} pixels high and {image.shape[1]} wide, and "
+                        f"{pictures[0].name} {first.shape[0]} and {first.shape[1]}",
+                        hint=f"all must have the same size, or {PASS} {SIZE_OPTION} to resize them.",
+                    )
                 pixels[row] = image
     return pixels
 
@@ -143,14 +147,6 @@ def check_size(size: object) -> None:
     if not isinstance(size, tuple) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
         hint = f"{PASS} two integers, height and width, such as 32 and 32."
         raise InvalidArgument("is not a height and width in pixels", argument="size", value=size, hint=hint)
-
-
-def _refuse_size(picture: Picture, image: ImageArray, first: Picture, expected: ImageArray) -> NoReturn:
-    raise InvalidData(
-        f"{picture.name} is {image.shape[0]} pixels high and {image.shape[1]} wide, and {first.name} "
-        f"{expected.shape[0]} and {expected.shape[1]}",
-        hint=f"all must have the same size, or {PASS} {RESIZED} to resize them.",
-    )
 
 
 def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArray:
@@ -167,8 +163,8 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
                 raise InvalidData(f"{picture.name} has more than 8 bits per channel", hint="save it with 8.")
             upright = ImageOps.exif_transpose(opened)
             # Via RGBA, as Pillow warns about converting a palette with transparency to RGB directly.
-            plain = upright.convert("RGBA").convert("RGB") if upright.mode in ("P", "PA") else upright.convert("RGB")
-            return np.asarray(plain if size is None else plain.resize(size[::-1], Image.Resampling.BILINEAR))
+            rgb = upright.convert("RGBA").convert("RGB") if upright.mode in ("P", "PA") else upright.convert("RGB")
+            return np.asarray(rgb if size is None else rgb.resize(size[::-1], Image.Resampling.BILINEAR))
     except DubitoError:
         raise
     except NotRegularFile as error:
@@ -192,27 +188,25 @@ def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
     """
     check_size(size)
     with reading(str(path)):
-        inner = {name for name in ("train", "test") if (path / name).is_dir()}
-        if len(inner) == 1:
-            _refuse_half(path, *inner)
-        train = _class_folders(path / "train" if inner else path)
-        test = _class_folders(path / "test") if inner else {}
+        parts = [name for name in ("train", "test") if (path / name).is_dir()]
+        if len(parts) == 1:
+            missing = "test" if parts == ["train"] else "train"
+            hint = f"add it, or pass {path / parts[0]} to read that alone."
+            raise MissingFile(f"{path} has a folder {parts[0]} and none called {missing}", hint=hint)
+        train = _class_folders(path / "train" if parts else path)
+        test = _class_folders(path / "test") if parts else {}
     unknown = next((folder for name, folder in test.items() if name not in train), None)
     if unknown is not None:
-        hint = f"the classes are {_list(train)}."
+        shown = list(train)[:12]
+        more = f" and {len(train) - len(shown)} more" if len(train) > len(shown) else ""
+        hint = f"the classes are {', '.join(shown)}{more}."
         raise InvalidData(f"{unknown} is a class that {path / 'train'} does not have", hint=hint)
     classes = tuple(train)
-    pictures, labels = _gather(train, classes)
-    test_pictures, test_labels = _gather(test, classes)
+    pictures, labels = _list_pictures(train, classes)
+    test_pictures, test_labels = _list_pictures(test, classes)
     pixels = read_pictures(pictures + test_pictures, size)
     n_train = len(pictures)
     return ImageSet(path.resolve().name, pixels[:n_train], labels, classes, pixels[n_train:], test_labels)
-
-
-def _refuse_half(path: Path, there: str) -> NoReturn:
-    other = "test" if there == "train" else "train"
-    hint = f"add it, or pass {path / there} to read that alone."
-    raise MissingFile(f"{path} has a folder {there} and none called {other}", hint=hint)
 
 
 def _class_folders(path: Path) -> dict[str, Path]:
@@ -224,31 +218,23 @@ def _class_folders(path: Path) -> dict[str, Path]:
     return {name: path / name for name in sorted(names, key=natural_order)}
 
 
-def _gather(folders: dict[str, Path], classes: tuple[str, ...]) -> tuple[list[Picture], IntArray]:
+def _list_pictures(folders: dict[str, Path], classes: tuple[str, ...]) -> tuple[list[Picture], IntArray]:
+    """The pictures in the folders of the classes and below, and their class codes."""
     pictures: list[Picture] = []
     labels: list[int] = []
-    for name, folder in folders.items():
-        found = _pictures_below(folder)
-        pictures += found
-        labels += [classes.index(name)] * len(found)
+    for class_name, folder in folders.items():
+        paths = [
+            os.path.join(parent, name)
+            for parent, _, names in os.walk(folder)
+            for name in names
+            if not name.startswith(".") and name.lower().endswith(SUFFIXES)
+        ]
+        if not paths:
+            hint = "add some, or remove the folder."
+            raise InvalidData(f"{folder} has no pictures ({', '.join(SUFFIXES)})", hint=hint)
+        pictures += [Picture(path, Path(path)) for path in sorted(paths, key=natural_order)]
+        labels += [classes.index(class_name)] * len(paths)
     return pictures, np.array(labels, dtype=np.int64)
-
-
-def _pictures_below(folder: Path) -> list[Picture]:
-    paths = [
-        os.path.join(inner, name)
-        for inner, _, names in os.walk(folder)
-        for name in names
-        if not name.startswith(".") and name.lower().endswith(SUFFIXES)
-    ]
-    if not paths:
-        raise InvalidData(f"{folder} has no pictures ({', '.join(SUFFIXES)})", hint="add some, or remove the folder.")
-    return [Picture(path, Path(path)) for path in sorted(paths, key=natural_order)]
-
-
-def _list(names: dict[str, Path]) -> str:
-    shown = list(names)[:12]
-    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
 
 # Parquet files with a column of pictures (bytes, or records with bytes) and a column of labels (extra ``files``).
@@ -264,23 +250,29 @@ def read_table(spec: str, *, test: str | None = None, size: Size | None = None) 
     or ``img``, or in the only column that could contain them.
     """
     check_size(size)
-    path, key = split_spec(spec)
-    pictures, names = _read(path, key)
+    path, label_column = split_spec(spec)
+    pictures, names = _read_columns(path, label_column)
     values, codes = np.unique(names, return_inverse=True)
     classes = tuple(str(value) for value in values.tolist())
-    others: list[Picture] = []
+    test_pictures: list[Picture] = []
     test_labels = np.empty(0, dtype=np.int64)
     if test is not None:
-        test_path, test_key = split_spec(test)
-        others, test_names = _read(test_path, test_key or key)
-        test_labels = _codes(test_path, test_names, classes)
-    pixels = read_pictures(pictures + others, size)
+        test_path, test_label_column = split_spec(test)
+        test_pictures, test_names = _read_columns(test_path, test_label_column or label_column)
+        code_of = {name: code for code, name in enumerate(classes)}
+        texts = [str(value) for value in test_names.tolist()]
+        unknown = next((text for text in texts if text not in code_of), None)
+        if unknown is not None:
+            raise InvalidData(f"{test_path} has the class {unknown!r}, which the training file does not have.")
+        test_labels = np.array([code_of[text] for text in texts], dtype=np.int64)
+    pixels = read_pictures(pictures + test_pictures, size)
     name = os.path.splitext(os.path.basename(path))[0]
     n_train = len(pictures)
     return ImageSet(name, pixels[:n_train], codes.astype(np.int64), classes, pixels[n_train:], test_labels)
 
 
-def _read(path: str, label_column: str | None) -> tuple[list[Picture], AnyArray]:
+def _read_columns(path: str, label_column: str | None) -> tuple[list[Picture], AnyArray]:
+    """The pictures and labels of a Parquet file."""
     source = open_source(path)
     if not path.lower().endswith(".parquet"):
         raise InvalidArgument(f"{path} is not a Parquet file", hint="pass a file that ends in .parquet.")
@@ -296,24 +288,15 @@ def _read(path: str, label_column: str | None) -> tuple[list[Picture], AnyArray]
 
 
 def _image_column(source: Source) -> str:
-    usual = [name for name in IMAGE_COLUMNS if name in source.names]
-    fitting = usual or [name for name, entry in source.entries.items() if entry.content == "other"]
-    if usual or len(fitting) == 1:
-        return fitting[0]
+    named_image = [name for name in IMAGE_COLUMNS if name in source.names]
+    columns = named_image or [name for name, entry in source.entries.items() if entry.content == "other"]
+    if named_image or len(columns) == 1:
+        return columns[0]
     raise MissingFile(
-        f"{source.path} has no column called {' or '.join(IMAGE_COLUMNS)}, and {len(fitting) or 'none'} that "
+        f"{source.path} has no column called {' or '.join(IMAGE_COLUMNS)}, and {len(columns) or 'none'} that "
         "could hold pictures",
         hint=f"it holds {source.listing()}. Rename the column of pictures to image.",
     )
-
-
-def _codes(path: str, names: AnyArray, classes: tuple[str, ...]) -> IntArray:
-    codes = {name: code for code, name in enumerate(classes)}
-    texts = [str(value) for value in names.tolist()]
-    unknown = next((text for text in texts if text not in codes), None)
-    if unknown is not None:
-        raise InvalidData(f"{path} has the class {unknown!r}, which the training file does not have.")
-    return np.array([codes[text] for text in texts], dtype=np.int64)
 
 
 # The folder of published collections.
@@ -324,9 +307,8 @@ DATA_VARIABLE = "DUBITO_DATA"
 
 def default_folder() -> Path:
     """The default folder of published collections: ``DUBITO_DATA``, else ``dubito`` in the user's cache."""
-    named = os.environ.get(DATA_VARIABLE)
-    if named:
-        return Path(named).expanduser()
+    if folder := os.environ.get(DATA_VARIABLE):
+        return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dubito")
 
 
@@ -391,7 +373,7 @@ def load_images(
     test : str, optional
         A second Parquet file, with the test set.
     size : tuple (height, width), optional
-        Resize the pictures of a folder or a Parquet file. Default: all must have the same size.
+        Resize the pictures of a folder or a Parquet file. By default, all must have the same size.
     progress : callable, optional
         Called during a download with the name of the file, the bytes so far, and the total.
 
@@ -428,7 +410,17 @@ def find_images(
 ) -> ImageSet:
     """Implementation of `load_images`; ``argument`` is the argument that error messages name."""
     path, is_published = Path(split_spec(name)[0]), name in COLLECTIONS.names()
-    _check_arguments(named(argument, name), is_published, is_table(name), data_dir, download, test, size)
+    not_applicable = {
+        "data_dir": (data_dir is not None and not is_published, "for published collections"),
+        "download": (download and not is_published, "for published collections"),
+        "size": (size is not None and is_published, "for pictures in a folder or a Parquet file"),
+        "test": (test is not None and not is_table(name), "for Parquet files"),
+    }
+    for option, (is_given, purpose) in not_applicable.items():
+        if is_given:
+            raise InvalidArgument(
+                f"is {purpose}, not for {named(argument, name)}", argument=option, hint="leave it out."
+            )
     if is_published:
         read = COLLECTIONS.find(argument, name)
         return read(data_folder(data_dir, download), allow_download=download, progress=progress)
@@ -453,18 +445,3 @@ def is_table(source: str) -> bool:
     (True, False)
     """
     return split_spec(source)[0].lower().endswith(".parquet")
-
-
-def _check_arguments(
-    source: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
-) -> None:
-    """Raise if an argument does not apply to this kind of source."""
-    not_applicable = {
-        "data_dir": (data_dir is not None and not is_published, "for published collections"),
-        "download": (download and not is_published, "for published collections"),
-        "size": (size is not None and is_published, "for pictures in a folder or a Parquet file"),
-        "test": (test is not None and not is_parquet, "for Parquet files"),
-    }
-    for argument, (is_given, purpose) in not_applicable.items():
-        if is_given:
-            raise InvalidArgument(f"is {purpose}, not for {source}", argument=argument, hint="leave it out.")

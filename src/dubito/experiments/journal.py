@@ -1,8 +1,8 @@
 """The journal of an experiment: JSON lines that survive a kill at any byte.
 
-A line is appended under a file lock, in one write, and ends with its checksum. A kill in the middle leaves a torn last
-line, which readers skip and the next writer truncates. Any other damaged line raises an error that names it. Journals
-of the first versions have no checksums; after the first line with a checksum, all lines must have one.
+A line is appended under a file lock, in one write, and ends with its checksum. A kill in the middle leaves an
+incomplete last line, which readers skip and the next writer truncates. Any other damaged line raises an error that
+names it. Journals of the first versions have no checksums; after the first line with a checksum, all must have one.
 
 The file is synced to disk at most once a second, so that short rounds do not wait for the disk. A power failure may
 lose the rounds of the last second, which are then repeated.
@@ -46,9 +46,9 @@ NAME = "journal.jsonl"
 TAIL_BYTES = 1 << 16
 SYNC_SECONDS = 1.0
 """Minimum time between syncs to disk."""
-CHECK = "check"
+CHECKSUM_KEY = "check"
 """The last key of a line: a checksum of everything before it."""
-SEALED = re.compile(rb'(.+), "check": "([0-9a-f]{16})"\}\n', re.DOTALL)
+CHECKED_LINE = re.compile(rb'(.+), "check": "([0-9a-f]{16})"\}\n', re.DOTALL)
 
 
 class Journal:
@@ -71,7 +71,7 @@ class Journal:
         self.synced = -SYNC_SECONDS
 
     def append(self, record: Mapping[str, object]) -> None:
-        line = sealed(record)
+        line = encode_line(record)
         with explain_disk_full(self.path), locked(self.path) as file:
             end, size = _end_of_records(file), os.fstat(file).st_size
             if end < size:
@@ -88,12 +88,12 @@ class Journal:
             os.fsync(file)
             self.synced = time.monotonic()
 
-    def drop(self, unwanted: Callable[[Record], bool]) -> None:
+    def remove(self, unwanted: Callable[[Record], bool]) -> None:
         """Remove records by replacing the file atomically."""
         with explain_disk_full(self.path), locked(self.path) as file:
-            lines = lines_of(read_at(file, os.fstat(file).st_size, 0))
-            kept = [line for line in lines if not is_torn(line) and not unwanted(parsed(line) or {})]
-            if sys.platform == "win32":  # It replaces no file that is open, and this one is locked.
+            lines = split_lines(read_at(file, os.fstat(file).st_size, 0))
+            kept = [line for line in lines if not is_incomplete(line) and not unwanted(parse_line(line) or {})]
+            if sys.platform == "win32":  # Windows cannot replace an open file, and this one is locked.
                 os.ftruncate(file, 0)
                 write_all(file, b"".join(kept))
                 os.fsync(file)
@@ -106,40 +106,40 @@ class Journal:
             os.fsync(file)
 
     def read(self) -> list[Record]:
-        """All records, without a torn last line."""
+        """All records, without an incomplete last line."""
         return list(JournalReader(self.path).new_records())
 
 
 class JournalReader:
     """Reads a growing journal incrementally."""
 
-    def __init__(self, path: Path, forget: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, path: Path, on_replaced: Callable[[], None] = lambda: None) -> None:
         self.path = path
-        self.forget = forget
+        self.on_replaced = on_replaced
         """Called if the file was replaced, before all records are returned again."""
         self.file: tuple[int, int] | None = None
         """Device and inode of the file read last."""
         self.offset = 0
         self.line = 0
         """Number of the line read last, from 1."""
-        self.is_sealed = False
+        self.requires_checksums = False
         """Whether a line had a checksum, so that all later lines must have one."""
-        self.unsealed = 0
+        self.n_unchecked = 0
         """Number of lines without a checksum, as the first versions wrote them."""
 
     def new_records(self) -> Iterator[Record]:
         if not self.path.exists():
             return
         with open(self.path, "rb") as file:
-            found = os.fstat(file.fileno())
-            if self.file not in (None, (found.st_dev, found.st_ino)):
-                self.offset, self.line, self.is_sealed, self.unsealed = 0, 0, False, 0
-                self.forget()
-            self.file = found.st_dev, found.st_ino
+            status = os.fstat(file.fileno())
+            if self.file not in (None, (status.st_dev, status.st_ino)):
+                self.offset, self.line, self.requires_checksums, self.n_unchecked = 0, 0, False, 0
+                self.on_replaced()
+            self.file = status.st_dev, status.st_ino
             file.seek(self.offset)
-            lines = lines_of(file.read())
+            lines = split_lines(file.read())
         for number, line in enumerate(lines, start=1):
-            if number == len(lines) and is_torn(line):
+            if number == len(lines) and is_incomplete(line):
                 return
             record = self._record(line)
             self.offset, self.line = self.offset + len(line), self.line + 1
@@ -147,13 +147,13 @@ class JournalReader:
 
     def _record(self, line: bytes) -> Record:
         try:
-            record, is_sealed = unsealed(line)
-            if self.is_sealed and not is_sealed:
+            record, has_checksum = decode_line(line)
+            if self.requires_checksums and not has_checksum:
                 raise DamagedLine("has lost its checksum")
         except DamagedLine as error:
-            raise damaged(self.path, self.line + 1, str(error)) from None
-        self.is_sealed = is_sealed
-        self.unsealed += not is_sealed
+            raise damaged_line(self.path, self.line + 1, str(error)) from None
+        self.requires_checksums = has_checksum
+        self.n_unchecked += not has_checksum
         return record
 
 
@@ -161,49 +161,49 @@ class DamagedLine(Exception):
     """Raised for a line that cannot be read; the reader adds the line number."""
 
 
-def lines_of(content: bytes) -> list[bytes]:
+def split_lines(content: bytes) -> list[bytes]:
     """Lines with their newlines; the last may have none."""
     return re.findall(rb"[^\n]*\n|[^\n]+", content)
 
 
-def damaged(path: Path, line: int, what: str) -> InvalidData:
+def damaged_line(path: Path, line: int, what: str) -> InvalidData:
     return InvalidData(
         f"line {line} of {path} {what}: the file was changed or damaged",
         hint="delete that line and resume: its round is repeated.",
     )
 
 
-def sealed(record: Mapping[str, object]) -> bytes:
+def encode_line(record: Mapping[str, object]) -> bytes:
     r"""A record as a line of the journal.
 
     Examples
     --------
-    >>> sealed({"turn": 0})
+    >>> encode_line({"turn": 0})
     b'{"turn": 0, "check": "1a3cc1dd7da110a1"}\n'
     """
     body = json.dumps(record, allow_nan=False).encode().removesuffix(b"}")
-    return body + b', "check": "' + digest(body) + b'"}\n'
+    return body + b', "check": "' + checksum(body) + b'"}\n'
 
 
-def unsealed(line: bytes) -> tuple[Record, bool]:
+def decode_line(line: bytes) -> tuple[Record, bool]:
     """The record of a line, and whether it has a checksum; one with ``"checks": true`` must have one."""
-    found, record = SEALED.fullmatch(line), parsed(line)
+    match, record = CHECKED_LINE.fullmatch(line), parse_line(line)
     if record is None:
         raise DamagedLine("is not a record")
-    if found is not None and found[2] != digest(found[1]):
+    if match is not None and match[2] != checksum(match[1]):
         raise DamagedLine("does not fit its checksum")
-    if found is None and (CHECK in record or record.get("checks") is True):
+    if match is None and (CHECKSUM_KEY in record or record.get("checks") is True):
         raise DamagedLine("has lost its checksum")
-    record.pop(CHECK, None)
-    return record, found is not None
+    record.pop(CHECKSUM_KEY, None)
+    return record, match is not None
 
 
-def digest(body: bytes) -> bytes:
-    """A checksum of sixteen hexadecimal digits."""
+def checksum(body: bytes) -> bytes:
+    """Sixteen hexadecimal digits."""
     return hashlib.blake2b(body, digest_size=8).hexdigest().encode()
 
 
-def parsed(line: bytes) -> Record | None:
+def parse_line(line: bytes) -> Record | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -211,8 +211,8 @@ def parsed(line: bytes) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
-def is_torn(line: bytes) -> bool:
-    """Whether the last line is incomplete: a kill truncates it, a power failure may leave zeros in it."""
+def is_incomplete(line: bytes) -> bool:
+    """Whether the last line is damaged by a kill, which truncates it, or a power failure, which may leave zeros."""
     return not line.endswith(b"\n") or b"\0" in line
 
 
@@ -227,17 +227,17 @@ def _end_of_records(file: int) -> int:
         if start == 0 or begin > 0:
             break
         window *= 2
-    return start + (begin if end == len(tail) and is_torn(tail[begin:]) else end)
+    return start + (begin if end == len(tail) and is_incomplete(tail[begin:]) else end)
 
 
 # Validation of rounds: a line may be valid JSON and still be impossible.
 
-MAX_ROWS = 2**62
-"""Larger than any pool."""
-COUNTS = "seed", "turn", "labels"
-SHARES = "test_accuracy", "train_accuracy"
-AMOUNTS = "core_set_loss", "train_seconds", "select_seconds"
-OPTIONAL_AMOUNTS = "radius", "scaled_radius", "uncertainty"
+MAX_COUNT = 2**62
+"""Larger than any row number, seed or number of labels."""
+COUNT_FIELDS = "seed", "turn", "labels"
+SHARE_FIELDS = "test_accuracy", "train_accuracy"
+AMOUNT_FIELDS = "core_set_loss", "train_seconds", "select_seconds"
+OPTIONAL_FIELDS = "radius", "scaled_radius", "uncertainty"
 """Amounts that may be null."""
 
 
@@ -245,25 +245,24 @@ class InvalidRound(Exception):
     """Raised for a round with invalid values; the reader adds the line number."""
 
 
-def round_of(record: Mapping[str, object]) -> Round:
+def parse_round(record: Mapping[str, object]) -> Round:
     """Convert a record to a round; raise if a value has the wrong type or is out of range.
 
     Examples
     --------
-    >>> round_of({"strategy": "random", "seed": True})
+    >>> parse_round({"strategy": "random", "seed": True})
     Traceback (most recent call last):
     dubito.experiments.journal.InvalidRound: its 'seed' is not a count
     """
     if not isinstance(record.get("strategy"), str):
         raise InvalidRound("its 'strategy' is not text")
-    for name in COUNTS:
+    for name in COUNT_FIELDS:
         if not _is_count(record.get(name)):
             raise InvalidRound(f"its {name!r} is not a count")
-    for name in (*SHARES, *AMOUNTS, *OPTIONAL_AMOUNTS):
+    for name in (*SHARE_FIELDS, *AMOUNT_FIELDS, *OPTIONAL_FIELDS):
         value = record.get(name)
-        if not _is_amount(value, 1.0 if name in SHARES else math.inf) and not (
-            value is None and name in OPTIONAL_AMOUNTS and name in record
-        ):
+        is_null = value is None and name in OPTIONAL_FIELDS and name in record
+        if not is_null and not _is_amount(value, 1.0 if name in SHARE_FIELDS else math.inf):
             raise InvalidRound(f"its {name!r} is out of range")
     recall, picked = record.get("recall"), record.get("picked")
     if not isinstance(recall, list) or not all(each is None or _is_amount(each, 1.0) for each in recall):
@@ -274,20 +273,21 @@ def round_of(record: Mapping[str, object]) -> Round:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and type(value) is not bool and 0 <= value < MAX_ROWS
+    return isinstance(value, int) and type(value) is not bool and 0 <= value < MAX_COUNT
 
 
-def _is_amount(value: object, most: float) -> bool:
-    return isinstance(value, int | float) and type(value) is not bool and 0.0 <= value <= most and value < math.inf
+def _is_amount(value: object, maximum: float) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and 0.0 <= value <= maximum and value < math.inf
 
 
-def check_planned(found: Round, experiment: Experiment) -> None:
+def check_planned(result: Round, experiment: Experiment) -> None:
+    """Raise if a round does not belong to the experiment or does not follow its schedule."""
     schedule, names = experiment.schedule, [arm.name for arm in experiment.strategies]
-    if found.strategy not in names or found.seed not in experiment.seeds or found.turn > schedule.rounds:
+    if result.strategy not in names or result.seed not in experiment.seeds or result.turn > schedule.rounds:
         raise InvalidRound("it is not a round of this experiment")
-    if found.labels != schedule.initial + schedule.budget * found.turn:
+    if result.labels != schedule.initial + schedule.budget * result.turn:
         raise InvalidRound("its 'labels' are not those of its turn")
-    if len(found.picked) != (schedule.budget if found.turn < schedule.rounds else 0):
+    if len(result.picked) != (schedule.budget if result.turn < schedule.rounds else 0):
         raise InvalidRound("its 'picked' has another length than the budget of its turn")
 
 
@@ -304,7 +304,7 @@ class Run:
 
     @property
     def file_name(self) -> str:
-        """Base name of its files: readable, and unique for each strategy name."""
+        """Base name of its files: readable, and different for each strategy."""
         readable = re.sub(r"[^A-Za-z0-9.=-]+", "_", self.arm.name)[:20]
         return f"{readable}-{hashlib.sha256(self.arm.name.encode()).hexdigest()[:6]}-{self.seed}"
 
@@ -316,27 +316,27 @@ def runs_of(experiment: Experiment) -> tuple[Run, ...]:
 
 @contextmanager
 def claim(run: Run, folder: Path) -> Iterator[bool]:
-    """Claim the run while the block runs; yields False if another process has it."""
+    """Hold the claim to a run while the block runs; yields False if another process has it."""
     path = folder / CHECKPOINTS / f"{run.file_name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with explain_lock_errors(str(path)):
-            ours = try_lock(file) and is_same_file(file, path)
-        yield ours
+            is_claimed = try_lock(file) and is_same_file(file, path)
+        yield is_claimed
     finally:
         os.close(file)
 
 
-def clear(run: Run, folder: Path) -> None:
+def remove_run_files(run: Run, folder: Path) -> None:
     """Remove the files of a finished run; only for the holder of its claim."""
     for path in (folder / CHECKPOINTS).iterdir():
         if path.name.lstrip(".").startswith(run.file_name + "."):
             path.unlink(missing_ok=True)
 
 
-def clear_all(folder: Path) -> None:
-    """Remove the files that dead processes left; only if every run is finished."""
+def remove_all_run_files(folder: Path) -> None:
+    """Remove the files that killed processes left; only if every run is finished."""
     for path in (folder / CHECKPOINTS).iterdir():
         path.unlink(missing_ok=True)
 
@@ -356,7 +356,7 @@ class Checkpoints:
         with explain_disk_full(self.path(turn)):
             save_sealed(str(self.path(turn)), state)
 
-    def forget_before(self, turn: int) -> None:
+    def remove_before(self, turn: int) -> None:
         for earlier in range(turn):
             self.path(earlier).unlink(missing_ok=True)
 
@@ -368,17 +368,17 @@ class Checkpoints:
             return None
 
 
-# The state of an experiment according to its journal.
+# The journal of one experiment.
 
 PACKAGES = ("dubito", "numpy", "scipy", "scikit-learn")
 
 
-class Ledger:
-    """Headers and rounds of an experiment, read from its growing journal."""
+class ExperimentJournal:
+    """The journal of an experiment, with its headers and rounds in memory."""
 
     def __init__(self, folder: Path, experiment: Experiment | None = None) -> None:
         self.reader = JournalReader(folder / NAME, self._reset)
-        self.journal = Journal(folder / NAME)
+        self.writer = Journal(folder / NAME)
         self.experiment = experiment
         self.headers: list[Record] = []
         self.turns: dict[tuple[str, int], dict[int, Round]] = {}
@@ -391,26 +391,26 @@ class Ledger:
                     self._check(record)
                     self.headers.append(record)
                 elif kind == "round":
-                    self._add(round_of(record))
-                elif not self.reader.is_sealed:
+                    self._add(parse_round(record))
+                elif not self.reader.requires_checksums:
                     raise InvalidRound("its 'kind' is not known")
             except InvalidRound as error:
-                raise damaged(self.reader.path, self.reader.line, f"is not a valid {kind} ({error})") from None
+                raise damaged_line(self.reader.path, self.reader.line, f"is not a valid {kind} ({error})") from None
 
     def _reset(self) -> None:
         self.headers.clear()
         self.turns.clear()
 
-    def _add(self, found: Round) -> None:
+    def _add(self, result: Round) -> None:
         """Add a round; duplicates are ignored."""
         if self.experiment is not None:
-            check_planned(found, self.experiment)
-        turns = self.turns.setdefault((found.strategy, found.seed), {})
-        if found.turn not in turns:
+            check_planned(result, self.experiment)
+        turns = self.turns.setdefault((result.strategy, result.seed), {})
+        if result.turn not in turns:
             earlier = {row for each in turns.values() for row in each.picked}
-            if not earlier.isdisjoint(found.picked):
-                raise InvalidRound(f"it picks row {min(earlier.intersection(found.picked))} again")
-            turns[found.turn] = found
+            if not earlier.isdisjoint(result.picked):
+                raise InvalidRound(f"it picks row {min(earlier.intersection(result.picked))} again")
+            turns[result.turn] = result
 
     def _check(self, header: Record) -> None:
         if header.get("schema") != SCHEMA:
@@ -422,7 +422,7 @@ class Ledger:
             raise InvalidData(
                 f"{self.reader.path} belongs to experiment {header.get('experiment')} and this is "
                 f"{self.experiment.hash8}",
-                hint="restore the experiment.toml that it was begun with, or run this one in another folder.",
+                hint="restore the experiment.toml that it was started with, or run this one in another folder.",
             )
 
     def completed(self, run: Run) -> list[Round]:
@@ -437,20 +437,20 @@ class Ledger:
         return [each for run in runs for each in self.completed(run)]
 
     def write_round(self, done: Round) -> None:
-        """Append a round to the journal, unless it is there already.
+        """Append a round, unless the journal already has it.
 
         Later turns exist only if somebody deleted a line before them. They may not follow from this round, because
         training on a GPU is not reproducible, so they are removed and repeated.
         """
         self.refresh()
         existing = self.turns.get((done.strategy, done.seed), {})
-        if done.turn in existing and timeless(existing[done.turn]) == timeless(done):
+        if done.turn in existing and without_times(existing[done.turn]) == without_times(done):
             return
         later = [turn for turn in existing if turn >= done.turn]
         if later:
             run = done.strategy, done.seed
-            self.journal.drop(lambda each: (each.get("strategy"), each.get("seed")) == run and each["turn"] in later)
-        self.journal.append({"kind": "round", **done.as_dict()})
+            self.writer.remove(lambda each: (each.get("strategy"), each.get("seed")) == run and each["turn"] in later)
+        self.writer.append({"kind": "round", **done.as_dict()})
 
     def write_header(self, experiment: Experiment, data: str, classes: Sequence[str] = ()) -> None:
         """Append a header with the data's fingerprint; raise if this process cannot continue the experiment."""
@@ -460,11 +460,11 @@ class Ledger:
             raise InvalidData(f"the run of {self.reader.path} cannot be continued here: {refusal}")
         if first.get("data", data) != data:
             hint = "restore the original data, or run the experiment in another folder."
-            raise InvalidData(f"the data has changed since {self.reader.path} was begun", hint=hint)
-        self.journal.append(header)
+            raise InvalidData(f"the data has changed since {self.reader.path} was started", hint=hint)
+        self.writer.append(header)
 
 
-def timeless(each: Round) -> Round:
+def without_times(each: Round) -> Round:
     """A round with its times set to 0, for comparisons."""
     return replace(each, train_seconds=0.0, select_seconds=0.0)
 

@@ -22,7 +22,7 @@ from dubito.experiments.models.base import Model, NeedsFiles
 from dubito.experiments.models.kinds import model_as_table, model_from_table
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.pools import parse_pool
-from dubito.experiments.toml import check_keys, naming, read_toml, write_toml
+from dubito.experiments.toml import check_keys, prefix_errors, read_toml, write_toml
 from dubito.io import Columns
 from dubito.io.missing_values import Missing
 from dubito.io.source import nearest
@@ -36,7 +36,7 @@ from dubito.strategies.base import Option, parse_name
 # The tables ``[data]`` and ``[schedule]``.
 
 DEFAULT_TEST_SHARE = 0.2
-MOST_ROUNDS = 10_000_000
+MAX_ROUNDS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,8 @@ class Data:
             hint = f"set the path as well, or leave {named('test')} out."
             raise InvalidArgument("needs a path", argument="test", value=self.test, hint=hint)
         if self.size and (self.images is None or self.images in COLLECTIONS.names()):
-            raise InvalidArgument(
-                "is for pictures in a folder or a Parquet file", argument="size", value=self.size, hint="leave it out."
-            )
+            problem = "is for pictures in a folder or a Parquet file"
+            raise InvalidArgument(problem, argument="size", value=self.size, hint="leave it out.")
         if self.images is not None and self.standardize:
             problem = "is for features, and models scale images themselves"
             raise InvalidArgument(problem, argument="standardize", hint="leave it out.")
@@ -134,7 +133,7 @@ class Schedule:
     @property
     def labels(self) -> IntArray:
         """(rounds + 1,) number of labels at each training."""
-        if self.rounds > MOST_ROUNDS:
+        if self.rounds > MAX_ROUNDS:
             raise InvalidArgument("is too many", argument="rounds", value=self.rounds, hint=f"{PASS} fewer.")
         return self.initial + self.budget * np.arange(self.rounds + 1)
 
@@ -144,22 +143,22 @@ class Schedule:
             problem = f"exceeds the {n_train} rows of the training part"
             hint = f"{PASS} {named('initial')} <= {n_train}."
             raise InvalidArgument(problem, argument="initial", value=self.initial, hint=hint)
-        wanted, most = self.initial + self.budget * self.rounds, (n_train - self.initial) // self.budget
-        if wanted > n_train and not most:
+        n_labels, max_rounds = self.initial + self.budget * self.rounds, (n_train - self.initial) // self.budget
+        if n_labels > n_train and not max_rounds:
             problem = f"after {named('initial', self.initial)} exceeds the {n_train} rows of the training part"
             hint = f"{PASS} {named('budget')} <= {n_train - self.initial}."
             raise InvalidArgument(problem, argument="budget", value=self.budget, hint=hint)
-        if wanted > n_train:
+        if n_labels > n_train:
             problem = (
-                f"of {named('budget', self.budget)} after {named('initial', self.initial)} need {wanted} labels, and "
+                f"of {named('budget', self.budget)} after {named('initial', self.initial)} need {n_labels} labels, and "
                 f"the training part has {n_train} rows"
             )
-            hint = f"{PASS} {named('rounds')} <= {most}."
+            hint = f"{PASS} {named('rounds')} <= {max_rounds}."
             raise InvalidArgument(problem, argument="rounds", value=self.rounds, hint=hint)
 
 
 def check_text(name: str, value: object) -> None:
-    """Raise if a value is neither None nor text that is not empty."""
+    """Raise unless a value is None or nonempty text."""
     if value is not None and not (isinstance(value, str) and value):
         hint = "pass text in quotes, or leave it out."
         raise InvalidArgument("is not allowed", argument=name, value=value, hint=hint)
@@ -169,7 +168,8 @@ def check_text(name: str, value: object) -> None:
 
 BASELINES = ("random", "coreset")
 """Names that reports look for; no other strategy may have them as its label."""
-OWN_KEYS = ("strategy", "label", "metric", "permuted")
+ARM_KEYS = ("strategy", "label", "metric", "permuted")
+"""Keys of a ``[[strategies]]`` table that are not options of the strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Arm:
         check_choice("metric", self.metric, get_args(Metric))
         for option in self.options:
             if option not in known:
-                check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
+                check_choice(f"{self.strategy}: option", option, known | set(ARM_KEYS) - {"strategy"})
         if not isinstance(self.permuted, bool):
             raise InvalidArgument(
                 f"of strategy {self.strategy} is neither true nor false",
@@ -223,8 +223,7 @@ class Arm:
     @property
     def needs_samples(self) -> bool:
         """Whether it needs probabilities of posterior samples."""
-        strategy = self.build()
-        return bool(getattr(strategy, "needs_samples", False))
+        return bool(getattr(self.build(), "needs_samples", False))
 
     def build(self) -> Strategy:
         """The strategy itself."""
@@ -233,22 +232,18 @@ class Arm:
     def as_dict(self) -> dict[str, object]:
         """The ``[[strategies]]`` table."""
         metric = None if self.metric == "euclidean" else self.metric
-        own = {"label": self.label, "metric": metric, "permuted": self.permuted}
-        return {"strategy": self.strategy, **self.options, **{key: value for key, value in own.items() if value}}
+        settings = {"label": self.label, "metric": metric, "permuted": self.permuted}
+        return {"strategy": self.strategy, **self.options, **{key: value for key, value in settings.items() if value}}
 
 
-def permuted_for_control(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) -> FloatArray:
-    """The probabilities (n, c) or (n, k, c) for an arm's strategy: unchanged, or permuted among the candidates (u,).
+def permute_among(candidates: IntArray, probabilities: FloatArray, seed: int) -> FloatArray:
+    """Permute the probabilities (n, c) or (n, k, c) of the candidates (u,) among them; others are unchanged.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> probabilities, rows = np.array([[0.9], [0.8], [0.7], [0.6]]), np.array([1, 2, 3])
-    >>> permuted_for_control(Arm("margin", permuted=True), probabilities, rows, seed=0).ravel().tolist()
+    >>> permute_among(np.array([1, 2, 3]), np.array([[0.9], [0.8], [0.7], [0.6]]), seed=0).ravel().tolist()
     [0.9, 0.6, 0.8, 0.7]
     """
-    if not arm.permuted:
-        return probabilities
     permuted = probabilities.copy()
     permuted[candidates] = probabilities[np.random.default_rng(seed).permutation(candidates)]
     return permuted
@@ -261,13 +256,12 @@ def arm_from_table(table: Mapping[str, object]) -> Arm:
         hint = 'write it like strategy = "random".'
         raise InvalidArgument("is missing from a [[strategies]] table", argument="strategy", hint=hint)
     if label is not None and not isinstance(label, str):
-        raise InvalidArgument(
-            f"of strategy {name} is not text", argument="label", value=label, hint="write it in quotes."
-        )
+        problem = f"of strategy {name} is not text"
+        raise InvalidArgument(problem, argument="label", value=label, hint="write it in quotes.")
     metric: Metric = check_choice("metric", table.get("metric", "euclidean"), get_args(Metric))
     options: dict[str, Option] = {}
     for key, value in table.items():
-        if key in OWN_KEYS:
+        if key in ARM_KEYS:
             continue
         if not isinstance(value, str | int | float | bool):
             problem = f"of strategy {name} is not a number, text or Boolean"
@@ -290,22 +284,12 @@ def parse_strategy(text: str) -> Arm:
     return arm_from_table({"strategy": name, **options})
 
 
-__all__ = [
-    "DEFAULT_TEST_SHARE",
-    "SCHEMA",
-    "Data",
-    "Experiment",
-    "Schedule",
-    "experiment_from_table",
-    "parse_experiment",
-    "read_experiment",
-    "read_seeds",
-]
+# The whole experiment.
 
 SCHEMA = 1
-MOST_SEEDS = 1_000_000
-OMITTED = ("labeled", "ignore_columns", "no_label", "missing")
-"""Settings that files of earlier versions do not have: written only if they differ from the default."""
+MAX_SEEDS = 1_000_000
+NEWER_SETTINGS = ("labeled", "ignore_columns", "no_label", "missing")
+"""Settings that earlier versions did not have: only written if they differ from the default."""
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -332,12 +316,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            raise InvalidArgument(
-                "cannot be the name of a folder",
-                argument="name",
-                value=self.name,
-                hint="use letters, digits, '.', '-' and '_'.",
-            )
+            hint = "use letters, digits, '.', '-' and '_'."
+            raise InvalidArgument("cannot be the name of a folder", argument="name", value=self.name, hint=hint)
         if not self.strategies:
             hint = "name at least one, such as 'random'."
             raise InvalidArgument("is empty", argument="strategies", hint=hint)
@@ -347,11 +327,11 @@ class Experiment:
             raise InvalidArgument("is empty", argument="seeds", hint=f"{PASS} at least one, or the number of seeds.")
         for seed in self.seeds:
             check_integer("seeds", seed, least=0)
-        _refuse_twice("seeds", self.seeds, f"{PASS} each once.")
-        _refuse_twice("strategies", [arm.name for arm in self.strategies], "give one of them another label.")
-        needing = [arm.name for arm in self.strategies if arm.needs_samples]
-        if needing and not self.model.samples:
-            problem = f"strategy {needing[0]!r} needs a committee, which the model lacks"
+        _check_distinct("seeds", self.seeds, f"{PASS} each once.")
+        _check_distinct("strategies", [arm.name for arm in self.strategies], "give one of them another label.")
+        need_samples = [arm.name for arm in self.strategies if arm.needs_samples]
+        if need_samples and not self.model.samples:
+            problem = f"strategy {need_samples[0]!r} needs a committee, which the model lacks"
             raise InvalidArgument(problem, hint="set samples = 10 in [model].")
 
     @property
@@ -388,7 +368,7 @@ def read_experiment(path: str) -> Experiment:
     An unknown key is an error that names the file, the key and the most similar known key.
     """
     table = read_toml(path)
-    with naming(path):
+    with prefix_errors(path):
         return experiment_from_table(table, folder=os.path.dirname(os.path.abspath(path)))
 
 
@@ -405,15 +385,15 @@ def experiment_from_table(table: Mapping[str, object], *, folder: str | None = N
     if table["schema"] != SCHEMA:
         problem = "is not known to this version"
         raise InvalidArgument(problem, argument="schema", value=table["schema"], hint=f"write schema = {SCHEMA}.")
-    with naming("[data]"):
-        data = Data(**_resolved(_section(_with_american_spelling(table), "data", Data), folder))
-    with naming("[schedule]"):
+    with prefix_errors("[data]"):
+        data = Data(**_resolve_paths(_section(_with_american_spelling(table), "data", Data), folder))
+    with prefix_errors("[schedule]"):
         schedule = Schedule(**_section(table, "schedule", Schedule))
-    with naming("[model]"):
+    with prefix_errors("[model]"):
         model = model_from_table(_section(table, "model"))
         if folder is not None and isinstance(model, NeedsFiles):
             model = model.locate(folder)
-    with naming("[[strategies]]"):
+    with prefix_errors("[[strategies]]"):
         arms = _arms(table.get("strategies"))
     return Experiment(
         name=cast("str", table.get("name")),
@@ -437,8 +417,8 @@ def read_seeds(value: object) -> tuple[int, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(check_integer("seeds", each, least=0) for each in value)
     count = check_integer("seeds", value, least=1)
-    if count > MOST_SEEDS:
-        raise InvalidArgument("is too many", argument="seeds", value=count, hint=f"{PASS} {MOST_SEEDS:,} or fewer.")
+    if count > MAX_SEEDS:
+        raise InvalidArgument("is too many", argument="seeds", value=count, hint=f"{PASS} {MAX_SEEDS:,} or fewer.")
     return tuple(range(count))
 
 
@@ -460,8 +440,8 @@ def _with_american_spelling(table: Mapping[str, object]) -> Mapping[str, object]
     return {"data": {{"standardise": "standardize"}.get(key, key): value for key, value in section.items()}}
 
 
-def _resolved(section: dict[str, Any], folder: str | None) -> dict[str, Any]:
-    """Data settings with paths relative to ``folder`` resolved, and tuples for lists."""
+def _resolve_paths(section: dict[str, Any], folder: str | None) -> dict[str, Any]:
+    """The data settings, with absolute paths if there is a folder, and with tuples instead of lists."""
     for key in ("path", "test", "images"):
         name = section.get(key)
         is_published = key == "images" and name in COLLECTIONS.names()
@@ -496,11 +476,11 @@ def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
     return {
         {"standardize": "standardise"}.get(each.name, each.name): table[each.name]  # The spelling is part of the hash.
         for each in fields(settings)
-        if (explicit and each.name not in OMITTED) or table[each.name] != each.default
+        if (explicit and each.name not in NEWER_SETTINGS) or table[each.name] != each.default
     }
 
 
-def _refuse_twice(name: str, values: Sequence[str | int], hint: str) -> None:
+def _check_distinct(name: str, values: Sequence[str | int], hint: str) -> None:
     for value, count in Counter(values).items():
         if count > 1:
             raise InvalidArgument(f"holds {value!r} twice", argument=name, hint=hint)
@@ -521,18 +501,18 @@ def shipped_experiments() -> tuple[str, ...]:
     >>> shipped_experiments()[:3]
     ('cifar10-ablation', 'cifar10-low-noise', 'cifar10-main')
     """
-    return tuple(_found())
+    return tuple(_experiment_files())
 
 
 @cache
-def _found() -> dict[str, Traversable]:
-    found = {
+def _experiment_files() -> dict[str, Traversable]:
+    paths = {
         each.name.removesuffix(SUFFIX): each
         for name in EXPERIMENTS.names()
         for each in files(EXPERIMENTS.find("experiments", name)).iterdir()
         if each.name.endswith(SUFFIX)
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(paths.items()))
 
 
 def shipped_text(name: str) -> str:
@@ -544,7 +524,7 @@ def shipped_text(name: str) -> str:
     '# How much should doubt weigh against distance? Doubt to the power 0, 0.25, 0.5, 1 and 2.'
     """
     known = check_choice("experiment", name, shipped_experiments())
-    return _found()[known].read_text(encoding="utf-8")
+    return _experiment_files()[known].read_text(encoding="utf-8")
 
 
 def read_shipped(name: str) -> Experiment:

@@ -1,6 +1,6 @@
-"""Realistic pools: redundant, ambiguous, imbalanced or mislabelled.
+"""Pools with realistic flaws: redundant, ambiguous, imbalanced or mislabelled.
 
-Each flaw is a seeded transformation of the features and labels of the training part, which records what it changed. The
+Each flaw is a seeded transformation of the features and labels of the training part, and records what it changed. The
 test set is not changed.
 """
 
@@ -15,7 +15,7 @@ from dubito.experiments.images import ImageArray
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
 from dubito.request.arrays import check_choice, check_integer, check_real
 
-# Near-copies and blends of 8-bit images, in blocks. The results are rounded and clipped to 8 bits.
+# Near-copies and blends of 8-bit images, computed in blocks, rounded and clipped to 8 bits.
 
 BRIGHTNESS = 0.05
 """A near-copy is brighter or darker by at most this fraction."""
@@ -39,29 +39,29 @@ def near_copies(images: ImageArray, rng: np.random.Generator) -> ImageArray:
     >>> copy.dtype, bool(0 < np.abs(copy.astype(int) - 128).mean() < 12)
     (dtype('uint8'), True)
     """
-    made = np.empty_like(images)
+    copies = np.empty_like(images)
     for rows in blocks(len(images), BLOCK_ROWS):
         block = images[rows]
         factor = rng.uniform(1.0 - BRIGHTNESS, 1.0 + BRIGHTNESS, (len(block), 1, 1, 1)).astype(np.float32)
         noise = rng.standard_normal(block.shape, dtype=np.float32) * np.float32(PIXEL_NOISE)
-        made[rows] = as_pixels(block * factor + noise)
-    return made
+        copies[rows] = as_pixels(block * factor + noise)
+    return copies
 
 
-def blended(images: ImageArray, first: IntArray, second: IntArray, share: FloatArray) -> ImageArray:
+def blend(images: ImageArray, first: IntArray, second: IntArray, share: FloatArray) -> ImageArray:
     """(b, h, w, 3) ``share`` of each first image and the rest of each second one, pixel by pixel.
 
     Examples
     --------
     >>> two = np.array([0, 255], dtype=np.uint8).reshape(2, 1, 1, 1).repeat(3, axis=3)
-    >>> blended(two, np.array([0]), np.array([1]), np.array([0.4])).ravel().tolist()
+    >>> blend(two, np.array([0]), np.array([1]), np.array([0.4])).ravel().tolist()
     [153, 153, 153]
     """
-    made = np.empty((len(first), *images.shape[1:]), dtype=np.uint8)
+    blends = np.empty((len(first), *images.shape[1:]), dtype=np.uint8)
     for rows in blocks(len(first), BLOCK_ROWS):
         part = share[rows].astype(np.float32).reshape(-1, 1, 1, 1)
-        made[rows] = as_pixels(part * images[first[rows]] + (1 - part) * images[second[rows]])
-    return made
+        blends[rows] = as_pixels(part * images[first[rows]] + (1 - part) * images[second[rows]])
+    return blends
 
 
 def as_pixels(values: FloatArray) -> ImageArray:
@@ -71,17 +71,16 @@ def as_pixels(values: FloatArray) -> ImageArray:
 Flaw = Literal["redundant", "ambiguous", "imbalanced", "mislabelled"]
 FLAWS: tuple[Flaw, ...] = get_args(Flaw)
 
-USUAL_AMOUNTS: dict[Flaw, float] = {"redundant": 5, "ambiguous": 1.0, "imbalanced": 10.0, "mislabelled": 0.1}
-"""The default amount of each flaw."""
+DEFAULT_AMOUNTS: dict[Flaw, float] = {"redundant": 5, "ambiguous": 1.0, "imbalanced": 10.0, "mislabelled": 0.1}
 JITTER = 0.05
 """Noise of a near-copy in standard deviations of each feature, about 5% of the distance between two items."""
-LEAST_MIXED = 0.3
-"""A blend contains at least this fraction of each item."""
+MIN_SHARE = 0.3
+"""Minimum fraction of each item in a blend."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStep:
-    """One flaw and how much of it."""
+    """A flaw and its amount."""
 
     flaw: Flaw
     amount: float
@@ -121,7 +120,7 @@ def _parse_step(part: str, spec: str) -> PoolStep:
     name, colon, amount = (piece.strip() for piece in part.partition(":"))
     flaw: Flaw = check_choice("pool", name, FLAWS)
     if not colon:
-        return PoolStep(flaw, USUAL_AMOUNTS[flaw])
+        return PoolStep(flaw, DEFAULT_AMOUNTS[flaw])
     for kind in (int, float):
         try:
             return PoolStep(flaw, kind(amount))
@@ -129,12 +128,12 @@ def _parse_step(part: str, spec: str) -> PoolStep:
             raise
         except ValueError:
             continue
-    hint = f"write for example {flaw}:{USUAL_AMOUNTS[flaw]:g}."
+    hint = f"write for example {flaw}:{DEFAULT_AMOUNTS[flaw]:g}."
     raise InvalidArgument(f"has {amount!r} instead of a number", argument="pool", value=spec, hint=hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MadePool:
+class FlawedPool:
     """A pool with flaws, and what was changed."""
 
     features: AnyArray
@@ -160,8 +159,8 @@ class MadePool:
         return np.setdiff1d(np.arange(n), self.origin)
 
 
-def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> MadePool:
-    """Add flaws to clean training data, from left to right; ``spec`` is that of `parse_pool`.
+def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> FlawedPool:
+    """Add the flaws of ``spec`` (see `parse_pool`) to clean training data, from left to right.
 
     ``features`` (n, d) or 8-bit images (n, h, w, 3) are not changed. In the result the original items come first, in
     their order. Near-copies of images differ a little in brightness and in every pixel; blends are blends of pixels.
@@ -169,8 +168,8 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> MadeP
     Examples
     --------
     >>> features, labels = np.eye(4), np.array([0, 0, 1, 1])
-    >>> made = make_pool(features, labels, "redundant:1+mislabelled:0.25", seed=0)
-    >>> made.features.shape, made.origin.tolist(), int(made.is_mislabelled.sum())
+    >>> pool = make_pool(features, labels, "redundant:1+mislabelled:0.25", seed=0)
+    >>> pool.features.shape, pool.origin.tolist(), int(pool.is_mislabelled.sum())
     ((8, 4), [0, 1, 2, 3, 0, 1, 2, 3], 2)
     """
     steps = parse_pool(spec)
@@ -182,24 +181,24 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> MadeP
     array = array if array.dtype.kind == "f" or is_images(array) else array.astype(np.float64)
     n, codes = len(array), codes.astype(np.int64)
     none = np.zeros(n, dtype=np.bool_)
-    made = MadePool(array, codes, np.arange(n), np.full(n, -1), none, none)
+    pool = FlawedPool(array, codes, np.arange(n), np.full(n, -1), none, none)
     for position, step in enumerate(steps):
-        made = MAKERS[step.flaw](made, step.amount, np.random.default_rng((seed, position)))
-    return made
+        pool = ADD_FLAW[step.flaw](pool, step.amount, np.random.default_rng((seed, position)))
+    return pool
 
 
-def _redundant(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
+def _redundant(pool: FlawedPool, amount: float, rng: np.random.Generator) -> FlawedPool:
     """All items, followed by their near-copies."""
     times = int(amount) + 1
-    is_copy = np.tile(made.is_copy, times)
-    is_copy[len(made.labels) :] = True
-    return MadePool(
-        np.concatenate([made.features, *_copies(made.features, int(amount), rng)]),
-        np.tile(made.labels, times),
-        np.tile(made.origin, times),
-        np.tile(made.partner, times),
+    is_copy = np.tile(pool.is_copy, times)
+    is_copy[len(pool.labels) :] = True
+    return FlawedPool(
+        np.concatenate([pool.features, *_copies(pool.features, int(amount), rng)]),
+        np.tile(pool.labels, times),
+        np.tile(pool.origin, times),
+        np.tile(pool.partner, times),
         is_copy,
-        np.tile(made.is_mislabelled, times),
+        np.tile(pool.is_mislabelled, times),
     )
 
 
@@ -214,63 +213,63 @@ def _copies(features: AnyArray, times: int, rng: np.random.Generator) -> Iterato
         yield (features + noise).astype(features.dtype)
 
 
-def _ambiguous(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
+def _ambiguous(pool: FlawedPool, amount: float, rng: np.random.Generator) -> FlawedPool:
     """Blends of two items of different classes, each with the label of one of them, at random."""
-    wanted = max(1, round(amount * len(made.labels)))
-    first, second = _pairs_of_two_classes(made.labels, wanted, rng)
-    share = rng.uniform(LEAST_MIXED, 1.0 - LEAST_MIXED, wanted)
-    return MadePool(
-        np.concatenate([made.features, _blends(made.features, first, second, share)]),
-        np.concatenate([made.labels, made.labels[first]]),
-        np.concatenate([made.origin, made.origin[first]]),
-        np.concatenate([made.partner, made.origin[second]]),
-        np.concatenate([made.is_copy, np.zeros(wanted, np.bool_)]),
-        np.concatenate([made.is_mislabelled, made.is_mislabelled[first]]),
+    n_blends = max(1, round(amount * len(pool.labels)))
+    first, second = _pairs_of_two_classes(pool.labels, n_blends, rng)
+    share = rng.uniform(MIN_SHARE, 1.0 - MIN_SHARE, n_blends)
+    return FlawedPool(
+        np.concatenate([pool.features, _blends(pool.features, first, second, share)]),
+        np.concatenate([pool.labels, pool.labels[first]]),
+        np.concatenate([pool.origin, pool.origin[first]]),
+        np.concatenate([pool.partner, pool.origin[second]]),
+        np.concatenate([pool.is_copy, np.zeros(n_blends, np.bool_)]),
+        np.concatenate([pool.is_mislabelled, pool.is_mislabelled[first]]),
     )
 
 
 def _blends(features: AnyArray, first: IntArray, second: IntArray, share: FloatArray) -> AnyArray:
     """``share`` of each first item and the rest of each second one."""
     if is_images(features):
-        return blended(features, first, second, share)
+        return blend(features, first, second, share)
     part = share.reshape(-1, *(1,) * (features.ndim - 1))
     return (part * features[first] + (1.0 - part) * features[second]).astype(features.dtype)
 
 
-def _pairs_of_two_classes(labels: IntArray, wanted: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Random rows (wanted,), and for each a random row of another class."""
+def _pairs_of_two_classes(labels: IntArray, n_pairs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Random rows (n_pairs,), and for each a random row of another class."""
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     _check_two_classes(len(counts), "ambiguous")
     by_class, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
-    first = rng.integers(len(labels), size=wanted)
-    # In cyclic order of the classes, the rows of all other classes follow those of the own class.
+    first = rng.integers(len(labels), size=n_pairs)
+    # In `by_class`, continued cyclically, the rows of all other classes follow those of a class.
     steps = rng.integers(len(labels) - counts[codes[first]])
     return first, by_class[(ends[codes[first]] + steps) % len(labels)]
 
 
-def _imbalanced(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
-    """A long tail: class sizes fall geometrically, in a random order of classes, by the factor in total."""
-    classes, counts = np.unique(made.labels, return_counts=True)
+def _imbalanced(pool: FlawedPool, amount: float, rng: np.random.Generator) -> FlawedPool:
+    """A long tail: in a random order of classes, their sizes fall geometrically by this factor in total."""
+    classes, counts = np.unique(pool.labels, return_counts=True)
     _check_two_classes(len(classes), "imbalanced")
     position = rng.permutation(len(classes))
     sizes = np.rint(counts.max() * amount ** (-position / (len(classes) - 1))).astype(np.int64)
     kept = [
-        rng.permutation(np.flatnonzero(made.labels == each))[: max(1, size)]
+        rng.permutation(np.flatnonzero(pool.labels == each))[: max(1, size)]
         for each, size in zip(classes, sizes, strict=True)
     ]
     rows = np.sort(np.concatenate(kept))
-    return MadePool(**{each.name: getattr(made, each.name)[rows] for each in fields(made)})
+    return FlawedPool(**{each.name: getattr(pool, each.name)[rows] for each in fields(pool)})
 
 
-def _mislabelled(made: MadePool, amount: float, rng: np.random.Generator) -> MadePool:
+def _mislabelled(pool: FlawedPool, amount: float, rng: np.random.Generator) -> FlawedPool:
     """Labels replaced by a random other class."""
-    classes, codes = np.unique(made.labels, return_inverse=True)
+    classes, codes = np.unique(pool.labels, return_inverse=True)
     _check_two_classes(len(classes), "mislabelled")
     rows = rng.permutation(len(codes))[: max(1, round(amount * len(codes)))]
-    labels, wrong = made.labels.copy(), made.is_mislabelled.copy()
+    labels, is_mislabelled = pool.labels.copy(), pool.is_mislabelled.copy()
     labels[rows] = classes[(codes[rows] + rng.integers(1, len(classes), size=len(rows))) % len(classes)]
-    wrong[rows] = True
-    return replace(made, labels=labels, is_mislabelled=wrong)
+    is_mislabelled[rows] = True
+    return replace(pool, labels=labels, is_mislabelled=is_mislabelled)
 
 
 def _check_two_classes(n: int, flaw: Flaw) -> None:
@@ -279,8 +278,8 @@ def _check_two_classes(n: int, flaw: Flaw) -> None:
         raise InvalidData(problem, hint="pass data of several classes.")
 
 
-PoolMaker = Callable[[MadePool, float, np.random.Generator], MadePool]
-MAKERS: dict[Flaw, PoolMaker] = {
+AddFlaw = Callable[[FlawedPool, float, np.random.Generator], FlawedPool]
+ADD_FLAW: dict[Flaw, AddFlaw] = {
     "redundant": _redundant,
     "ambiguous": _ambiguous,
     "imbalanced": _imbalanced,

@@ -83,15 +83,15 @@ def curves(rounds: Iterable[Round]) -> tuple[Curve, ...]:
         by_strategy.setdefault(each.strategy, {}).setdefault(each.seed, []).append(each)
     if not by_strategy:
         raise InvalidArgument("is empty: nothing was run yet", argument="rounds", hint="run the experiment first.")
-    turns = max(len(own) for seeds in by_strategy.values() for own in seeds.values())
-    finished = [{seed for seed, own in seeds.items() if len(own) == turns} for seeds in by_strategy.values()]
+    turns = max(len(run) for seeds in by_strategy.values() for run in seeds.values())
+    finished = [{seed for seed, run in seeds.items() if len(run) == turns} for seeds in by_strategy.values()]
     seeds = sorted(set.intersection(*finished))
     if not seeds:
         raise InvalidArgument("no seed was finished by every strategy yet", hint="resume the experiment first.")
-    found = []
+    result = []
     for name, by_seed in by_strategy.items():
         ordered = [sorted(by_seed[seed], key=lambda each: each.turn) for seed in seeds]
         labels = np.array([each.labels for each in ordered[0]], dtype=np.int64)
-        accuracy = np.array([[each.test_accuracy for each in own] for own in ordered])
-        found.append(Curve(name, labels, accuracy))
-    return tuple(found)
+        accuracy = np.array([[each.test_accuracy for each in run] for run in ordered])
+        result.append(Curve(name, labels, accuracy))
+    return tuple(result)

@@ -29,10 +29,11 @@ from dubito.experiments.records import Round
 from dubito.experiments.statistics import Comparison, Interval, Saving, area, format_p
 from dubito.experiments.summary import NOT_REACHED, Summary, finding, format_saved, is_sure, notes, summarize
 from dubito.io import write_atomically
+from dubito.matrix import FloatArray
 
 # HTML tables, which can be sorted by clicking on a heading.
 
-MOST_CLASSES = 40
+MAX_CLASSES = 40
 """Maximum number of classes in the table: those with the lowest recall of random."""
 
 
@@ -53,7 +54,7 @@ class TableCell:
 def render_table(
     caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[TableCell]]], foot: Sequence[TableCell] = ()
 ) -> str:
-    """A table whose rows begin with their name; the footer (the worst class) stays at the bottom when it is sorted.
+    """A table whose rows begin with their name; the footer, for the worst class, stays last when the table is sorted.
 
     Examples
     --------
@@ -64,16 +65,15 @@ def render_table(
     <tr><td>random</td><td data-value="1">1 s</td></tr>
     </tbody></table></div>
     """
-    top = "".join(f'<th scope="col"><button>{escape(head)}</button></th>' for head in heads)
+    head = "".join(f'<th scope="col"><button>{escape(name)}</button></th>' for name in heads)
     body = "\n".join(f"<tr><td>{name}</td>{''.join(cell.render() for cell in cells)}</tr>" for name, cells in rows)
-    below = (
-        f"\n<tfoot><tr><td><strong>worst class</strong></td>{''.join(cell.render() for cell in foot)}</tr></tfoot>"
-        if foot
-        else ""
-    )
+    footer = ""
+    if foot:
+        cells = "".join(cell.render() for cell in foot)
+        footer = f"\n<tfoot><tr><td><strong>worst class</strong></td>{cells}</tr></tfoot>"
     return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n<thead><tr>{top}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody>{below}</table></div>"
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody>{footer}</table></div>"
     )
 
 
@@ -84,7 +84,7 @@ def strategy_html(name: str) -> str:
 
 
 def statistics_table(summary: Summary) -> str:
-    """The primary endpoint and its statistics, one row per strategy."""
+    """The primary endpoint and its statistics: one row per strategy."""
     heads = [
         "strategy",
         f"accuracy at\n{summary.curves[0].labels[-1]:,} labels",
@@ -96,65 +96,65 @@ def statistics_table(summary: Summary) -> str:
         *(["against coreset,\npoints", "its p,\nHolm"] if summary.against_coreset else []),
         *(["variance over\nrandom's"] if any(each.variance_ratio for each in summary.against_random) else []),
     ]
-    rows = [(strategy_html(name), list(_statistics(summary, i, name))) for i, name in enumerate(summary.names)]
+    rows = [(strategy_html(name), list(_statistics_cells(summary, i, name))) for i, name in enumerate(summary.names)]
     _mark_best(rows, columns=(0, 2))
     caption = "95% intervals in brackets. Seeds are paired; p under 0.05 is called significant."
     return render_table(caption, heads, rows)
 
 
-def _statistics(summary: Summary, i: int, name: str) -> Iterator[TableCell]:
+def _statistics_cells(summary: Summary, i: int, name: str) -> Iterator[TableCell]:
     curve = summary.curves[i]
     spread = f" <small>± {100 * curve.spread[-1]:.1f}</small>" if len(summary.seeds) > 1 else ""
     yield TableCell(f"{curve.mean[-1]:.1%}{spread}", float(curve.mean[-1]))
-    yield _saved(next((each for each in summary.savings if each.name == name), None))
+    yield _saved_cell(next((each for each in summary.savings if each.name == name), None))
     yield TableCell(f"{area(curve).mean():.1%}", float(area(curve).mean()))
-    against = _of(summary.against_random, name)
-    yield _difference(against)
-    yield _p(None if against is None else against.p_holm)
-    yield _p(None if against is None else against.p_wilcoxon)
+    against_random = _find_comparison(summary.against_random, name)
+    yield _difference_cell(against_random)
+    yield _p_cell(None if against_random is None else against_random.p_holm)
+    yield _p_cell(None if against_random is None else against_random.p_wilcoxon)
     if summary.against_coreset:
-        other = _of(summary.against_coreset, name)
-        yield _difference(other)
-        yield _p(None if other is None else other.p_holm)
+        against_coreset = _find_comparison(summary.against_coreset, name)
+        yield _difference_cell(against_coreset)
+        yield _p_cell(None if against_coreset is None else against_coreset.p_holm)
     if any(each.variance_ratio for each in summary.against_random):
-        yield _ratio(None if against is None else against.variance_ratio)
+        yield _ratio_cell(None if against_random is None else against_random.variance_ratio)
 
 
-def _of(comparisons: Sequence[Comparison], name: str) -> Comparison | None:
+def _find_comparison(comparisons: Sequence[Comparison], name: str) -> Comparison | None:
     return next((each for each in comparisons if each.name == name), None)
 
 
 EMPTY_CELL = TableCell("–", np.nan)
 
 
-def _difference(each: Comparison | None) -> TableCell:
-    if each is None:
+def _difference_cell(comparison: Comparison | None) -> TableCell:
+    if comparison is None:
         return EMPTY_CELL
-    gain = each.difference
-    brackets = "" if isnan(gain.low) else _below(f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}")
+    gain = comparison.difference
+    brackets = "" if isnan(gain.low) else _on_next_line(f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}")
     return TableCell(f"{100 * gain.estimate:+.1f}{brackets}", gain.estimate)
 
 
-def _below(interval: str) -> str:
-    """An interval in brackets on a separate line, so that the table fits the page."""
+def _on_next_line(interval: str) -> str:
+    """An interval in brackets on the next line, so that the table fits the page."""
     return f' <small class="below">[{interval}]</small>'
 
 
-def _p(p: float | None) -> TableCell:
+def _p_cell(p: float | None) -> TableCell:
     return EMPTY_CELL if p is None or isnan(p) else TableCell(escape(format_p(p)), p, is_best=p < 0.05)
 
 
-def _saved(each: Saving | None) -> TableCell:
-    if each is None:
+def _saved_cell(saving: Saving | None) -> TableCell:
+    if saving is None:
         return EMPTY_CELL
-    number, _, ends = format_saved(each).partition(" [")
-    return TableCell(number + (_below(ends.rstrip("]")) if ends else ""), each.saved.estimate)
+    number, _, interval = format_saved(saving).partition(" [")
+    return TableCell(number + (_on_next_line(interval.rstrip("]")) if interval else ""), saving.saved.estimate)
 
 
-def _ratio(ratio: Interval | None) -> TableCell:
+def _ratio_cell(ratio: Interval | None) -> TableCell:
     if ratio is None or isnan(ratio.estimate):
         return EMPTY_CELL
-    brackets = "" if isnan(ratio.low) else _below(f"{ratio.low:.2g} to {ratio.high:.2g}")
+    brackets = "" if isnan(ratio.low) else _on_next_line(f"{ratio.low:.2g} to {ratio.high:.2g}")
     return TableCell(f"{ratio.estimate:.2g}{brackets}", ratio.estimate)
 
 
@@ -169,7 +169,7 @@ def _mark_best(rows: Sequence[tuple[str, list[TableCell]]], columns: Sequence[in
 def targets_table(summary: Summary) -> str:
     """Labels that each strategy needs for given accuracies."""
     rows = [
-        (strategy_html(name), [_labels(labels) for labels in needed])
+        (strategy_html(name), [_labels_cell(labels) for labels in needed])
         for name, needed in zip(summary.names, summary.needed, strict=True)
     ]
     caption = (
@@ -178,31 +178,33 @@ def targets_table(summary: Summary) -> str:
     return render_table(caption, ["strategy", *(f"{target:.1%}" for target in summary.targets)], rows)
 
 
-def _labels(labels: float) -> TableCell:
-    return (
-        TableCell(f"{round(labels):,}", labels) if isfinite(labels) else TableCell(f"<small>{NOT_REACHED}</small>", inf)
-    )
+def _labels_cell(labels: float) -> TableCell:
+    if not isfinite(labels):
+        return TableCell(f"<small>{NOT_REACHED}</small>", inf)
+    return TableCell(f"{round(labels):,}", labels)
 
 
 def recall_table(summary: Summary, classes: Sequence[str]) -> str:
     """The recall after the last round, one row per class, with the worst class of each strategy as the footer."""
     table = np.array(summary.recall)
     names = [*classes, *(f"class {i}" for i in range(len(classes), table.shape[1]))]
-    shown = np.argsort(table[summary.names.index("random")], kind="stable")[:MOST_CLASSES]
-    rows = [(escape(names[i]), _recalls(table[:, i])) for i in sorted(shown.tolist())]
-    left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} with the lowest for random"
-    caption = f"Recall of each class after the last round, mean over seeds, %{left}."
-    return render_table(caption, ["class", *summary.names], rows, _recalls(np.nanmin(table, axis=1)))
+    shown = np.argsort(table[summary.names.index("random")], kind="stable")[:MAX_CLASSES]
+    rows = [(escape(names[i]), _recall_cells(table[:, i])) for i in sorted(shown.tolist())]
+    selected = (
+        "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} with the lowest for random"
+    )
+    caption = f"Recall of each class after the last round, mean over seeds, %{selected}."
+    return render_table(caption, ["class", *summary.names], rows, _recall_cells(np.nanmin(table, axis=1)))
 
 
-def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[TableCell]:
+def _recall_cells(shares: FloatArray) -> list[TableCell]:
     return [EMPTY_CELL if isnan(share) else TableCell(f"{100 * share:.1f}", float(share)) for share in shares]
 
 
 def times_table(summary: Summary) -> str:
     rows = [
-        (strategy_html(name), [TableCell(format_seconds(chosen), chosen), TableCell(format_seconds(trained), trained)])
-        for name, chosen, trained in zip(summary.names, summary.select_seconds, summary.train_seconds, strict=True)
+        (strategy_html(name), [TableCell(format_seconds(select), select), TableCell(format_seconds(train), train)])
+        for name, select, train in zip(summary.names, summary.select_seconds, summary.train_seconds, strict=True)
     ]
     return render_table("Mean time on the machine named below.", ["strategy", "a selection", "a training"], rows)
 
@@ -212,6 +214,8 @@ def times_table(summary: Summary) -> str:
 
 @dataclass(frozen=True, slots=True)
 class About:
+    """The description of an experiment for its report."""
+
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     """Names and values of the settings: data, pool, model, schedule, versions, command."""
@@ -264,7 +268,7 @@ TIMES = (
 
 
 def render_report(summary: Summary, about: About, links: Mapping[str, str]) -> str:
-    """Render the HTML page; ``links`` has the text and the target of each link to a file."""
+    """Render the HTML page; ``links`` maps the text of each link to its target."""
     sections = "\n".join(_sections(summary, about, links))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -300,20 +304,20 @@ def _sections(summary: Summary, about: About, links: Mapping[str, str]) -> Itera
     yield _figure("times", times, "Bars: mean time of a selection, by strategy; the table below has the numbers", True)
     yield times_table(summary)
     yield f"<p class='quiet'>{escape(TIMES)}</p>"
-    yield from _what_was_run(about, links)
+    yield from _description(about, links)
     yield "</main>\n<footer><p>Made by dubito. This page needs no network.</p></footer>"
 
 
 def _warnings(summary: Summary, about: About) -> Iterator[str]:
     """A warning if the run is incomplete."""
     seeds = f"{len(summary.seeds)} {'seed' if len(summary.seeds) == 1 else 'seeds'}"
-    waiting = f" Not begun yet: {', '.join(summary.not_begun)}." if summary.not_begun else ""
+    not_begun = f" Not begun yet: {', '.join(summary.not_begun)}." if summary.not_begun else ""
     recorded = summary.left_out + sum(curve.accuracy.size for curve in summary.curves)
     if about.expected is not None and recorded < about.expected:
         yield (
             f"Not finished: {recorded:,} of {about.expected:,} trainings are recorded. Shown is what all strategies "
             f"{'begun ' if summary.not_begun else ''}have: {seeds}, up to "
-            f"{summary.curves[0].labels[-1]:,} labels.{waiting}"
+            f"{summary.curves[0].labels[-1]:,} labels.{not_begun}"
         )
 
 
@@ -359,12 +363,10 @@ def curves_picture(summary: Summary, detail: str = "") -> Figure:
 def short_finding(summary: Summary) -> str:
     """The finding in a few words, as a title."""
     better = [each for each in summary.against_random if each.is_better]
+    if not better and len(summary.seeds) > 1:
+        return "nothing beat random beyond chance"
     if not better:
-        return (
-            "nothing beat random beyond chance"
-            if len(summary.seeds) > 1
-            else "one seed, which cannot tell a gain from chance"
-        )
+        return "one seed, which cannot tell a gain from chance"
     leader = max(better, key=lambda each: each.difference.estimate)
     saving = next(each for each in summary.savings if each.name == leader.name)
     if not is_sure(saving):
@@ -381,17 +383,17 @@ def _figure(name: str, figure: Figure, alt: str, is_narrow: bool = False) -> str
     return f'<figure{kind} tabindex="0">{inline_svg(figure, name, alt)}</figure>'
 
 
-def _what_was_run(about: About, links: Mapping[str, str]) -> Iterator[str]:
+def _description(about: About, links: Mapping[str, str]) -> Iterator[str]:
     yield "<h2>What was run</h2>\n<dl>"
     yield "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in about.facts)
     yield "</dl>"
     if links:
-        shown = ", ".join(f'<a href="{escape(where, quote=True)}">{escape(what)}</a>' for what, where in links.items())
-        yield f"<p>Files: {shown}.</p>"
+        file_links = ", ".join(f'<a href="{escape(to, quote=True)}">{escape(text)}</a>' for text, to in links.items())
+        yield f"<p>Files: {file_links}.</p>"
     if about.settings:
         yield f"<details><summary>The experiment as a file</summary>\n<pre>{escape(about.settings)}</pre></details>"
-    listed = "\n".join(f"<li>{escape(each)}</li>" for each in METHOD)
-    yield f"<details open><summary>How to read the statistics</summary>\n<ul>\n{listed}\n</ul></details>"
+    method = "\n".join(f"<li>{escape(each)}</li>" for each in METHOD)
+    yield f"<details open><summary>How to read the statistics</summary>\n<ul>\n{method}\n</ul></details>"
 
 
 RECORDS = ("experiment.toml", "journal.jsonl")
@@ -430,8 +432,8 @@ def write_report(
     pictures = save_figure(curves_picture(summary, detail), folder / "curves", force=True)
     content = {**summary.as_dict(), "about": about.as_dict()}
     write_atomically(str(results), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
-    kept = [path for name in RECORDS if (path := (records or folder) / name).exists()]
-    links = {each.name: quote(os.path.relpath(each, folder)) for each in (*kept, results, *pictures)}
+    run_files = [path for name in RECORDS if (path := (records or folder) / name).exists()]
+    links = {each.name: quote(os.path.relpath(each, folder)) for each in (*run_files, results, *pictures)}
     write_atomically(str(page), render_report(summary, about, links).encode())
     return ReportFiles(summary, page, results, tuple(pictures))
 

@@ -14,7 +14,7 @@ from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Checkpoints, Run
 from dubito.experiments.models.base import State, TrainingSet, committee_proba
-from dubito.experiments.plan import DEFAULT_TEST_SHARE, Arm, Experiment, permuted_for_control
+from dubito.experiments.plan import DEFAULT_TEST_SHARE, Arm, Experiment, permute_among
 from dubito.experiments.pools import make_pool
 from dubito.experiments.records import Round
 from dubito.experiments.seeds import derive_seed
@@ -27,15 +27,15 @@ from dubito.strategies import Strategy
 MIN_PROBABILITY = 1e-12
 """Lower bound on probabilities, so that the loss stays finite."""
 FIRST_COMPARED = 64
-"""Labeled rows that each row is compared with first."""
+"""Number of labeled rows that a row is first compared with."""
 GROWTH = 8
-"""Factor by which the number of labeled rows grows if that is not enough."""
+"""Factor by which that number grows when it is not enough."""
 BLOCK_ROWS = 1024
 ROWS_AT_ONCE = 32
-"""Rows measured before the bounds are checked again; doubled each time."""
+"""Number of rows measured before the bounds are checked again; doubled each time."""
 PAIRS_BYTES = 8 << 20
 """Memory for the pairs of rows in one computation of exact distances."""
-SMALL = 1 << 23
+SMALL_PROBLEM = 1 << 23
 """Number of multiplications below which measuring every row is cheaper than using bounds."""
 
 
@@ -59,9 +59,9 @@ def recall(probabilities: FloatArray, labels: IntArray) -> tuple[float | None, .
     (1.0, 0.0, None)
     """
     n_classes = probabilities.shape[1]
-    right = np.bincount(labels[probabilities.argmax(axis=1) == labels], minlength=n_classes)
-    total = np.bincount(labels, minlength=n_classes)
-    return tuple(float(r / t) if t else None for r, t in zip(right, total, strict=True))
+    n_right = np.bincount(labels[probabilities.argmax(axis=1) == labels], minlength=n_classes)
+    n_rows = np.bincount(labels, minlength=n_classes)
+    return tuple(float(right / n) if n else None for right, n in zip(n_right, n_rows, strict=True))
 
 
 def core_set_loss(probabilities: FloatArray, labels: IntArray) -> float:
@@ -72,8 +72,8 @@ def core_set_loss(probabilities: FloatArray, labels: IntArray) -> float:
     >>> round(core_set_loss(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0, 0])), 4)
     0.3466
     """
-    given = probabilities[np.arange(len(labels)), labels]
-    return float(-np.log(np.maximum(given, MIN_PROBABILITY)).mean() + 0.0)
+    of_labels = probabilities[np.arange(len(labels)), labels]
+    return float(-np.log(np.maximum(of_labels, MIN_PROBABILITY)).mean() + 0.0)
 
 
 class NearestLabeled:
@@ -96,19 +96,22 @@ class NearestLabeled:
         self.features = features
         self.references = np.empty(0, dtype=np.int64)
         self.squared = np.full(len(features), np.inf)
+        """(n,) upper bounds of the squared distances."""
         self.compared = np.zeros(len(features), dtype=np.int64)
+        """(n,) number of labeled rows that each row has been compared with."""
         self.centered: tuple[FloatArray, FloatArray] | None = None
-        self.near = features[:0].astype(np.promote_types(features.dtype, np.float32))
+        """Centered features and their squared lengths; computed on demand."""
+        self.relative = features[:0].astype(np.promote_types(features.dtype, np.float32))
         """Labeled rows relative to the first one, in low precision; extended on demand."""
 
     def copy(self) -> "NearestLabeled":
         copied = NearestLabeled(self.features)
         copied.references, copied.squared, copied.compared = self.references, self.squared.copy(), self.compared.copy()
-        copied.centered, copied.near = self.centered, self.near
+        copied.centered, copied.relative = self.centered, self.relative
         return copied
 
     def add(self, rows: IntArray) -> None:
-        is_small = self.features.size * len(rows) <= SMALL
+        is_small = self.features.size * len(rows) <= SMALL_PROBLEM
         if is_small and len(rows) and (self.compared == len(self.references)).all():
             np.minimum(self.squared, self._squared_to_nearest(rows), out=self.squared)
             self.compared += len(rows)
@@ -118,10 +121,10 @@ class NearestLabeled:
     def largest(self, doubt: FloatArray | None = None) -> float:
         """δ, the largest distance; with doubt δ̂, the largest distance times doubt."""
         weights = np.ones(len(self.squared)) if doubt is None else doubt * doubt
-        most = ROWS_AT_ONCE
-        while len(rows := self._may_be_farthest(weights, most)):
+        n_rows = ROWS_AT_ONCE
+        while len(rows := self._may_be_farthest(weights, n_rows)):
             self._measure(rows)
-            most *= 2 if self.compared[rows[0]] == len(self.references) else 1
+            n_rows *= 2 if self.compared[rows[0]] == len(self.references) else 1
         return float(np.sqrt(self._scaled(weights).max()))
 
     def tighten(self) -> None:
@@ -133,10 +136,10 @@ class NearestLabeled:
             return
         origin = self.features.mean(axis=0, dtype=np.float64)
         references = (self.features[self.references] - origin).astype(np.float32)
-        sizes = np.einsum("ij,ij->i", references, references)
+        squares = np.einsum("ij,ij->i", references, references)
         for span in blocks(len(self.features), BLOCK_ROWS):
-            near = (self.features[span] - origin).astype(np.float32)
-            nearest = self.references[(sizes - 2.0 * near @ references.T).argmin(axis=1)]
+            centered = (self.features[span] - origin).astype(np.float32)
+            nearest = self.references[(squares - 2.0 * centered @ references.T).argmin(axis=1)]
             # The exact distance to any labeled row is an upper bound, even if rounding chose the wrong one.
             bound = exact_sq_distances(read_rows(self.features, span), read_rows(self.features, nearest))
             self.squared[span] = np.minimum(self.squared[span], bound)
@@ -146,15 +149,15 @@ class NearestLabeled:
         np.multiply(self.squared, weights, out=scaled, where=weights > 0)  # 0 times infinity counts as 0.
         return scaled
 
-    def _may_be_farthest(self, weights: FloatArray, most: int) -> IntArray:
-        """Rows that could still be farthest, all compared with the same number of labeled rows."""
+    def _may_be_farthest(self, weights: FloatArray, n_rows: int) -> IntArray:
+        """At most ``n_rows`` rows that could still be farthest, all compared with the same number of labeled rows."""
         is_exact = (self.compared == len(self.references)) | (self.squared == 0)
         if is_exact.all():
             return np.empty(0, dtype=np.int64)
         scaled = self._scaled(weights)
         rows = np.flatnonzero(~is_exact & (scaled > scaled[is_exact].max(initial=0.0)))
-        if len(rows) > most and np.isfinite(self.squared).all():
-            rows = rows[np.argpartition(-scaled[rows], most)[:most]]
+        if len(rows) > n_rows and np.isfinite(self.squared).all():
+            rows = rows[np.argpartition(-scaled[rows], n_rows)[:n_rows]]
         return rows[self.compared[rows] == self.compared[rows].min()] if len(rows) else rows
 
     def _measure(self, rows: IntArray) -> None:
@@ -164,42 +167,42 @@ class NearestLabeled:
         for span in blocks(len(rows), BLOCK_ROWS):
             for others in blocks(stop - start, BLOCK_ROWS):
                 first, last = start + others.start, min(start + others.stop, stop)
-                self._lower(rows[span], first, last)
+                self._compare(rows[span], first, last)
         self.compared[rows] = stop
 
-    def _lower(self, rows: IntArray, first: int, last: int) -> None:
-        """Lower the bounds of rows; a matrix product finds the labeled rows that can be nearest."""
-        if len(self.near) < last:
-            self.near = np.concatenate([self.near, self._relative_to_first(self.references[len(self.near) :])])
-        others = self.near[first:last]
+    def _compare(self, rows: IntArray, first: int, last: int) -> None:
+        """Compare rows with some labeled rows: a matrix product finds those that can be nearest."""
+        if len(self.relative) < last:
+            added = self._relative_to_first(self.references[len(self.relative) :])
+            self.relative = np.concatenate([self.relative, added])
+        labeled = self.relative[first:last]
         with np.errstate(over="ignore", invalid="ignore"):
-            near = self._relative_to_first(rows)
-            sizes, other_sizes = np.einsum("ij,ij->i", near, near), np.einsum("ij,ij->i", others, others)
-            squared = other_sizes - 2.0 * near @ others.T
+            points = self._relative_to_first(rows)
+            squares, labeled_squares = np.einsum("ij,ij->i", points, points), np.einsum("ij,ij->i", labeled, labeled)
+            squared = labeled_squares - 2.0 * points @ labeled.T
             # A generous bound on rounding errors: extra pairs cost only an exact distance each.
-            slack = (near.shape[1] + 8) * 8.0 * np.finfo(near.dtype).eps * (sizes + other_sizes.max())
-            is_out = squared > (squared.min(axis=1) + slack)[:, None]
+            slack = (points.shape[1] + 8) * 8.0 * np.finfo(points.dtype).eps * (squares + labeled_squares.max())
+            is_farther = squared > (squared.min(axis=1) + slack)[:, None]
         # Pairs that overflowed compare as false and so are computed exactly.
-        row, other = np.nonzero(~is_out)
-        for pairs in blocks(len(row), max(1, PAIRS_BYTES // (8 * near.shape[1]))):
-            one, two = rows[row[pairs]], self.references[first + other[pairs]]
-            np.minimum.at(
-                self.squared, one, exact_sq_distances(read_rows(self.features, one), read_rows(self.features, two))
-            )
+        row, other = np.nonzero(~is_farther)
+        for pairs in blocks(len(row), max(1, PAIRS_BYTES // (8 * points.shape[1]))):
+            pool_rows, labeled_rows = rows[row[pairs]], self.references[first + other[pairs]]
+            exact = exact_sq_distances(read_rows(self.features, pool_rows), read_rows(self.features, labeled_rows))
+            np.minimum.at(self.squared, pool_rows, exact)
 
     def _relative_to_first(self, rows: IntArray) -> AnyArray:
         """Rows minus the first labeled row, in at least float32."""
-        return np.asarray(self.features[rows].astype(self.near.dtype) - self.features[self.references[0]])
+        return np.asarray(self.features[rows].astype(self.relative.dtype) - self.features[self.references[0]])
 
     def _squared_to_nearest(self, rows: IntArray) -> FloatArray:
         if self.centered is None:
             # Centering reduces rounding errors if coordinates are large.
-            near = self.features - self.features.mean(axis=0, dtype=np.float64)
-            self.centered = near, np.einsum("ij,ij->i", near, near)
-        near, sizes = self.centered
-        products = (-2.0 * near[rows]) @ near.T
-        products += sizes[rows, None]
-        squared: FloatArray = sizes + products.min(axis=0)
+            centered = self.features - self.features.mean(axis=0, dtype=np.float64)
+            self.centered = centered, np.einsum("ij,ij->i", centered, centered)
+        centered, squares = self.centered
+        products = (-2.0 * centered[rows]) @ centered.T
+        products += squares[rows, None]
+        squared: FloatArray = squares + products.min(axis=0)
         return np.maximum(squared, 0.0, out=squared)
 
 
@@ -233,8 +236,8 @@ def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
     if settings.standardize:
         data = data.standardized()
     if experiment.pool != "clean":
-        made = make_pool(data.features, data.labels, experiment.pool, derive_seed(seed, "pool"))
-        data = replace(data, features=made.features, labels=made.labels)
+        pool = make_pool(data.features, data.labels, experiment.pool, derive_seed(seed, "pool"))
+        data = replace(data, features=pool.features, labels=pool.labels)
     takes_images = experiment.model.takes_images
     features = as_model_input(data.features, takes_images)
     test_features = as_model_input(data.test_features, takes_images).astype(features.dtype, copy=False)
@@ -242,9 +245,9 @@ def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
 
 
 def training_rows(experiment: Experiment, data: Dataset, seed: int) -> int:
-    """Number of training rows that `prepare` would return, without touching features. O(n)."""
-    bare, bare_test = np.empty((len(data.labels), 0)), np.empty((len(data.test_labels), 0))
-    return len(prepare(experiment, replace(data, features=bare, test_features=bare_test), seed).labels)
+    """Number of training rows that `prepare` would return, without reading features. O(n)."""
+    no_features, no_test = np.empty((len(data.labels), 0)), np.empty((len(data.test_labels), 0))
+    return len(prepare(experiment, replace(data, features=no_features, test_features=no_test), seed).labels)
 
 
 def sample_rows(data: Dataset, rows: int, seed: int) -> Dataset:
@@ -304,7 +307,7 @@ class View(Protocol):
 
 @runtime_checkable
 class UsesSimulation(Protocol):
-    """A strategy that may use what only an experiment knows: the model, all labels and the test set."""
+    """A strategy that uses information only available in an experiment: the model, all labels and the test set."""
 
     def in_simulation(self, turn: "Turn", view: View) -> Strategy:
         """The strategy that picks the rows of this turn."""
@@ -351,7 +354,7 @@ def finish_round(turn: Turn, view: View, metrics: Mapping[str, Any], train_secon
     """
     started = time.perf_counter()
     picked = np.empty(0, dtype=np.int64) if turn.is_last else _pick_rows(turn, view)
-    selected = time.perf_counter() - started
+    select_seconds = time.perf_counter() - started
     return Round(
         strategy=turn.arm.name,
         seed=turn.seed_data.seed,
@@ -361,7 +364,7 @@ def finish_round(turn: Turn, view: View, metrics: Mapping[str, Any], train_secon
         uncertainty=uncertainty(doubt_from_probabilities(view.pool_probabilities[picked])) if len(picked) else None,
         picked=tuple(picked.tolist()),
         train_seconds=train_seconds,
-        select_seconds=selected if len(picked) else 0.0,
+        select_seconds=select_seconds if len(picked) else 0.0,
     )
 
 
@@ -371,15 +374,16 @@ def _pick_rows(turn: Turn, view: View) -> IntArray:
     probabilities = view.pool_probabilities
     if arm.needs_samples:
         probabilities = committee_proba(model, turn.train_set({}), view.state, data.features)
-    seed = derive_seed(turn.seed_data.seed, "permuted", turn.number)
-    probabilities = permuted_for_control(arm, probabilities, candidates, seed)
+    if arm.permuted:
+        seed = derive_seed(turn.seed_data.seed, "permuted", turn.number)
+        probabilities = permute_among(candidates, probabilities, seed)
     strategy, seed = arm.build(), derive_seed(turn.seed_data.seed, "picks", turn.number)
     if isinstance(strategy, UsesSimulation):
         strategy = strategy.in_simulation(turn, view)
     return view.choose(strategy, arm.metric, turn.experiment.schedule.budget, probabilities, seed)
 
 
-def picks_of(completed: Sequence[Round], run: Run, seed_data: SeedData) -> list[IntArray]:
+def picked_rows(completed: Sequence[Round], run: Run, seed_data: SeedData) -> list[IntArray]:
     """The rows that a run picked after each turn in the journal.
 
     Raises if a row does not exist or was among the initial labels.
@@ -417,31 +421,24 @@ CHECKPOINT_SECONDS = 5.0
 """Seconds of training after which a checkpoint is written; repeating less is cheaper than writing files."""
 
 
-class FeatureSpace:
-    """The features in which distances are measured, with cached distances."""
-
-    def __init__(self, arm: Arm, nearest: NearestLabeled) -> None:
-        self.nearest = nearest
-        self.pool = Pool(nearest.features, metric=arm.metric)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class InMemory:
-    """Predictions and distances held in memory: a `View`."""
+    """Predictions and distances in memory: a `View`."""
 
-    space: FeatureSpace
+    nearest: NearestLabeled
+    pool: Pool
+    """The features in which distances are measured, with cached distances."""
     pool_probabilities: FloatArray
     test_probabilities: FloatArray
     state: State
 
     def largest(self, doubt: FloatArray | None = None) -> float:
-        return self.space.nearest.largest(doubt)
+        return self.nearest.largest(doubt)
 
     def choose(self, strategy: Strategy, metric: Metric, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
-        """Rows to label next; reuses distances from earlier rounds. The pool has the metric."""
-        pool = self.space.pool
-        pool.label(rows=self.space.nearest.references)
-        return pool.select(budget, probabilities=probabilities, strategy=strategy, seed=seed).indices
+        """Rows to label next; ``metric`` is that of the pool, which reuses distances from earlier rounds."""
+        self.pool.label(rows=self.nearest.references)
+        return self.pool.select(budget, probabilities=probabilities, strategy=strategy, seed=seed).indices
 
 
 def run_rounds(
@@ -452,14 +449,14 @@ def run_rounds(
     The caller must journal each round before it requests the next. Anything missing in the journal or the checkpoints
     is computed again, with the same result.
     """
-    picked = picks_of(completed, run, seed_data)
-    state = restore(experiment, seed_data, picked, checkpoints)
-    space = None
+    data, picked = seed_data.data, picked_rows(completed, run, seed_data)
+    state = restore_state(experiment, seed_data, picked, checkpoints)
+    nearest, pool = None, None
     if seed_data.nearest is not None:
         nearest = seed_data.nearest.copy()
         for rows in picked:
             nearest.add(rows)
-        space = FeatureSpace(run.arm, nearest)
+        pool = Pool(nearest.features, metric=run.arm.metric)
     unsaved = 0.0
     for number in range(len(completed), experiment.schedule.rounds + 1):
         turn = Turn(run.arm, experiment, seed_data, number, labeled_at(seed_data, picked, number))
@@ -467,14 +464,12 @@ def run_rounds(
         started = time.perf_counter()
         fitted = experiment.model.fit(train_set)
         seconds = time.perf_counter() - started
-        data = seed_data.data
-        if space is None or experiment.model.learns_features:
+        if nearest is None or pool is None or experiment.model.learns_features:
             nearest = NearestLabeled(fitted.embed(data.features))
             nearest.add(np.concatenate([seed_data.initial, *picked]))
-            space = FeatureSpace(run.arm, nearest)
-        view = InMemory(
-            space, fitted.predict_proba(data.features), fitted.predict_proba(data.test_features), fitted.state
-        )
+            pool = Pool(nearest.features, metric=run.arm.metric)
+        probabilities, test_probabilities = map(fitted.predict_proba, (data.features, data.test_features))
+        view = InMemory(nearest, pool, probabilities, test_probabilities, fitted.state)
         result = finish_round(turn, view, measure(view, seed_data, turn.rows), seconds)
         state, unsaved = fitted.state, unsaved + seconds
         is_saved = unsaved >= CHECKPOINT_SECONDS and experiment.model.continues
@@ -483,22 +478,24 @@ def run_rounds(
             unsaved = 0.0
         yield result
         if is_saved:
-            checkpoints.forget_before(number)
+            checkpoints.remove_before(number)
         picked.append(np.array(result.picked, dtype=np.int64))
-        space.nearest.add(picked[-1])
+        nearest.add(picked[-1])
 
 
-def restore(experiment: Experiment, seed_data: SeedData, picked: Sequence[IntArray], checkpoints: Checkpoints) -> State:
+def restore_state(
+    experiment: Experiment, seed_data: SeedData, picked: Sequence[IntArray], checkpoints: Checkpoints
+) -> State:
     """The model state after the completed turns, from the latest checkpoint and by training the turns after it."""
     if experiment.schedule.from_scratch or not experiment.model.continues:
         return {}
     state: State = {}
-    first, last = 0, len(picked)
-    for turn in reversed(range(last)):
-        found = checkpoints.load(turn)
-        if found is not None:
-            state, first = found, turn + 1
+    first = 0
+    for turn in reversed(range(len(picked))):
+        saved = checkpoints.load(turn)
+        if saved is not None:
+            state, first = saved, turn + 1
             break
-    for turn in range(first, last):
+    for turn in range(first, len(picked)):
         state = experiment.model.fit(training_set(seed_data, labeled_at(seed_data, picked, turn), turn, state)).state
     return state

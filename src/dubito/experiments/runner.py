@@ -22,12 +22,22 @@ from typing import IO, Protocol
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DATA, DataSource, fingerprint, save_dataset
-from dubito.experiments.journal import CHECKPOINTS, Checkpoints, Ledger, Record, Run, claim, clear, clear_all, runs_of
+from dubito.experiments.journal import (
+    CHECKPOINTS,
+    Checkpoints,
+    ExperimentJournal,
+    Record,
+    Run,
+    claim,
+    remove_all_run_files,
+    remove_run_files,
+    runs_of,
+)
 from dubito.experiments.journal import NAME as JOURNAL
 from dubito.experiments.plan import Experiment, read_experiment
 from dubito.experiments.records import Round
 from dubito.experiments.rounds import prepare, prepare_seed, run_rounds, training_rows
-from dubito.experiments.toml import naming
+from dubito.experiments.toml import prefix_errors
 from dubito.io import write_atomically
 from dubito.io.durable import explain_disk_full, remove_stale_temporaries, sync_folder
 from dubito.registry import Registry
@@ -35,51 +45,59 @@ from dubito.request.arrays import check_integer
 
 # The work loop of one process.
 
-Step = Callable[[], None]
-PATIENCE = 0.2
-"""Seconds between checks on other processes."""
+ProgressReport = Callable[[], None]
+"""Called after each round, and while waiting for other processes."""
+POLL_SECONDS = 0.2
+"""Time between checks on other processes."""
 
 
-def work(experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step) -> None:
-    """Work until every run is finished, by this process or by others; ``step`` is called after each round.
+def work(
+    experiment: Experiment, folder: Path, source: DataSource, journal: ExperimentJournal, report: ProgressReport
+) -> None:
+    """Work until every run is finished, by this process or by others.
 
-    A run that another process has claimed is waited for, and taken over if that process dies.
+    Waits for runs that another process has claimed, and takes over those of a process that dies.
     """
     run_claimed = RUNNERS.find("runner", experiment.model.runner)
     # One BLAS thread: results must not depend on the number of cores, and workers share the cores.
     with import_module("threadpoolctl").threadpool_limits(1):
-        while remaining := unfinished(ledger, experiment):
-            if not run_claimed(remaining, experiment, folder, source, ledger, step):
-                step()
-                time.sleep(PATIENCE)
-    ledger.journal.close()
-    clear_all(folder)
-    step()
+        while remaining := unfinished(journal, experiment):
+            if not run_claimed(remaining, experiment, folder, source, journal, report):
+                report()
+                time.sleep(POLL_SECONDS)
+    journal.writer.close()
+    remove_all_run_files(folder)
+    report()
 
 
 def run_one_by_one(
-    remaining: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
+    remaining: Sequence[Run],
+    experiment: Experiment,
+    folder: Path,
+    source: DataSource,
+    journal: ExperimentJournal,
+    report: ProgressReport,
 ) -> bool:
     """Claim and finish one run after another; False if other processes hold all of them."""
     seed_data, completed = None, False
     for run in remaining:
-        with claim(run, folder) as ours:
-            if not ours or has_all_rounds(ledger, experiment, run):
+        with claim(run, folder) as is_claimed:
+            if not is_claimed or has_all_rounds(journal, experiment, run):
                 continue
             if seed_data is None or seed_data.seed != run.seed:
                 seed_data = prepare_seed(experiment, source(run.seed), run.seed)
             checkpoints = Checkpoints(run, folder)
-            with naming(f"strategy {run.arm.name!r}, seed {run.seed}"):
-                for done in run_rounds(run, experiment, seed_data, ledger.completed(run), checkpoints):
-                    ledger.write_round(done)
-                    step()
-            clear(run, folder)
+            with prefix_errors(f"strategy {run.arm.name!r}, seed {run.seed}"):
+                for done in run_rounds(run, experiment, seed_data, journal.completed(run), checkpoints):
+                    journal.write_round(done)
+                    report()
+            remove_run_files(run, folder)
             completed = True
     return completed
 
 
 class Runner(Protocol):
-    """Trains runs of an experiment, as the entry-point group ``dubito.runners`` offers it."""
+    """Trains runs of an experiment; registered in the entry-point group ``dubito.runners``."""
 
     def __call__(
         self,
@@ -87,8 +105,8 @@ class Runner(Protocol):
         experiment: Experiment,
         folder: Path,
         source: DataSource,
-        ledger: Ledger,
-        step: Step,
+        journal: ExperimentJournal,
+        report: ProgressReport,
         /,
     ) -> bool:
         """Claim and finish some of the remaining runs; False if other processes hold all of them."""
@@ -98,23 +116,23 @@ RUNNERS: Registry[Runner] = Registry("dubito.runners", {"one-by-one": run_one_by
 """Runners by name; `Model.runner` selects one."""
 
 
-def unfinished(ledger: Ledger, experiment: Experiment) -> list[Run]:
-    """Runs that lack rounds, according to the current journal."""
-    ledger.refresh()
-    return [run for run in runs_of(experiment) if len(ledger.completed(run)) <= experiment.schedule.rounds]
+def unfinished(journal: ExperimentJournal, experiment: Experiment) -> list[Run]:
+    """The runs that lack rounds, according to the journal."""
+    journal.refresh()
+    return [run for run in runs_of(experiment) if len(journal.completed(run)) <= experiment.schedule.rounds]
 
 
-def has_all_rounds(ledger: Ledger, experiment: Experiment, run: Run) -> bool:
-    """Whether another process finished the run before we claimed it."""
-    ledger.refresh()
-    return len(ledger.completed(run)) > experiment.schedule.rounds
+def has_all_rounds(journal: ExperimentJournal, experiment: Experiment, run: Run) -> bool:
+    """Whether a run is finished, perhaps by another process before this one claimed it."""
+    journal.refresh()
+    return len(journal.completed(run)) > experiment.schedule.rounds
 
 
 # Worker processes.
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-REFUSALS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
-"""Errors that trying again cannot fix: the file or the experiment must change. Those of a worker keep their type."""
+PERMANENT_ERRORS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
+"""Errors that resuming cannot fix, because the input must change. Those of a worker are raised with their type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +145,10 @@ class Worker:
         lines = self.output.read().decode(errors="replace").strip().splitlines()
         try:
             record = json.loads(lines[-1])
-            kinds: dict[str, type[DubitoError]] = {kind.__name__: kind for kind in REFUSALS}
+            kinds: dict[str, type[DubitoError]] = {kind.__name__: kind for kind in PERMANENT_ERRORS}
             return kinds.get(record["error"], DubitoError).from_record(record)
         except (IndexError, ValueError, TypeError, KeyError):
-            return self._unexpected_end(lines)
-
-    def _unexpected_end(self, lines: Sequence[str]) -> DubitoError:
+            pass  # The worker ended without printing an error.
         kept = "finished rounds are kept: resume"
         if self.process.returncode < 0:
             name = signal.Signals(-self.process.returncode).name
@@ -142,40 +158,38 @@ class Worker:
         return DubitoError(f"a worker failed: {last}", hint=f"{kept} with {named('workers', 1)} to see where.")
 
 
-def run_workers(folder: Path, count: int, step: Callable[[], None]) -> None:
+def run_workers(folder: Path, count: int, report: ProgressReport) -> None:
     """Start ``count`` workers and wait until the experiment is finished; if one fails, stop all."""
     with start_workers(folder, count) as workers:
         while True:
             codes = [worker.process.poll() for worker in workers]
-            step()
+            report()
             failed = next((i for i, code in enumerate(codes) if code), None)
             if failed is not None:
                 raise workers[failed].error()
             if all(code == 0 for code in codes):
                 return
-            time.sleep(PATIENCE)
+            time.sleep(POLL_SECONDS)
 
 
 @contextmanager
 def start_workers(folder: Path, count: int) -> Iterator[list[Worker]]:
     """Start workers, and terminate them when the block ends."""
+    workers = []
     with ExitStack() as stack:
-        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(count)]
-        yield [start_worker(folder, output, stack) for output in outputs]
-
-
-def start_worker(folder: Path, output: IO[bytes], stack: ExitStack) -> Worker:
-    """Start a worker; it stops when its standard input closes, which is when this process ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dubito.experiments.worker", str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **dict.fromkeys(THREADS, "1")},
-    )
-    stack.enter_context(process)
-    stack.callback(process.terminate)
-    return Worker(process, output)
+        for _ in range(count):
+            output = stack.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dubito.experiments.worker", str(folder)],
+                stdin=subprocess.PIPE,  # Closed when this process ends, at which a worker stops.
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **dict.fromkeys(THREADS, "1")},
+            )
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+            workers.append(Worker(process, output))
+        yield workers
 
 
 EXPERIMENT = "experiment.toml"
@@ -249,21 +263,21 @@ def run_experiment(
     """
     count = check_integer("workers", workers, least=1)
     check_folder(experiment, folder)
-    ledger = Ledger(folder, experiment)
-    remaining = unfinished(ledger, experiment)
+    journal = ExperimentJournal(folder, experiment)
+    remaining = unfinished(journal, experiment)
     if remaining:
         source = source or DataSource(experiment, folder, dataset)
         first = check_rows(experiment, source)
-        with remove_if_refused(folder, ledger):
+        with remove_new_folder_on_error(folder, journal):
             open_folder(experiment, folder, dataset)
-            ledger.write_header(experiment, fingerprint(first), first.classes)
-            report = make_reporter(experiment, ledger, progress)
+            journal.write_header(experiment, fingerprint(first), first.classes)
+            report = progress_reporter(experiment, journal, progress)
             if min(count, len(remaining)) == 1:
-                work(experiment, folder, source, ledger, report)
+                work(experiment, folder, source, journal, report)
             else:
                 run_workers(folder, min(count, len(remaining)), report)
-        ledger.refresh()
-    return ledger.rounds(runs_of(experiment))
+        journal.refresh()
+    return journal.rounds(runs_of(experiment))
 
 
 def check_rows(experiment: Experiment, source: DataSource) -> Dataset:
@@ -279,7 +293,7 @@ def check_rows(experiment: Experiment, source: DataSource) -> Dataset:
 
 
 def resume_experiment(folder: Path, *, workers: int = 1, progress: RunProgress | None = None) -> list[Round]:
-    """Resume the experiment in a folder; its data must be where it was."""
+    """Resume the experiment in a folder; its data must still be at the same path."""
     return run_experiment(read_folder(folder), folder, workers=workers, progress=progress)
 
 
@@ -292,28 +306,28 @@ def read_folder(folder: Path) -> Experiment:
 def read_rounds(folder: Path) -> list[Round]:
     """The rounds recorded so far, in the order of `run_experiment`; the experiment may still be running."""
     experiment = read_folder(folder)
-    ledger = Ledger(folder, experiment)
-    ledger.refresh()
-    return ledger.rounds(runs_of(experiment))
+    journal = ExperimentJournal(folder, experiment)
+    journal.refresh()
+    return journal.rounds(runs_of(experiment))
 
 
 def is_finished(folder: Path) -> bool:
     experiment = read_folder(folder)
-    return not unfinished(Ledger(folder, experiment), experiment)
+    return not unfinished(ExperimentJournal(folder, experiment), experiment)
 
 
 def read_headers(folder: Path) -> list[Record]:
     """The journal's headers, oldest first: versions and host of each process that worked on the experiment."""
-    ledger = Ledger(folder)
-    ledger.refresh()
-    return ledger.headers
+    journal = ExperimentJournal(folder)
+    journal.refresh()
+    return journal.headers
 
 
-def lines_unchecked(folder: Path) -> int:
+def count_unchecked_lines(folder: Path) -> int:
     """Number of journal lines without a checksum, as the first versions wrote them."""
-    ledger = Ledger(folder)
-    ledger.refresh()
-    return ledger.reader.unsealed
+    journal = ExperimentJournal(folder)
+    journal.refresh()
+    return journal.reader.n_unchecked
 
 
 def dataset_for(experiment: Experiment, seed: int, *, dataset: Dataset | None = None) -> Dataset:
@@ -325,9 +339,9 @@ def check_folder(experiment: Experiment, folder: Path) -> None:
     """Raise if the folder holds another experiment."""
     if not (folder / EXPERIMENT).exists():
         return
-    there = read_folder(folder)
-    if there.hash8 != experiment.hash8:
-        problem = f"{folder} holds the experiment {there.folder_name} and this is {experiment.folder_name}"
+    existing = read_folder(folder)
+    if existing.hash8 != experiment.hash8:
+        problem = f"{folder} holds the experiment {existing.folder_name} and this is {experiment.folder_name}"
         raise InvalidArgument(problem, hint="choose another folder.")
 
 
@@ -345,49 +359,46 @@ def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -
 
 
 @contextmanager
-def remove_if_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
-    """Remove the new files if the block raises one of `REFUSALS` before the first round: there is nothing to resume.
+def remove_new_folder_on_error(folder: Path, journal: ExperimentJournal) -> Iterator[None]:
+    """Remove a new folder if the block raises one of `PERMANENT_ERRORS` before the first round.
 
-    Files that existed before or belong to others stay, and so does a folder that another process uses or that has
-    checkpoints.
+    Then there is nothing to resume. A folder with other files or checkpoints, or that another process uses, is kept.
     """
-    was_there = folder.exists()
-    is_new = not was_there or (folder.is_dir() and not any(folder.iterdir()))
+    existed = folder.exists()
+    is_new = not existed or (folder.is_dir() and not any(folder.iterdir()))
     try:
         yield
-    except REFUSALS:
+    except PERMANENT_ERRORS:
         if is_new and folder.exists():
-            ledger.refresh()
-            is_shared = bool(ledger.turns) or len(ledger.headers) > 1
+            journal.refresh()
+            is_shared = bool(journal.turns) or len(journal.headers) > 1
             if not is_shared and not any((folder / CHECKPOINTS).glob("*.npz")):
-                remove_own(folder)
-                if was_there:
+                own_files = folder / EXPERIMENT, folder / JOURNAL, folder / DATA
+                for path in (*own_files, *(folder / CHECKPOINTS).glob("*.lock")):
+                    path.unlink(missing_ok=True)
+                with suppress(OSError):  # Folders with other files stay.
+                    (folder / CHECKPOINTS).rmdir()
+                    folder.rmdir()
+                if existed:
                     folder.mkdir(exist_ok=True)
         raise
 
 
-def remove_own(folder: Path) -> None:
-    """Remove the files of an experiment without rounds, and its folders if they are empty then."""
-    for path in (folder / EXPERIMENT, folder / JOURNAL, folder / DATA, *(folder / CHECKPOINTS).glob("*.lock")):
-        path.unlink(missing_ok=True)
-    with suppress(OSError):  # Folders with other files stay.
-        (folder / CHECKPOINTS).rmdir()
-        folder.rmdir()
-
-
-def make_reporter(experiment: Experiment, ledger: Ledger, progress: RunProgress | None) -> Callable[[], None]:
+def progress_reporter(
+    experiment: Experiment, journal: ExperimentJournal, progress: RunProgress | None
+) -> ProgressReport:
     """A function that reports the state of the journal to ``progress``."""
     started_at = time.perf_counter()
     names = [arm.name for arm in experiment.strategies]
     total = len(runs_of(experiment)) * (experiment.schedule.rounds + 1)
-    resumed = len(ledger.rounds(runs_of(experiment)))
+    resumed = len(journal.rounds(runs_of(experiment)))
 
     def report() -> None:
         if progress is None:
             return
-        ledger.refresh()
+        journal.refresh()
         by_strategy = dict.fromkeys(names, 0)
-        for (name, _), turns in ledger.turns.items():
+        for (name, _), turns in journal.turns.items():
             if name in by_strategy:
                 by_strategy[name] += len(turns)
         done = sum(by_strategy.values())

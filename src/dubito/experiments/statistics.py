@@ -19,8 +19,8 @@ from dubito.matrix import FloatArray, IntArray
 
 # Numbers in pages and reports, formatted identically on every machine.
 
-KEPT = 9
-"""Number of significant decimals; later ones are rounding errors of sums, which differ between processors."""
+DECIMALS = 9
+"""Later decimals are affected by rounding errors of sums, which differ between processors."""
 
 
 class Rounded(float):
@@ -40,7 +40,7 @@ class Rounded(float):
     __slots__ = ()
 
     def __format__(self, spec: str) -> str:
-        plain = round(float(self), KEPT)
+        plain = round(float(self), DECIMALS)
         if not isfinite(plain):
             return format(plain, spec)
         with localcontext(rounding=ROUND_HALF_UP):
@@ -127,8 +127,8 @@ def wilcoxon(differences: npt.ArrayLike) -> float:
     >>> wilcoxon([0.1, 0.2, 0.3, 0.4, 0.5])
     0.0625
     """
-    # scipy.stats.wilcoxon gives the same p without ties and zeros, but is not exact with them: 338 of 600 samples with
-    # rounded differences had another p (SciPy 1.17). Loading scipy.stats takes 1.7 s more than scipy.special.
+    # scipy.stats.wilcoxon gives the same p without ties and zeros, but is not exact with them: for 338 of 600 samples
+    # with rounded differences, p was wrong (SciPy 1.17). Loading scipy.stats takes 1.7 s more than scipy.special.
     array = np.asarray(differences, dtype=np.float64)
     array = array[array != 0.0]
     if not len(array):
@@ -139,8 +139,8 @@ def wilcoxon(differences: npt.ArrayLike) -> float:
     shares = np.ones(1)  # The share of the 2^n sign patterns that lead to each sum of positive ranks.
     for rank in ranks:
         shares = (np.pad(shares, (0, rank)) + np.pad(shares, (rank, 0))) / 2.0
-    found = int(ranks[array > 0.0].sum())
-    return float(min(1.0, 2.0 * min(shares[: found + 1].sum(), shares[found:].sum())))
+    rank_sum = int(ranks[array > 0.0].sum())
+    return float(min(1.0, 2.0 * min(shares[: rank_sum + 1].sum(), shares[rank_sum:].sum())))
 
 
 def wilcoxon_floor(seeds: int) -> float:
@@ -191,14 +191,16 @@ def variance_ratio(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Interval:
     from scipy.special import stdtrit
 
     ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
-    mine, other, n = float(ours.var(ddof=1)), float(theirs.var(ddof=1)), len(ours)
-    if mine == 0.0 or other == 0.0 or n < 3:
-        return Interval(mine / other if other else nan, nan, nan)
+    n, ratio = len(ours), nan
+    if theirs.var(ddof=1) > 0.0:
+        ratio = float(ours.var(ddof=1)) / float(theirs.var(ddof=1))
+    if not ratio > 0.0 or n < 3:
+        return Interval(ratio, nan, nan)
     correlation = float(np.corrcoef(ours, theirs)[0, 1])
     width = float(stdtrit(n - 2, (1.0 + LEVEL) / 2.0)) ** 2 / (n - 2)
     factor = 1.0 + 2.0 * (1.0 - correlation**2) * width
     spread = sqrt(max(factor**2 - 1.0, 0.0))
-    return Interval(mine / other, mine / other * (factor - spread), mine / other * (factor + spread))
+    return Interval(ratio, ratio * (factor - spread), ratio * (factor + spread))
 
 
 def format_p(p: float) -> str:
@@ -217,9 +219,9 @@ def format_p(p: float) -> str:
     return f"{Rounded(p):.{digits}f}"
 
 
-FEWEST_FOR_BOOTSTRAP = 5
-"""With fewer seeds, labels saved have no interval: that of a bootstrap would be far too narrow."""
-FEWEST_FOR_VARIANCE = 10
+MIN_SEEDS_BOOTSTRAP = 5
+"""With fewer seeds, labels saved have no interval: a bootstrap interval would be far too narrow."""
+MIN_SEEDS_VARIANCE = 10
 """With fewer seeds, no ratio of variances is reported."""
 
 
@@ -306,7 +308,7 @@ def compare(curves: Sequence[Curve], baseline: str, alike: Sequence[Sequence[str
             corrected[curve.name],
             wilcoxon(area(curve) - reference),
             smallest_detectable(area(curve) - reference),
-            variance_ratio(area(curve), reference) if len(reference) >= FEWEST_FOR_VARIANCE else None,
+            variance_ratio(area(curve), reference) if len(reference) >= MIN_SEEDS_VARIANCE else None,
         )
         for curve, (interval, p) in zip(others, tests, strict=True)
     )
@@ -356,8 +358,8 @@ def seeds_note(seeds: int) -> str:
         return "1 seed: there is no spread to tell chance by; run at least 5, better 10."
     floor = wilcoxon_floor(seeds)
     parts = [f"{seeds} seeds: a two-sided Wilcoxon test cannot go under p = {floor:.4g}"] if floor > 1 - LEVEL else []
-    if seeds < FEWEST_FOR_VARIANCE:
-        about = f"nothing is said about variance below {FEWEST_FOR_VARIANCE}"
+    if seeds < MIN_SEEDS_VARIANCE:
+        about = f"nothing is said about variance below {MIN_SEEDS_VARIANCE}"
         return f"{parts[0]}, and {about}." if parts else f"{seeds} seeds: {about}."
     return f"{seeds} seeds: enough for the Wilcoxon test, and for intervals on variance."
 
@@ -371,9 +373,9 @@ class Saving:
     accuracy: float
     """The last accuracy of the baseline, on its curve made non-decreasing."""
     needed: float
-    """Labels that the strategy needs for it; infinite if it does not reach it."""
+    """Labels that the strategy needs for this accuracy; infinite if it does not reach it."""
     baseline_needed: float
-    """Labels that the baseline needs for it: fewer than its last number if its accuracy stops increasing before."""
+    """Labels that the baseline needs for it: fewer than all of its labels if its accuracy stops increasing earlier."""
     saved: Interval
     """Labels saved, with a bootstrap interval over seeds (NaN below 5); minus infinity if it is not reached."""
 
@@ -401,7 +403,7 @@ def savings(curves: Sequence[Curve], baseline: str, *, draws: int = 2000, seed: 
     """
     reference = next(curve for curve in curves if curve.name == baseline)
     seeds, rng = len(reference.accuracy), np.random.default_rng(seed)
-    draws = draws if seeds >= FEWEST_FOR_BOOTSTRAP else 0
+    draws = draws if seeds >= MIN_SEEDS_BOOTSTRAP else 0
     drawn = rng.integers(seeds, size=(draws, seeds))
     return tuple(_saving(curve, reference, drawn) for curve in curves if curve.name != baseline)
 
@@ -436,8 +438,8 @@ def non_decreasing(values: FloatArray) -> FloatArray:
     >>> non_decreasing(np.array([0.5, 0.7, 0.6, 0.8])).round(3).tolist()
     [0.5, 0.65, 0.65, 0.8]
     """
-    # Vectorized over the draws of the bootstrap: 2,000 curves of 20 values take 9 ms, but 20 ms one by one with
-    # scipy.optimize.isotonic_regression and 550 ms with scikit-learn's, with other last bits.
+    # Vectorized over the draws of the bootstrap: 2,000 curves of 20 values take 9 ms; one by one, they take 20 ms with
+    # scipy.optimize.isotonic_regression and 550 ms with scikit-learn, and the last digits differ.
     result, n = np.full(values.shape, -inf), values.shape[-1]
     for start in range(n):
         means = np.cumsum(values[..., start:], axis=-1) / np.arange(1, n - start + 1)
@@ -461,5 +463,5 @@ def labels_to_reach(accuracy: FloatArray, labels: IntArray, target: npt.ArrayLik
     before = np.maximum(at - 1, 0)
     low, high = (np.take_along_axis(accuracy, position[..., None], axis=-1)[..., 0] for position in (before, at))
     rise = np.where(high > low, high - low, 1.0)
-    found = labels[before] + np.clip((goal - low) / rise, 0.0, 1.0) * (labels[at] - labels[before])
-    return np.asarray(np.where(reached.any(axis=-1), found, inf))
+    needed = labels[before] + np.clip((goal - low) / rise, 0.0, 1.0) * (labels[at] - labels[before])
+    return np.asarray(np.where(reached.any(axis=-1), needed, inf))

@@ -9,8 +9,8 @@ import numpy as np
 from dubito.errors import InvalidArgument
 from dubito.experiments.records import Curve, Round, curves
 from dubito.experiments.statistics import (
-    FEWEST_FOR_BOOTSTRAP,
     LEVEL,
+    MIN_SEEDS_BOOTSTRAP,
     Comparison,
     Rounded,
     Saving,
@@ -26,7 +26,7 @@ from dubito.experiments.statistics import (
 )
 from dubito.matrix import FloatArray
 
-# Labels saved, in the wording that headlines, tables and plots share.
+# Labels saved, worded identically in headlines, tables and plots.
 
 NOT_REACHED = "not reached"
 """Shown for a strategy, or an end of its interval, that never reaches the accuracy of the baseline."""
@@ -66,15 +66,17 @@ def format_interval(saving: Saving) -> str:
 
 def describe_saved(saving: Saving) -> str:
     """A clause about the labels a strategy needs to reach the accuracy of the baseline, and how many that saves."""
-    whole = f"{round(saving.baseline_needed):,}"
+    baseline_needed = f"{round(saving.baseline_needed):,}"
     if not isfinite(saving.needed):
-        return f"yet it does not reach what {saving.baseline} learns from {whole} labels"
+        return f"yet it does not reach what {saving.baseline} learns from {baseline_needed} labels"
     saved, ends = round(saving.saved.estimate), format_interval(saving)
-    spared = f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
+    difference = f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
     interval = f" (95% interval {ends})" if ends else ""
     hedge = ", but not surely" if ends and saved >= 0 and not is_sure(saving) else ""
-    needed = f"{round(saving.needed):,}"
-    return f"it needs {needed} labels for what {saving.baseline} learns from {whole}: {spared}{hedge}{interval}"
+    return (
+        f"it needs {round(saving.needed):,} labels for what {saving.baseline} learns from {baseline_needed}: "
+        f"{difference}{hedge}{interval}"
+    )
 
 
 # Strategies that picked the same rows: with two classes, ``margin``, ``least-confidence`` and ``entropy`` do.
@@ -83,7 +85,7 @@ SAME_ORDER = ("margin", "least-confidence", "entropy")
 """With two classes, all three decrease with the larger probability, so they rank the pool in the same order."""
 
 
-def alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
+def group_alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
     """Groups of strategies with the same picks and the same accuracy in every round of every seed.
 
     The order of picks within a round is ignored, as models do not depend on it.
@@ -113,10 +115,10 @@ def describe_alike(names: Sequence[str], n_classes: int) -> str:
 
 RANDOM, CORESET = "random", "coreset"
 """The baselines; sentences only compare with random."""
-MOST_NAMED = 3
+MAX_NAMES = 3
 """Maximum number of strategies that a sentence names; of more, it gives the number."""
-RISES = (0.5, 0.75, 0.9, 1.0)
-"""Default targets, as fractions of the gain of random from its first to its last accuracy."""
+TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)
+"""Default targets, as shares of the gain of random from its first to its last accuracy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,22 +204,22 @@ def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
         Names of all strategies of the experiment, to list those without records.
     """
     kept = comparable(rounds)
-    found = curves(kept)
-    by_name = {curve.name: curve for curve in found}
+    kept_curves = curves(kept)
+    by_name = {curve.name: curve for curve in kept_curves}
     if RANDOM not in by_name:
         hint = "run it, as all others are compared with it."
         raise InvalidArgument(f"random is not among {', '.join(by_name)}", hint=hint)
-    chosen = tuple(targets) or usual_targets(by_name[RANDOM])
-    last, same = max(each.turn for each in kept), alike(kept)
+    chosen = tuple(targets) or default_targets(by_name[RANDOM])
+    last, same = max(each.turn for each in kept), group_alike(kept)
     return Summary(
-        curves=found,
+        curves=kept_curves,
         seeds=tuple(sorted({each.seed for each in kept})),
-        against_random=compare(found, RANDOM, same),
-        against_coreset=compare(found, CORESET, same) if CORESET in by_name else (),
-        savings=savings(found, RANDOM),
-        penalties=penalties(found),
+        against_random=compare(kept_curves, RANDOM, same),
+        against_coreset=compare(kept_curves, CORESET, same) if CORESET in by_name else (),
+        savings=savings(kept_curves, RANDOM),
+        penalties=penalties(kept_curves),
         targets=chosen,
-        needed=tuple(_needed(curve, chosen) for curve in found),
+        needed=tuple(_needed(curve, chosen) for curve in kept_curves),
         recall=tuple(
             np.mean(np.array([r.recall for r in kept if (r.strategy, r.turn) == (n, last)], np.float64), axis=0)
             for n in by_name
@@ -247,10 +249,10 @@ def comparable(rounds: Sequence[Round]) -> list[Round]:
     return [each for each in rounds if shared[each.seed] >= most and each.turn < most]
 
 
-def usual_targets(random: Curve) -> tuple[float, ...]:
+def default_targets(random: Curve) -> tuple[float, ...]:
     """Accuracies that random reaches, rounded down to 0.1%; fewer if some are equal."""
     fitted = non_decreasing(random.mean)
-    wanted = [fitted[0] + rise * (fitted[-1] - fitted[0]) for rise in RISES]
+    wanted = [fitted[0] + share * (fitted[-1] - fitted[0]) for share in TARGET_SHARES]
     return tuple(dict.fromkeys(float(np.floor(1000 * each + 1e-9) / 1000) for each in wanted))
 
 
@@ -280,25 +282,25 @@ def finding(summary: Summary) -> str:
         return _nothing_found(best, summary)
     leader = max(better, key=lambda each: each.difference.estimate)
     others = [each.name for each in better if each is not leader]
-    named = listed(others) if len(others) <= MOST_NAMED else f"{len(others)} other strategies"
-    rest = f" {named} beat random, too." if others else ""
+    named = join_names(others) if len(others) <= MAX_NAMES else f"{len(others)} other strategies"
+    also_better = f" {named} beat random, too." if others else ""
     saving = next(each for each in summary.savings if each.name == leader.name)
-    return f"{leader.name} beat random: {gained(leader)}, and {describe_saved(saving)}.{rest}"
+    return f"{leader.name} beat random: {describe_gain(leader)}, and {describe_saved(saving)}.{also_better}"
 
 
 def _nothing_found(best: Comparison, summary: Summary) -> str:
     worse = [each.name for each in summary.against_random if each.is_worse]
-    after = f" {listed(worse)} did worse than random." if worse else ""
+    also_worse = f" {join_names(worse)} did worse than random." if worse else ""
     if best.difference.estimate <= 0:
         return (
             "Nothing beat random here: no strategy has a larger mean accuracy over the whole curve."
-            f"{_higher_in_the_end(summary)}{after}"
+            f"{_higher_at_last(summary)}{also_worse}"
         )
-    largest = f"the largest gain is that of {best.name}, {gained(best)}"
-    return f"Nothing beat random beyond chance: {largest}. {_doubts(best)}{after}"
+    largest = f"the largest gain is that of {best.name}, {describe_gain(best)}"
+    return f"Nothing beat random beyond chance: {largest}. {_why_not_significant(best)}{also_worse}"
 
 
-def _higher_in_the_end(summary: Summary) -> str:
+def _higher_at_last(summary: Summary) -> str:
     """A sentence if a strategy is above random at the last training, though not over the whole curve."""
     last = {curve.name: float(curve.mean[-1]) for curve in summary.curves}
     gains = {name: accuracy - last[RANDOM] for name, accuracy in last.items() if accuracy - last[RANDOM] >= 0.0005}
@@ -312,8 +314,8 @@ def _higher_in_the_end(summary: Summary) -> str:
     )
 
 
-def _doubts(best: Comparison) -> str:
-    """Why the largest gain does not count: it is the best of several, or the seeds are too few to see it."""
+def _why_not_significant(best: Comparison) -> str:
+    """Why the largest gain is not significant: it is the best of several, or there are too few seeds."""
     if isnan(best.detectable):
         return f"It is the same under all {best.seeds} seeds, which leaves no spread to judge it by: run more seeds."
     if best.p < 1.0 - LEVEL:
@@ -322,7 +324,7 @@ def _doubts(best: Comparison) -> str:
     return f"{best.seeds} seeds would have shown a difference of {least:.1f} points with 80% power."
 
 
-def gained(each: Comparison) -> str:
+def describe_gain(each: Comparison) -> str:
     """A difference with its interval and p, as part of a sentence."""
     low, high = Rounded(100 * each.difference.low), Rounded(100 * each.difference.high)
     if isnan(low):
@@ -337,12 +339,12 @@ def points(each: Comparison) -> str:
     return f"{Rounded(100 * each.difference.estimate):+.1f} points"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
+def join_names(names: Sequence[str]) -> str:
+    """Join names with commas and "and".
 
     Examples
     --------
-    >>> listed(["a", "b", "c"]), listed(["a"])
+    >>> join_names(["a", "b", "c"]), join_names(["a"])
     ('a, b and c', 'a')
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
@@ -354,29 +356,29 @@ def _equals(shown: str) -> str:
 
 # Notes on the reliability of the numbers, shown below the table.
 
-HARDLY = 0.05
-"""Models have hardly learned if their training accuracy is at most this much above guessing."""
+MIN_ABOVE_GUESSING = 0.05
+"""Models whose training accuracy exceeds guessing by at most this have hardly learned."""
 
 
 def notes(summary: Summary) -> tuple[str, ...]:
-    found = [*_notes_on_learning(summary), seeds_note(len(summary.seeds))]
+    texts = [*_notes_on_learning(summary), seeds_note(len(summary.seeds))]
     if summary.left_out:
-        found.append(
+        texts.append(
             f"The experiment is not finished: {summary.left_out} records that not every strategy has are left out; "
             f"the results are up to {summary.curves[0].labels[-1]:,} labels."
         )
     if summary.not_begun:
-        found.append(f"Not begun yet, and not in any result: {listed(summary.not_begun)}.")
-    found += _notes_on_differences(summary)
+        texts.append(f"Not begun yet, and not in any result: {join_names(summary.not_begun)}.")
+    texts += _notes_on_differences(summary)
     if summary.savings:
-        found += _notes_on_savings(summary)
-    return tuple(found)
+        texts += _notes_on_savings(summary)
+    return tuple(texts)
 
 
 def _notes_on_learning(summary: Summary) -> Iterator[str]:
     """A note if the models did not learn, in which case strategies cannot be compared."""
     guessing = 1.0 / len(summary.recall[0])
-    if summary.train_accuracy <= guessing + HARDLY:
+    if summary.train_accuracy <= guessing + MIN_ABOVE_GUESSING:
         yield (
             f"The models have hardly learned: {summary.train_accuracy:.0%} of their own labels are right after the "
             f"last training, where guessing gives {guessing:.0%}. Check learning_rate and epochs first."
@@ -385,13 +387,13 @@ def _notes_on_learning(summary: Summary) -> Iterator[str]:
 
 def _notes_on_differences(summary: Summary) -> Iterator[str]:
     for names in summary.alike:
-        yield f"{listed(names)} {describe_alike(names, len(summary.recall[0]))}"
+        yield f"{join_names(names)} {describe_alike(names, len(summary.recall[0]))}"
     if len(summary.seeds) > 1:
         same = [each.name for each in summary.against_random if isnan(each.detectable)]
         if same:
             yield (
-                f"{listed(same)}: the difference to random is the same for every seed. Without variance between seeds "
-                "there is no interval and no meaningful p: run more seeds, or test on more rows."
+                f"{join_names(same)}: the difference to random is the same for every seed. Without variance between "
+                "seeds there is no interval and no meaningful p: run more seeds, or test on more rows."
             )
     detectable = [each.detectable for each in summary.against_random if isfinite(each.detectable)]
     if detectable:
@@ -403,8 +405,8 @@ def _notes_on_differences(summary: Summary) -> Iterator[str]:
 
 
 def _notes_on_savings(summary: Summary) -> Iterator[str]:
-    if 1 < len(summary.seeds) < FEWEST_FOR_BOOTSTRAP:
-        yield f"Labels saved have no interval below {FEWEST_FOR_BOOTSTRAP} seeds: it would be far too narrow."
+    if 1 < len(summary.seeds) < MIN_SEEDS_BOOTSTRAP:
+        yield f"Labels saved have no interval below {MIN_SEEDS_BOOTSTRAP} seeds: it would be far too narrow."
     reached, last = summary.savings[0].baseline_needed, float(summary.curves[0].labels[-1])
     if round(reached) < last:
         yield (
@@ -416,6 +418,6 @@ def _notes_on_savings(summary: Summary) -> Iterator[str]:
     late = [each.name for each in summary.savings if each.name in below and each.saved.estimate >= 1.0]
     if late:
         yield (
-            f"{listed(late)}: labels saved though below random on average, because the curve is lower at first and "
+            f"{join_names(late)}: labels saved though below random on average, because the curve is lower at first and "
             "higher in the end."
         )

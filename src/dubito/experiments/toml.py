@@ -18,10 +18,10 @@ def read_toml(path: str) -> dict[str, object]:
         with open(path, "rb") as stream:
             return tomllib.load(stream)
     except FileNotFoundError:
-        raise MissingFile(f"{path} is not there", hint="pass the path of an experiment's TOML file.") from None
+        raise MissingFile(f"{path} does not exist", hint="pass the path of an experiment's TOML file.") from None
     except RecursionError:
         raise InvalidData(f"{path} is not valid TOML: its brackets are nested too deeply.") from None
-    except ValueError as error:  # No TOML, no UTF-8, or a number of thousands of digits.
+    except ValueError as error:  # Not TOML, not UTF-8, or a number with thousands of digits.
         raise InvalidData(f"{path} is not valid TOML: {str(error).rstrip('.')}.") from None
     except OSError as error:
         raise MissingFile(f"{path} cannot be read: {str(error.strerror).lower()}.") from None
@@ -99,13 +99,13 @@ def check_keys(where: str, table: Mapping[str, object], known: Collection[str]) 
 
 
 @contextmanager
-def naming(where: str) -> Iterator[None]:
-    """Add the name of the file or table to errors, and word them for TOML; `InvalidArgument` becomes `InvalidData`.
+def prefix_errors(where: str) -> Iterator[None]:
+    """Prefix errors with the file or table, and phrase them for TOML; `InvalidArgument` becomes `InvalidData`.
 
     Examples
     --------
     >>> from dubito.errors import PASS, named
-    >>> with naming("plan.toml"):
+    >>> with prefix_errors("plan.toml"):
     ...     raise InvalidArgument("is too many", argument="rounds", value=9, hint=f"{PASS} {named('rounds')} <= 3.")
     Traceback (most recent call last):
     dubito.errors.InvalidData: plan.toml: rounds = 9 is too many; set rounds <= 3.

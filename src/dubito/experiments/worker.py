@@ -12,11 +12,9 @@ from pathlib import Path
 
 from dubito.errors import DubitoError
 from dubito.experiments.data_sources import DataSource
-from dubito.experiments.journal import Ledger
+from dubito.experiments.journal import ExperimentJournal
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import EXPERIMENT, work
-
-FAILED = 1
 
 
 def main(folder: Path) -> int:
@@ -24,10 +22,10 @@ def main(folder: Path) -> int:
     threading.Thread(target=stop_with_parent, daemon=True).start()
     try:
         experiment = read_experiment(str(folder / EXPERIMENT))
-        work(experiment, folder, DataSource(experiment, folder), Ledger(folder, experiment), lambda: None)
+        work(experiment, folder, DataSource(experiment, folder), ExperimentJournal(folder, experiment), lambda: None)
     except DubitoError as error:
         print(json.dumps({"error": type(error).__name__, **error.as_record()}), flush=True)
-        return FAILED
+        return 1
     return 0
 
 
@@ -35,7 +33,7 @@ def stop_with_parent() -> None:
     """Exit when standard input closes, which is when the parent process ends."""
     while os.read(0, 1):
         pass
-    os._exit(FAILED)
+    os._exit(1)
 
 
 if __name__ == "__main__":

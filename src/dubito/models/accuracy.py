@@ -3,7 +3,8 @@
 The estimate is model-assisted (a difference estimator, as in prediction-powered inference and active statistical
 inference, arXiv 2301.09633 and 2403.03208): the model's mean confidence on the unlabeled rows, corrected by what the
 randomly drawn labels say about it. A row is drawn from the rows that had no label at that time. Rows that were labeled
-later left the unlabeled rows since, and their known results are subtracted (as by Farquhar et al., arXiv 2101.11665).
+later are no longer among the unlabeled rows, so their known results are subtracted (as in Farquhar et al., arXiv
+2101.11665).
 
 The interval contains every accuracy that a score test does not reject. The test shifts the logits of the confidences
 until their mean on the unlabeled rows is that accuracy. With equal confidences and a large pool this is Wilson's
@@ -22,13 +23,15 @@ from dubito.request.ids import RowNames
 from dubito.request.labels import as_labels
 from dubito.request.rows import rows_in_order
 
-FEWEST_DRAWN = 5
+MIN_DRAWN = 5
 """Minimum number of randomly drawn labels for an estimate."""
-CLIP = 1e-3
+MIN_CONFIDENCE = 1e-3
+"""Confidences are clipped to this and to 1 minus this."""
 BINS = 256
 """Confidences are rounded to this many equidistant logits."""
 SHIFTS = np.linspace(-12.0, 12.0, 2401)
-SLOPE, SLOPE_SPREAD = 0.5, 0.5
+"""Shifts of the logits that are tested."""
+SLOPE, SLOPE_DEVIATION = 0.5, 0.5
 """Mean and standard deviation of the prior of the slope, by which the logits of the confidences are multiplied: it is 1
 if confidences are calibrated, and 0 if they do not tell right from wrong."""
 PRIOR_LABELS = 20.0
@@ -52,7 +55,7 @@ class AccuracyEstimate(NamedTuple):
 def estimate_accuracy(
     is_right: AnyArray, confidence: FloatArray, weights: FloatArray, unlabeled: FloatArray
 ) -> AccuracyEstimate | None:
-    """Estimate the accuracy of a model on the unlabeled rows; None with fewer than `FEWEST_DRAWN` random labels.
+    """Estimate the accuracy of a model on the unlabeled rows; None with fewer than `MIN_DRAWN` random labels.
 
     Parameters
     ----------
@@ -75,61 +78,61 @@ def estimate_accuracy(
     from scipy.special import expit
 
     is_drawn = weights > 0.0
-    n_drawn, n_rest, n_labels = int(is_drawn.sum()), len(unlabeled), len(weights)
-    if n_drawn < FEWEST_DRAWN or not n_rest:
+    n_drawn, n_unlabeled, n_labels = int(is_drawn.sum()), len(unlabeled), len(weights)
+    if n_drawn < MIN_DRAWN or not n_unlabeled:
         return None
-    share = weights / weights[is_drawn].mean()
-    n_open = n_rest + np.arange(n_labels, 0, -1)
+    relative_weights = weights / weights[is_drawn].mean()
+    n_before = n_unlabeled + np.arange(n_labels, 0, -1)  # Rows without a label before each label was made.
     # The weight of each label's residual in the mean of the estimates of all draws.
-    factors = (share * n_open - np.cumsum(is_drawn)) / (n_drawn * n_rest)
+    factors = (relative_weights * n_before - np.cumsum(is_drawn)) / (n_drawn * n_unlabeled)
 
-    known, rest = _logits(confidence), _logits(unlabeled)
-    slope = _fitted_slope(known[is_drawn], is_right[is_drawn], share[is_drawn])
+    logits, unlabeled_logits = _logits(confidence), _logits(unlabeled)
+    slope = _fitted_slope(logits[is_drawn], is_right[is_drawn], relative_weights[is_drawn])
     edges = np.linspace(_logits(np.zeros(1))[0], _logits(np.ones(1))[0], BINS + 1)
     shifted = expit(slope * (edges[1:] + edges[:-1])[:, None] / 2.0 + SHIFTS)
     variances = shifted * (1.0 - shifted)
 
-    def summed(logits: FloatArray, by: FloatArray, values: FloatArray) -> FloatArray:
-        return np.asarray(np.histogram(logits, edges, weights=by)[0] @ values)
+    def weighted_sum(logits: FloatArray, weights: FloatArray, values: FloatArray) -> FloatArray:
+        return np.asarray(np.histogram(logits, edges, weights=weights)[0] @ values)
 
-    each = np.full(n_rest, 1.0 / n_rest)
-    means = summed(rest, each, shifted)
-    errors = float(factors @ is_right) - summed(known, factors, shifted)
-    spread = summed(known, factors**2, variances) + summed(rest, each**2, variances)
+    equal = np.full(n_unlabeled, 1.0 / n_unlabeled)
+    means = weighted_sum(unlabeled_logits, equal, shifted)
+    errors = float(factors @ is_right) - weighted_sum(logits, factors, shifted)
+    variance = weighted_sum(logits, factors**2, variances) + weighted_sum(unlabeled_logits, equal**2, variances)
     best = int(np.abs(errors).argmin())
 
-    predicted = expit(slope * known[is_drawn] + SHIFTS[best])
+    predicted = expit(slope * logits[is_drawn] + SHIFTS[best])
     squares = factors[is_drawn] ** 2
     observed = float(squares @ (is_right[is_drawn] - predicted) ** 2)
     binomial = float(squares @ (predicted * (1.0 - predicted)))
     excess = (PRIOR_LABELS + n_drawn * observed / binomial) / (PRIOR_LABELS + n_drawn)
-    limit = Z * np.sqrt(spread * max(1.0, excess))
+    limit = Z * np.sqrt(variance * max(1.0, excess))
     accepted = np.append(np.flatnonzero(np.abs(errors) <= limit), best)
     first, last = int(accepted.min()), int(accepted.max())
     value = float(np.clip(means[best] + errors[best], 0.0, 1.0))
     low = 0.0 if first == 0 else min(float(means[first]), value)
     high = 1.0 if last == len(SHIFTS) - 1 else max(float(means[last]), value)
-    return AccuracyEstimate(value, low, high, n_drawn, n_rest)
+    return AccuracyEstimate(value, low, high, n_drawn, n_unlabeled)
 
 
 def _logits(confidence: AnyArray) -> FloatArray:
-    kept = np.clip(np.asarray(confidence, dtype=np.float64), CLIP, 1.0 - CLIP)
-    return np.asarray(np.log(kept) - np.log1p(-kept))
+    clipped = np.clip(np.asarray(confidence, dtype=np.float64), MIN_CONFIDENCE, 1.0 - MIN_CONFIDENCE)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
 
 
 def _fitted_slope(logits: FloatArray, is_right: AnyArray, weights: FloatArray) -> float:
-    """The slope of a logistic regression of being right on the logits, between 0 and 1.5; see `SLOPE`."""
+    """The slope of a logistic regression of `is_right` on the logits, between 0 and 1.5; its prior is `SLOPE`."""
     from scipy.special import expit
 
     design = np.column_stack([np.ones(len(logits)), logits])
-    mean, precision = np.array([0.0, SLOPE]), np.array([0.05, SLOPE_SPREAD**-2])
-    found = mean.copy()
+    mean, precision = np.array([0.0, SLOPE]), np.array([0.05, SLOPE_DEVIATION**-2])
+    coefficients = mean.copy()
     for _ in range(30):
-        expected = expit(design @ found)
-        gradient = design.T @ (weights * (is_right - expected)) - precision * (found - mean)
+        expected = expit(design @ coefficients)
+        gradient = design.T @ (weights * (is_right - expected)) - precision * (coefficients - mean)
         hessian = (design.T * (weights * expected * (1.0 - expected))) @ design + np.diag(precision)
-        found += np.clip(np.linalg.solve(hessian, gradient), -1.0, 1.0)
-    return float(np.clip(found[1], 0.0, 1.5))
+        coefficients += np.clip(np.linalg.solve(hessian, gradient), -1.0, 1.0)
+    return float(np.clip(coefficients[1], 0.0, 1.5))
 
 
 def estimate_held_out(
@@ -140,17 +143,16 @@ def estimate_held_out(
     weights: FloatArray,
     order: IntArray,
 ) -> AccuracyEstimate | None:
-    """Estimate from a fitted model.
+    """`estimate_accuracy` with the predictions of a fitted model.
 
     Parameters
     ----------
     held_out : array (m, c), optional
-        Held-out probabilities of the labeled rows; NaN for the only label of a class, which no model without it
-        predicts.
+        Held-out probabilities of the labeled rows; NaN for the only label of a class, which cannot be held out.
     probabilities : array (n, c), optional
         Probabilities of all rows of the pool.
     labels : array (m,)
-        The labels; the sorted ones are the columns of the probabilities.
+        The labels; in sorted order, they are the columns of the probabilities.
     rows : array (m,)
         The labeled rows.
     weights : array (m,)
@@ -178,10 +180,10 @@ def draw_weights(drawn: object, n_pool: int, names: RowNames) -> FloatArray:
     if not isinstance(drawn, Mapping):
         weights[rows_in_order("drawn", drawn, n_pool, names)] = 1.0
         return weights
-    probabilities = np.array([float(each) for each in drawn.values()])
+    probabilities = np.array([float(value) for value in drawn.values()])
     wrong = np.flatnonzero(~((probabilities > 0.0) & (probabilities <= 1.0)))
     if len(wrong):
         hint = "give each drawn row the probability with which it was drawn, above 0 and at most 1."
-        raise InvalidData("holds no probability", argument="drawn", value=float(probabilities[wrong[0]]), hint=hint)
+        raise InvalidData("is not a probability", argument="drawn", value=float(probabilities[wrong[0]]), hint=hint)
     weights[rows_in_order("drawn", list(drawn), n_pool, names)] = 1.0 / probabilities
     return weights

@@ -1,4 +1,4 @@
-"""The models by name, and the linear one: each predicts the held-out labeled rows and the pool."""
+"""Models by name: the linear one, and estimators of scikit-learn. Each predicts the pool and held-out labels."""
 
 import inspect
 import warnings
@@ -17,17 +17,17 @@ from dubito.request.scaling import Scale, measure_scale
 
 # Multinomial logistic regression with an L2 penalty, in the few directions that the labeled rows span.
 #
-# Weights outside the span of the labeled rows are 0 at the optimum, and a rotation changes neither loss nor penalty:
-# so the rows are replaced once by their coordinates along their principal directions, at most as many as there are
-# rows or features. There the Hessian is nearly a diagonal, by which coordinates are scaled: L-BFGS then needs few
-# steps, for every penalty and for every part of the rows alike. Models that leave out one fold each are found
-# together, since one wide product is quicker than many narrow ones.
+# Weights outside the span of the labeled rows are 0 at the optimum, and a rotation changes neither loss nor penalty.
+# So the rows are replaced once by their coordinates along their principal directions, of which there are at most as
+# many as rows or features. In these coordinates the Hessian is nearly diagonal; scaled by that diagonal, L-BFGS needs
+# few steps for every penalty and every subset of the rows. The models that leave out one fold each are fitted
+# together, because one wide matrix product is faster than many narrow ones.
 
-DIRECTIONS = 1e-12
-"""Directions whose share of the squared length is less than this are rounding."""
+SMALLEST_EIGENVALUE = 1e-12
+"""Directions with a smaller eigenvalue, relative to the largest, are due to rounding errors."""
 CURVATURE = 0.03
 """Approximate contribution of a label to the Hessian along a direction: p(1 - p) of well separated classes."""
-STEPS = 1000
+MAX_STEPS = 1000
 ROUGH, FINE = 1e-5, 1e-12
 """Relative decrease of the loss below which the solver stops: while penalties are compared, and for the result."""
 
@@ -38,13 +38,13 @@ class PrincipalCoordinates(NamedTuple):
     coordinates: FloatArray
     """(m, r)"""
     squared: FloatArray
-    """(r,) squared length of all rows together along each direction."""
+    """(r,) sum of squared coordinates along each direction."""
     directions: FloatArray
     """(d, r) orthonormal columns."""
 
 
 class Weights(NamedTuple):
-    """Linear models of the coordinates, one for each set of rows they were learned from."""
+    """k linear models of the coordinates, each fitted on another subset of the rows."""
 
     slopes: FloatArray
     """(k, r, c)"""
@@ -56,36 +56,30 @@ class Weights(NamedTuple):
         return np.asarray(coordinates @ self.slopes[model] + self.intercepts[model])
 
 
-def span_of(rows: AnyArray) -> PrincipalCoordinates:
-    """Rows (m, d) in their principal directions; O(m·d·min(m, d)), by the smaller of the two Gram matrices.
+def principal_coordinates(rows: AnyArray) -> PrincipalCoordinates:
+    """Rotate rows (m, d) to their principal directions; O(m·d·min(m, d)), from the smaller of the two Gram matrices.
 
     Examples
     --------
-    >>> span_of(np.array([[3.0, 4.0], [6.0, 8.0], [0.0, 0.0]])).coordinates.round(9).tolist()
+    >>> principal_coordinates(np.array([[3.0, 4.0], [6.0, 8.0], [0.0, 0.0]])).coordinates.round(9).tolist()
     [[5.0], [10.0], [0.0]]
     """
-    wide = np.ascontiguousarray(rows, dtype=np.float64)
-    if len(wide) < wide.shape[1]:
-        squared, vectors = _largest(wide @ wide.T)
-        directions = (wide.T @ vectors) / np.sqrt(squared)
-    else:
-        squared, directions = _largest(wide.T @ wide)
+    matrix = np.ascontiguousarray(rows, dtype=np.float64)
+    is_wide = len(matrix) < matrix.shape[1]
+    values, vectors = np.linalg.eigh(matrix @ matrix.T if is_wide else matrix.T @ matrix)
+    kept = values > SMALLEST_EIGENVALUE * max(float(values[-1]), float(np.finfo(np.float64).tiny))
+    squared, vectors = values[kept], vectors[:, kept]
+    directions = (matrix.T @ vectors) / np.sqrt(squared) if is_wide else vectors
     # LAPACK's signs differ from machine to machine.
     directions *= np.where(directions.sum(axis=0) < 0.0, -1.0, 1.0)
-    return PrincipalCoordinates(wide @ directions, squared, directions)
-
-
-def _largest(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    values, vectors = np.linalg.eigh(gram)
-    kept = values > DIRECTIONS * max(float(values[-1]), float(np.finfo(np.float64).tiny))
-    return values[kept], vectors[:, kept]
+    return PrincipalCoordinates(matrix @ directions, squared, directions)
 
 
 def solve(
-    span: PrincipalCoordinates,
+    rows: PrincipalCoordinates,
     codes: IntArray,
     penalty: float,
-    kept: BoolArray,
+    masks: BoolArray,
     start: Weights | None = None,
     tolerance: float = FINE,
     dtype: npt.DTypeLike = np.float64,
@@ -96,14 +90,14 @@ def solve(
 
     Parameters
     ----------
-    span : PrincipalCoordinates
-        Of all labeled rows.
+    rows : PrincipalCoordinates
+        All labeled rows.
     codes : array (m,)
         Their classes, from 0 to c - 1.
     penalty : float
         Above 0.
-    kept : array (k, m) of bool
-        The rows that each model learns from; every class must be among them.
+    masks : array (k, m) of bool
+        The rows that each of k models is fitted on; they must contain every class.
     start : Weights, optional
         Initial weights, such as those for another penalty.
     tolerance : float
@@ -113,60 +107,48 @@ def solve(
     """
     from scipy.optimize import minimize
 
-    n_models, m = kept.shape
-    scales = 1.0 / np.sqrt(np.append(CURVATURE * span.squared + penalty, CURVATURE * m))
-    design = (np.column_stack([span.coordinates, np.ones(m)]) * scales).astype(dtype)
-    pulls = np.append(np.full(len(span.squared), penalty), 0.0) * scales**2
-    problem = Objective(design, pulls, codes, np.ascontiguousarray(kept.T, dtype=np.float64), int(codes.max()) + 1)
-    first = np.zeros((len(scales), n_models, problem.n_classes))
+    n_models, m = masks.shape
+    scales = 1.0 / np.sqrt(np.append(CURVATURE * rows.squared + penalty, CURVATURE * m))
+    design = (np.column_stack([rows.coordinates, np.ones(m)]) * scales).astype(dtype)  # The last column: intercepts.
+    penalties = np.append(np.full(len(rows.squared), penalty), 0.0) * scales**2
+    row_weights = np.ascontiguousarray(masks.T, dtype=np.float64)
+
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        """The sum of the losses of all models, and its gradient, in scaled coordinates."""
+        weights = flat.reshape(len(penalties), -1)
+        logits = (design @ weights.astype(design.dtype, copy=False)).reshape(m, n_models, -1)
+        logits -= logits.max(axis=2, keepdims=True)
+        true_logits = logits[np.arange(m), :, codes].astype(np.float64)
+        np.exp(logits, out=logits)
+        sums = logits.sum(axis=2)
+        logits *= (row_weights / sums)[:, :, None]
+        logits[np.arange(m), :, codes] -= row_weights
+        shrinkage = penalties[:, None] * weights
+        total = float(((np.log(sums) - true_logits) * row_weights).sum() + 0.5 * (shrinkage * weights).sum())
+        return total, (design.T @ logits.reshape(m, -1) + shrinkage).ravel().astype(np.float64, copy=False)
+
+    first = np.zeros((len(scales), n_models, int(codes.max()) + 1))
     if start is not None:
-        known = np.concatenate([start.slopes, start.intercepts[:, None]], axis=1)
-        first = known.transpose(1, 0, 2) / scales[:, None, None]
-    found = minimize(
-        problem.loss,
+        initial = np.concatenate([start.slopes, start.intercepts[:, None]], axis=1)
+        first = initial.transpose(1, 0, 2) / scales[:, None, None]
+    result = minimize(
+        loss,
         first.ravel(),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": tolerance, "gtol": 1e-10},
+        options={"maxiter": MAX_STEPS, "maxfun": 2 * MAX_STEPS, "ftol": tolerance, "gtol": 1e-10},
     )
-    best = (found.x.reshape(first.shape) * scales[:, None, None]).transpose(1, 0, 2)
-    return Weights(np.ascontiguousarray(best[:, :-1]), best[:, -1])
-
-
-class Objective(NamedTuple):
-    """The losses of all models together, in scaled coordinates."""
-
-    design: npt.NDArray[Any]
-    """(m, r + 1), the last column that of the intercept."""
-    pulls: FloatArray
-    """(r + 1,) the penalty in these coordinates."""
-    codes: IntArray
-    kept: FloatArray
-    """(m, k)"""
-    n_classes: int
-
-    def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """The sum of the losses, and its gradient."""
-        m, n_models = self.kept.shape
-        wide = flat.reshape(len(self.pulls), -1)
-        logits = (self.design @ wide.astype(self.design.dtype, copy=False)).reshape(m, n_models, self.n_classes)
-        logits -= logits.max(axis=2, keepdims=True)
-        own = logits[np.arange(m), :, self.codes].astype(np.float64)
-        np.exp(logits, out=logits)
-        sums = logits.sum(axis=2)
-        logits *= (self.kept / sums)[:, :, None]
-        logits[np.arange(m), :, self.codes] -= self.kept
-        pulled = self.pulls[:, None] * wide
-        total = float(((np.log(sums) - own) * self.kept).sum() + 0.5 * (pulled * wide).sum())
-        return total, (self.design.T @ logits.reshape(m, -1) + pulled).ravel().astype(np.float64, copy=False)
+    weights = (result.x.reshape(first.shape) * scales[:, None, None]).transpose(1, 0, 2)
+    return Weights(np.ascontiguousarray(weights[:, :-1]), weights[:, -1])
 
 
 PENALTY = 0.02
 """The default penalty per feature, as the squared norm of standardized rows is about d."""
 STEP = 10.0**0.5
-DECADES = 1.0
+"""Factor between neighboring penalties of the search."""
+PRIOR_DECADES = 1.0
 """Standard deviation of the prior of the penalty around `PENALTY`, in powers of ten."""
-MOST_PENALTY_STEPS = 10
+MAX_PENALTY_STEPS = 10
 """Maximum number of steps from the default penalty, up or down."""
 LEAST_GAIN = 2.0
 """Use a shared scale of features if it lowers the total held-out log-loss by more than this, in nats."""
@@ -187,8 +169,8 @@ class LabeledData(NamedTuple):
         return int(self.codes.max()) + 1
 
 
-class Learned(NamedTuple):
-    """The predictions of a model before calibration."""
+class Predictions(NamedTuple):
+    """Predictions of a fitted model, before calibration."""
 
     held_out: FloatArray
     """(m, c) held-out logits of the labeled rows; NaN for rows that are never held out."""
@@ -197,24 +179,25 @@ class Learned(NamedTuple):
     settings: Mapping[str, float]
 
 
-Learn = Callable[[LabeledData], Learned]
+Fitter = Callable[[LabeledData], Predictions]
+"""Fits a model on labeled data and predicts."""
 
 
-def learn_linear(data: LabeledData) -> Learned:
+def fit_linear(data: LabeledData) -> Predictions:
     """Fit a multinomial logistic regression; cross-validation chooses its penalty and the scaling of features.
 
     Takes O(n·d·c) time for the pool, and for the labels O(m·d·min(m, d)) and O(m·min(m, d)·c) per step.
     """
     scale, search = _best_scale(data)
-    position, span = search.best(), search.span
-    everything = np.ones((1, len(data.codes)), dtype=np.bool_)
-    weights = solve(span, data.codes, search.penalty(position), everything)
-    slopes = (span.directions @ weights.slopes[0]).astype(np.float32)
+    position = search.best()
+    all_rows = np.ones((1, len(data.codes)), dtype=np.bool_)
+    weights = solve(search.rows, data.codes, search.penalty(position), all_rows)
+    slopes = (search.rows.directions @ weights.slopes[0]).astype(np.float32)
     logits = np.empty((len_of(data.pool), data.n_classes), dtype=np.float32)
-    for rows in blocks(len(logits), rows_per_read(data.pool)):
-        logits[rows] = scale.applied(data.pool[rows], np.dtype(np.float32)) @ slopes
+    for block in blocks(len(logits), rows_per_read(data.pool)):
+        logits[block] = scale.applied(data.pool[block], np.dtype(np.float32)) @ slopes
     logits += weights.intercepts[0].astype(np.float32)
-    return Learned(search.held_out(position), logits, {"penalty": search.penalty(position)})
+    return Predictions(search.held_out(position), logits, {"penalty": search.penalty(position)})
 
 
 def _best_scale(data: LabeledData) -> tuple[Scale, "PenaltySearch"]:
@@ -223,112 +206,103 @@ def _best_scale(data: LabeledData) -> tuple[Scale, "PenaltySearch"]:
     The scales of the columns of a table are arbitrary units. Those of the dimensions of an embedding may be meaningful:
     the last dimensions of word embeddings are small, and standardizing them would amplify noise.
     """
-    each = measure_scale(data.pool)
-    scales = each, each.with_shared_deviation()
-    unit = max(1.0, float(np.isfinite(each.deviation).sum()))
-    given = np.asarray(data.features[:])
-    found = [
-        PenaltySearch(span_of(scale.applied(given, np.dtype(np.float64))), data.codes, data.folds, unit)
+    per_feature = measure_scale(data.pool)
+    scales = per_feature, per_feature.with_shared_deviation()
+    n_varying = max(1.0, float(np.isfinite(per_feature.deviation).sum()))
+    features = np.asarray(data.features[:])
+    searches = [
+        PenaltySearch(principal_coordinates(scale.applied(features, np.dtype(np.float64))), data, n_varying)
         for scale in scales
     ]
-    costs = [search.cost(search.best()) for search in found]
+    costs = [search.cost(search.best()) for search in searches]
     best = int(costs[1] < costs[0] - LEAST_GAIN)
-    return scales[best], found[best]
+    return scales[best], searches[best]
 
 
 class PenaltySearch:
     """Search for the penalty with the lowest held-out loss, in steps from `PENALTY`."""
 
-    def __init__(self, span: PrincipalCoordinates, codes: IntArray, folds: IntArray, unit: float) -> None:
-        self.span, self.codes, self.folds, self.unit = span, codes, folds, unit
-        self.is_tested = folds >= 0
-        self.known: dict[int, FloatArray] = {}
+    def __init__(self, rows: PrincipalCoordinates, data: LabeledData, n_features: float) -> None:
+        self.rows, self.data, self.n_features = rows, data, n_features
+        self.is_tested = data.folds >= 0
+        self.computed: dict[int, FloatArray] = {}
         self.last: Weights | None = None
 
     def penalty(self, position: int) -> float:
-        return float(self.unit * PENALTY * STEP**position)
+        return float(self.n_features * PENALTY * STEP**position)
 
     def held_out(self, position: int) -> FloatArray:
         """(m, c) held-out logits with this penalty."""
-        if position not in self.known:
-            logits = np.full((len(self.codes), int(self.codes.max()) + 1), np.nan)
+        if position not in self.computed:
+            codes, folds, penalty = self.data.codes, self.data.folds, self.penalty(position)
+            logits = np.full((len(codes), self.data.n_classes), np.nan)
             if self.is_tested.any():
-                self.last = solve(
-                    self.span,
-                    self.codes,
-                    self.penalty(position),
-                    training_masks(self.folds),
-                    self.last,
-                    ROUGH,
-                    np.float32,
-                )
-            for fold in range(int(self.folds.max()) + 1):
-                assert self.last is not None
-                rows = self.folds == fold
-                logits[rows] = self.last.logits(fold, self.span.coordinates[rows])
-            self.known[position] = logits
-        return self.known[position]
+                weights = solve(self.rows, codes, penalty, training_masks(folds), self.last, ROUGH, np.float32)
+                for fold in range(int(folds.max()) + 1):
+                    rows = folds == fold
+                    logits[rows] = weights.logits(fold, self.rows.coordinates[rows])
+                self.last = weights
+            self.computed[position] = logits
+        return self.computed[position]
 
     def cost(self, position: int) -> float:
         """The total held-out log-loss, plus a prior that keeps the penalty near the default for few labels."""
         if not self.is_tested.any():
             return 0.0
         logits = self.held_out(position)[self.is_tested]
-        prior = 0.5 * (position * np.log10(STEP) / DECADES) ** 2
-        return log_loss(logits, self.codes[self.is_tested]) * len(logits) + float(prior)
+        prior = 0.5 * (position * np.log10(STEP) / PRIOR_DECADES) ** 2
+        return log_loss(logits, self.data.codes[self.is_tested]) * len(logits) + float(prior)
 
     def best(self) -> int:
         """The index of the best penalty; 0 if nothing can be held out."""
         position = 0
-        if not self.is_tested.any():
-            return position
         for step in (1, -1):
-            while abs(position) < MOST_PENALTY_STEPS and self.cost(position + step) < self.cost(position):
+            while abs(position) < MAX_PENALTY_STEPS and self.cost(position + step) < self.cost(position):
                 position += step
         return position
 
 
-# Models of scikit-learn: a forest, an import path, or an estimator.
+# Estimators of scikit-learn: a random forest, an import path, or an object.
 
 TREES = 200
 PREDICTED_SHARE = 0.999
 """Weight of the predictions in a mixture with the uniform distribution: forests may predict exactly 0 and 1."""
 
-Make = Callable[[int], Any]
-"""Makes a new estimator from a seed."""
+EstimatorFactory = Callable[[int], Any]
+"""Returns a new estimator for a seed."""
 
 
-def find_model(model: object) -> tuple[str, Learn]:
-    """The name of a model and its fit function, for ``linear``, ``forest``, an import path or an estimator."""
+def find_model(model: object) -> tuple[str, Fitter]:
+    """The name of a model and the function that fits it, for ``linear``, ``forest``, an import path or an estimator."""
     if model == "linear":
-        return "linear", learn_linear
+        return "linear", fit_linear
     if model == "forest":
-        return "forest", lambda data: learn_with(_forest, data)
+        return "forest", lambda data: fit_estimator(_new_forest, data)
     if isinstance(model, str) and "." in model:
-        found = import_object("model", model)
-        make = _maker(model, found) if callable(found) else _copier(model, found)
-        return model, lambda data: learn_with(make, data)
+        imported = import_object("model", model)
+        factory = _seeded_factory(model, imported) if callable(imported) else _clone_factory(model, imported)
+        return model, lambda data: fit_estimator(factory, data)
     if isinstance(model, str) or not hasattr(model, "fit") or isinstance(model, type):
         hint = "choose from linear, forest and none, or name a scikit-learn estimator as package.module.Class."
         raise InvalidArgument("is not known", argument="model", value=model, hint=hint)
-    copier = _copier(model, model)
-    return type(model).__name__, lambda data: learn_with(copier, data)
+    factory = _clone_factory(model, model)
+    return type(model).__name__, lambda data: fit_estimator(factory, data)
 
 
-def _refuse_without_probabilities(model: object, estimator: object) -> None:
+def _check_has_probabilities(model: object, estimator: object) -> None:
     if not hasattr(estimator, "predict_proba"):
         hint = "choose one that predicts probabilities."
         raise InvalidArgument("has no predict_proba", argument="model", value=model, hint=hint)
 
 
-def _forest(seed: int) -> Any:
+def _new_forest(seed: int) -> Any:
     from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(n_estimators=TREES, min_samples_leaf=2, random_state=seed)
 
 
-def _maker(model: str, factory: Any) -> Make:
-    """Make estimators with a class or a function."""
+def _seeded_factory(model: str, factory: Any) -> EstimatorFactory:
+    """Call a class or function, with ``random_state`` if it has that parameter."""
     takes_seed = "random_state" in inspect.signature(factory).parameters
 
     def make(seed: int) -> Any:
@@ -337,18 +311,18 @@ def _maker(model: str, factory: Any) -> Make:
         except TypeError as error:
             hint = "name a class or function that needs no arguments."
             raise InvalidArgument(f"cannot be made ({error})", argument="model", value=model, hint=hint) from error
-        _refuse_without_probabilities(model, estimator)
+        _check_has_probabilities(model, estimator)
         return estimator
 
     make(0)
     return make
 
 
-def _copier(model: object, estimator: object) -> Make:
-    """Make unfitted clones of an estimator."""
+def _clone_factory(model: object, estimator: object) -> EstimatorFactory:
+    """Clone an estimator, without what it was fitted on."""
     from sklearn.base import clone
 
-    _refuse_without_probabilities(model, estimator)
+    _check_has_probabilities(model, estimator)
     try:
         clone(estimator)
     except TypeError as error:
@@ -357,33 +331,33 @@ def _copier(model: object, estimator: object) -> Make:
     return lambda seed: clone(estimator)
 
 
-def learn_with(make: Make, data: LabeledData) -> Learned:
-    """Train an estimator for each fold and on all labels, on features without standardization."""
+def fit_estimator(factory: EstimatorFactory, data: LabeledData) -> Predictions:
+    """Fit an estimator without each fold and on all labels; features are not standardized."""
     features = np.asarray(data.features[:])
     held_out = np.full((len(features), data.n_classes), np.nan)
     for fold, kept in enumerate(training_masks(data.folds)):
-        estimator = _trained(make(data.seed), features[kept], data.codes[kept])
+        estimator = _fitted(factory(data.seed), features[kept], data.codes[kept])
         rows = data.folds == fold
         held_out[rows] = _logits(estimator, features[rows], data.n_classes)
-    estimator = _trained(make(data.seed), features, data.codes)
+    estimator = _fitted(factory(data.seed), features, data.codes)
     logits = np.empty((len_of(data.pool), data.n_classes))
     # Large blocks, because each call of an estimator may have a large overhead.
-    for rows_read in blocks(len(logits), 16 * rows_per_read(data.pool)):
-        logits[rows_read] = _logits(estimator, np.asarray(data.pool[rows_read]), data.n_classes)
-    return Learned(held_out, logits, {})
+    for block in blocks(len(logits), 16 * rows_per_read(data.pool)):
+        logits[block] = _logits(estimator, np.asarray(data.pool[block]), data.n_classes)
+    return Predictions(held_out, logits, {})
 
 
 @contextmanager
-def many_classes() -> Iterator[None]:
-    """Silence the warning that labels with many classes may be numbers: the first labels often have many."""
+def ignore_many_classes_warning() -> Iterator[None]:
+    """Ignore scikit-learn's warning that labels with many classes may be numbers: the first labels often have many."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes is greater than 50% of the number of samples")
         yield
 
 
-def _trained(estimator: Any, features: AnyArray, codes: AnyArray) -> Any:
+def _fitted(estimator: Any, features: AnyArray, codes: AnyArray) -> Any:
     try:
-        with many_classes():
+        with ignore_many_classes_warning():
             fitted = estimator.fit(features, codes)
     except ValueError as error:
         name = type(estimator).__name__
@@ -394,14 +368,14 @@ def _trained(estimator: Any, features: AnyArray, codes: AnyArray) -> Any:
 def _logits(estimator: Any, features: AnyArray, n_classes: int) -> FloatArray:
     name = type(estimator).__name__
     try:
-        given = np.asarray(estimator.predict_proba(features), dtype=np.float64)
+        predicted = np.asarray(estimator.predict_proba(features), dtype=np.float64)
     except (ValueError, AttributeError) as error:
-        raise InvalidData(f"gives no probabilities: {error}", argument="model", value=name) from error
+        raise InvalidData(f"cannot predict probabilities: {error}", argument="model", value=name) from error
     known = np.asarray(estimator.classes_, dtype=np.int64)
-    if given.shape != (len(features), len(known)) or not np.isfinite(given).all():
-        problem = f"gives probabilities of shape {given.shape} for {len(features)} rows and {len(known)} classes"
+    if predicted.shape != (len(features), len(known)) or not np.isfinite(predicted).all():
+        problem = f"predicts probabilities of shape {predicted.shape} for {len(features)} rows and {len(known)} classes"
         hint = "choose one that predicts a finite number for each."
         raise InvalidData(problem, argument="model", value=name, hint=hint)
-    shares = np.zeros((len(features), n_classes))
-    shares[:, known] = given
-    return np.log(PREDICTED_SHARE * shares + (1.0 - PREDICTED_SHARE) / n_classes)
+    probabilities = np.zeros((len(features), n_classes))
+    probabilities[:, known] = predicted
+    return np.log(PREDICTED_SHARE * probabilities + (1.0 - PREDICTED_SHARE) / n_classes)

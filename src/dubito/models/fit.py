@@ -1,24 +1,21 @@
-"""`fit`: checks the call, lets a model learn, and says how far it can be trusted."""
+"""`fit`: a model fitted on the labels, with calibrated probabilities and its held-out accuracy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import NamedTuple
 
 import numpy as np
 
 from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, american_keywords
-from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks, len_of
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.models.accuracy import AccuracyEstimate, draw_weights, estimate_held_out
-from dubito.models.estimators import LabeledData, Learned, find_model
-from dubito.models.given_labels import GivenLabels, read_given
+from dubito.models.estimators import LabeledData, find_model
 from dubito.models.held_out import Share, calibrate, log_loss, stratified_folds
+from dubito.models.labels import KnownLabels, parse_labels
 from dubito.request.arrays import check_integer
 from dubito.request.ids import check_pool
 from dubito.request.rows import check_labeled
-
-# `Fit`: what a model of dubito's own makes of a pool, and how far that can be trusted.
 
 NO_MODEL = "none"
 
@@ -97,17 +94,18 @@ class Fit:
         if self.probabilities is None:
             return f"no model: {labels}" if n else "no model: no labels"
         right = "none could be held out" if self.tested is None else f"right on {self.tested} of those held out"
-        rest = "" if self.estimate is None else f", estimated right on {self.estimate} of the unlabeled rows"
-        return f"{self.model} model, {labels}, {right}{rest}"
+        estimated = "" if self.estimate is None else f", estimated right on {self.estimate} of the unlabeled rows"
+        return f"{self.model} model, {labels}, {right}{estimated}"
 
     def __repr__(self) -> str:
         return f"Fit({self.described()})"
 
 
-MOST_NUMBERS = 1 << 25
+MAX_FLOAT64 = 1 << 25
 """If there are more probabilities than this, they are stored in float32."""
-BLOCK = 1 << 14
-MOST_NAMED = 3
+BLOCK_ROWS = 1 << 14
+MAX_NAMES = 3
+"""Maximum number of classes that a note names."""
 
 
 @american_keywords
@@ -169,42 +167,50 @@ def fit(
     ("only one class has labels ('a', 1): nothing to tell apart yet, so this is a cold start.",)
     """
     (matrix, _), names = check_pool(pool, ids)
-    seen = check_labeled(labeled, matrix, names)
-    given = read_given(labels, labeled, seen, matrix, names, no_label)
-    found = fit_given(matrix, given, model, check_integer("seed", seed, least=0))
+    known = parse_labels(labels, labeled, check_labeled(labeled, matrix, names), matrix, names, no_label)
+    fitted = fit_known(matrix, known, model, check_integer("seed", seed, least=0))
     if drawn is not None:
-        found = replace(found, estimate=_estimate(found, given, draw_weights(drawn, len_of(matrix), names)))
-    if given.spelled is None:
-        return found
-    return replace(found, classes=np.array([given.spelled[each] for each in found.classes.tolist()], dtype=np.str_))
+        if known.rows is None:
+            problem = "is given, but the labels are of points outside the pool"
+            raise InvalidArgument(problem, argument="drawn", hint="pass the labels by row or id.")
+        weights = draw_weights(drawn, len_of(matrix), names)[known.rows]
+        order = np.argsort(weights > 0.0, kind="stable")  # Rows are drawn from those without any other label.
+        estimate = estimate_held_out(fitted.held_out, fitted.probabilities, known.values, known.rows, weights, order)
+        fitted = replace(fitted, estimate=estimate)
+    if known.texts is None:
+        return fitted
+    return replace(fitted, classes=np.array([known.texts[each] for each in fitted.classes.tolist()], dtype=np.str_))
 
 
-def _estimate(found: Fit, given: GivenLabels, weights: FloatArray) -> AccuracyEstimate | None:
-    if given.rows is None:
-        hint = "pass the labels by row or id."
-        raise InvalidArgument("is given, but the labels are of points outside the pool", argument="drawn", hint=hint)
-    of_labels = weights[given.rows]
-    order = np.argsort(
-        of_labels > 0.0, kind="stable"
-    )  # The drawn rows last: they were drawn from what the others left.
-    return estimate_held_out(found.held_out, found.probabilities, given.values, given.rows, of_labels, order)
-
-
-def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit:
+def fit_known(pool: Matrix, labels: KnownLabels, model: object, seed: int) -> Fit:
     """Implementation of `fit` for labels that have been checked."""
-    name, learn = find_model(model)
-    classes, by_name, counts = np.unique(given.values, return_inverse=True, return_counts=True)
+    name, fit_model = find_model(model)
+    classes, sorted_codes, counts = np.unique(labels.values, return_inverse=True, return_counts=True)
     if len(classes) < 2:
-        note = cold_start(classes, len(by_name))
-        return Fit(None, classes, counts, given.rows, NO_MODEL, None, None, None, {}, (note,))
-    # Class codes are in the order of first occurrence, so that renaming a class does not change the result.
-    positions = np.argsort(first_occurrence(given.values)).astype(np.int64)
-    codes = positions[by_name]
+        note = cold_start(classes, len(sorted_codes))
+        return Fit(None, classes, counts, labels.rows, NO_MODEL, None, None, None, {}, (note,))
+    # Models use class codes in the order of first occurrence, so that renaming a class does not change the result.
+    positions = np.argsort(first_occurrence(labels.values)).astype(np.int64)
+    codes = positions[sorted_codes]
     folds = stratified_folds(codes)
     # There are many small matrix products, for which several BLAS threads are slower than one.
     with import_module("threadpoolctl").threadpool_limits(1):
-        learned = learn(LabeledData(pool, given.features, codes, folds, seed))
-    return _with_accuracy(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, positions))
+        predictions = fit_model(LabeledData(pool, labels.features, codes, folds, seed))
+    is_tested = folds >= 0
+    held_out, expected = predictions.held_out[is_tested], codes[is_tested]
+    temperature = calibrate(held_out, expected)
+    return Fit(
+        probabilities=_probabilities(predictions.logits, temperature, positions),
+        classes=classes,
+        counts=counts,
+        rows=labels.rows,
+        model=name,
+        tested=Share(int((held_out.argmax(axis=1) == expected).sum()), len(expected)) if len(expected) else None,
+        held_out=softmax(predictions.held_out / temperature)[:, positions],
+        log_loss=log_loss(held_out / temperature, expected) if len(expected) else None,
+        settings={**predictions.settings, "temperature": temperature},
+        notes=_notes_on_rare_classes(classes, counts),
+    )
 
 
 def first_occurrence(values: AnyArray) -> IntArray:
@@ -218,50 +224,12 @@ def first_occurrence(values: AnyArray) -> IntArray:
     return np.argsort(np.unique(values, return_index=True)[1]).astype(np.int64)
 
 
-class Classes(NamedTuple):
-    """The classes sorted by name, and the column of each in the logits."""
-
-    names: AnyArray
-    counts: IntArray
-    positions: IntArray
-
-
-def _with_accuracy(
-    learned: Learned,
-    rows: IntArray | None,
-    codes: IntArray,
-    is_tested: BoolArray,
-    name: str,
-    classes: Classes,
-) -> Fit:
-    """The calibrated model with its held-out statistics."""
-    logits = learned.held_out[is_tested]
-    temperature = calibrate(logits, codes[is_tested])
-    tested, loss = None, None
-    if len(logits):
-        tested = Share(int((logits.argmax(axis=1) == codes[is_tested]).sum()), len(logits))
-        loss = log_loss(logits / temperature, codes[is_tested])
-    return Fit(
-        probabilities=_probabilities(learned.logits, temperature, classes.positions),
-        classes=classes.names,
-        counts=classes.counts,
-        rows=rows,
-        model=name,
-        tested=tested,
-        held_out=softmax(learned.held_out / temperature)[:, classes.positions],
-        log_loss=loss,
-        settings={**learned.settings, "temperature": temperature},
-        notes=_notes_on_rare_classes(classes.names, classes.counts),
-    )
-
-
 def _probabilities(logits: AnyArray, temperature: float, positions: IntArray) -> FloatArray:
-    """(n, c) with the columns in this order, in float32 if there are more than `MOST_NUMBERS`."""
-    dtype = np.float64 if logits.size <= MOST_NUMBERS else np.float32
-    found = np.empty(logits.shape, dtype=dtype)
-    for rows in blocks(len(logits), BLOCK):
-        found[rows] = softmax(logits[rows].astype(np.float64) / temperature)[:, positions]
-    return found
+    """(n, c) with the columns in this order, in float32 if there are more than `MAX_FLOAT64`."""
+    probabilities = np.empty(logits.shape, dtype=np.float64 if logits.size <= MAX_FLOAT64 else np.float32)
+    for rows in blocks(len(logits), BLOCK_ROWS):
+        probabilities[rows] = softmax(logits[rows].astype(np.float64) / temperature)[:, positions]
+    return probabilities
 
 
 def cold_start(classes: AnyArray, n_labels: int) -> str:
@@ -276,19 +244,18 @@ def _notes_on_rare_classes(classes: AnyArray, counts: IntArray) -> tuple[str, ..
     alone = [names[position] for position in np.flatnonzero(counts == 1)]
     if not alone:
         return ()
-    shown = ", ".join(map(repr, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")
+    shown = ", ".join(map(repr, alone[:MAX_NAMES])) + (", ..." if len(alone) > MAX_NAMES else "")
     return (
         f"{len(alone)} class{'es have' if len(alone) > 1 else ' has'} one label only ({shown}), which cannot be held "
         "out: nothing is known of how well such a class is predicted.",
     )
 
 
-def is_off(model: object) -> bool:
+def is_disabled(model: object) -> bool:
+    """Whether no model is wanted: ``model="none"``."""
     if model is None:
         raise InvalidArgument("is not a model", argument="model", value=None, hint=f"pass {NO_MODEL!r} for none.")
     return isinstance(model, str) and model == NO_MODEL
 
-
-# A model of dubito's own: labels in, calibrated probabilities of the whole pool out, and how right they are.
 
 __all__ = ["Fit", "Share", "fit"]

@@ -8,7 +8,7 @@ import numpy as np
 from dubito.doubt.temperature import COLDEST, HOTTEST, STEPS, slope
 from dubito.matrix import BoolArray, FloatArray, IntArray
 
-LEFT_OUT_ALONE, TEN_FOLDS = 20, 200
+MAX_LEAVE_ONE_OUT, MAX_TEN_FOLDS = 20, 200
 """Leave-one-out up to the first number of labels, 10 folds up to the second, else 5 folds."""
 Z = 1.959963984540054
 """Normal quantile of a 95% interval."""
@@ -27,14 +27,14 @@ def stratified_folds(codes: IntArray) -> IntArray:
     counts = np.bincount(codes)
     order = np.argsort(codes, kind="stable")
     order = order[counts[codes[order]] > 1]
-    n_folds = len(order) if len(order) <= LEFT_OUT_ALONE else 10 if len(order) <= TEN_FOLDS else 5
+    n_folds = len(order) if len(order) <= MAX_LEAVE_ONE_OUT else 10 if len(order) <= MAX_TEN_FOLDS else 5
     folds = np.full(len(codes), -1, dtype=np.int64)
     folds[order] = np.arange(len(order)) % max(n_folds, 1)
     return folds
 
 
 def training_masks(folds: IntArray) -> BoolArray:
-    """(k, m) the labels that remain when each fold is held out."""
+    """(k, m) for each fold, which labels are trained on when it is held out."""
     return np.asarray(folds[None, :] != np.arange(int(folds.max(initial=-1)) + 1)[:, None])
 
 

@@ -38,11 +38,11 @@ def covered_share(pool: Matrix, labeled: IntArray) -> float:
     return float(kernel(squared, reach).mean() if reach > 0.0 else (squared == 0.0).mean())
 
 
-SURE = 0.98
+SUFFICIENT_ACCURACY = 0.98
 """Held-out and expected accuracy above which further labels may teach little."""
 DOUBTED = 0.5
 """A row is in doubt if its most probable class is less probable than this."""
-FEWEST = 30
+MIN_LABELS = 30
 """Minimum number of labels for the advice to stop."""
 
 
@@ -80,12 +80,11 @@ def change_of_predictions(
     Change(labels=1, changed=1, expected=0.3)
     """
     columns = np.array([classes.index(name) if name in classes else -1 for name in earlier_classes], dtype=np.int64)
-    rest = np.setdiff1d(np.arange(len(probabilities)), labeled)
-    now, before = probabilities[rest], columns[earlier[rest]]
-    likeliest = now.argmax(axis=1)
-    lost = np.where(before < 0, 0.0, now[np.arange(len(rest)), before])
-    gain = float((now.max(axis=1) - lost).mean()) if len(rest) else 0.0
-    return Change(n_last, int((likeliest != before).sum()), round(gain, 6))
+    unlabeled = np.setdiff1d(np.arange(len(probabilities)), labeled)
+    now, before = probabilities[unlabeled], columns[earlier[unlabeled]]
+    expected_before = np.where(before < 0, 0.0, now[np.arange(len(unlabeled)), before])
+    gain = float((now.max(axis=1) - expected_before).mean()) if len(unlabeled) else 0.0
+    return Change(n_last, int((now.argmax(axis=1) != before).sum()), round(gain, 6))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,20 +112,20 @@ class LabelsSoFar:
         return {str(name): int(n) for name, n in zip(self.fitted.classes.tolist(), self.fitted.counts, strict=True)}
 
     def advice(self) -> Advice:
-        found = self.fitted
-        if found.n_labels >= self.n_pool:
+        fitted = self.fitted
+        if fitted.n_labels >= self.n_pool:
             return Advice(True, "every row is labeled.")
-        if found.probabilities is None:
+        if fitted.probabilities is None:
             return Advice(False, "go on: label until at least two classes have labels; there is no model yet.")
-        if found.tested is None or found.n_labels < FEWEST:
-            return Advice(False, f"go on: {found.n_labels} labels are too few to tell how well the model does.")
-        alone = int((found.counts == 1).sum())
-        if alone:
-            few = f"{alone} of {len(found.counts)} classes have one label only, and nothing is known of them."
+        if fitted.tested is None or fitted.n_labels < MIN_LABELS:
+            return Advice(False, f"go on: {fitted.n_labels} labels are too few to tell how well the model does.")
+        n_single = int((fitted.counts == 1).sum())
+        if n_single:
+            few = f"{n_single} of {len(fitted.counts)} classes have one label only, and nothing is known of them."
             return Advice(False, f"go on: {few}")
-        numbers = self._numbers()
-        value = found.tested.value if self.estimate is None else self.estimate.value
-        if value < SURE or (self.expected or 0.0) < SURE:
+        numbers = self._described()
+        value = fitted.tested.value if self.estimate is None else self.estimate.value
+        if value < SUFFICIENT_ACCURACY or (self.expected or 0.0) < SUFFICIENT_ACCURACY:
             return Advice(False, f"go on if that is not good enough for you: {numbers}")
         if self.estimate is not None:
             return Advice(True, f"further labels may teach little: {numbers}")
@@ -136,11 +135,13 @@ class LabelsSoFar:
             "(--strategy random), since only a random sample tells of the pool.",
         )
 
-    def _numbers(self) -> str:
+    def _described(self) -> str:
         """The accuracy, what the last labels changed, and how many rows are uncertain, in one sentence."""
-        found, n_rest = self.estimate, self.n_pool - self.fitted.n_labels
-        if found is not None:
-            parts = [f"{found.value:.0%} ({found.low:.0%} to {found.high:.0%}) of the unlabeled are estimated right"]
+        estimate, n_unlabeled = self.estimate, self.n_pool - self.fitted.n_labels
+        if estimate is not None:
+            parts = [
+                f"{estimate.value:.0%} ({estimate.low:.0%} to {estimate.high:.0%}) of the unlabeled are estimated right"
+            ]
         elif self.fitted.tested is not None:
             low, high = self.fitted.tested.interval
             of = "held-out labels, which were chosen and not drawn at random, are"
@@ -153,7 +154,7 @@ class LabelsSoFar:
                 f"{100.0 * self.change.expected:+.1f} points"
             )
         if self.in_doubt is not None:
-            parts.append(f"{self.in_doubt:,} of {n_rest:,} are uncertain")
+            parts.append(f"{self.in_doubt:,} of {n_unlabeled:,} are uncertain")
         return "; ".join(parts) + "."
 
 
@@ -181,10 +182,10 @@ def measure_progress(
     n_pool = len_of(pool)
     expected, in_doubt = None, None
     if fitted.probabilities is not None:
-        rest = np.setdiff1d(np.arange(n_pool), list(labels))
-        likeliest = fitted.probabilities[rest].max(axis=1)
-        expected = float(likeliest.mean()) if len(rest) else None
-        in_doubt = int((likeliest < DOUBTED).sum())
+        unlabeled = np.setdiff1d(np.arange(n_pool), list(labels))
+        confidence = fitted.probabilities[unlabeled].max(axis=1)
+        expected = float(confidence.mean()) if len(unlabeled) else None
+        in_doubt = int((confidence < DOUBTED).sum())
     rows = np.array(sorted(labels), dtype=np.int64)
     covered = covered_share(pool, rows)
     last_batch, change = _last_batch(pool, labels, before, model, fitted, rows)
@@ -207,10 +208,10 @@ def _last_batch(
     if not last or len(set(before.values())) < 2:
         return None, None
     earlier = fit(pool, before, model=model, no_label="empty")
-    classes = earlier.predicted
-    right = Share(sum(str(classes[row]) == label for row, label in last.items()), len(last))
+    predicted = earlier.predicted
+    right = Share(sum(str(predicted[row]) == label for row, label in last.items()), len(last))
     if earlier.probabilities is None or fitted.probabilities is None:
         return right, None
-    now, then = ([str(name) for name in each.classes.tolist()] for each in (fitted, earlier))
-    predicted = earlier.probabilities.argmax(axis=1)
-    return right, change_of_predictions(fitted.probabilities, now, then, predicted, rows, len(last))
+    classes, earlier_classes = ([str(name) for name in model.classes.tolist()] for model in (fitted, earlier))
+    codes = earlier.probabilities.argmax(axis=1)
+    return right, change_of_predictions(fitted.probabilities, classes, earlier_classes, codes, rows, len(last))

@@ -16,9 +16,9 @@ from dubito.theory import covering_radius
 
 # Figure 2: covering radii of optimal, greedy and closest-K-means core-sets of k points.
 
-COVERS = ("optimal-coreset", "coreset", "closest-kmeans")
-SHARES = (0.4, 0.25, 0.2, 0.15)
-"""Shares of the clusters: K-means favors large clusters, a core-set the outermost points."""
+METHODS = ("optimal-coreset", "coreset", "closest-kmeans")
+CLUSTER_SHARES = (0.4, 0.25, 0.2, 0.15)
+"""K-means favors large clusters, a core-set the outermost points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class RadiiStudy:
         """Cover each pool, without labels, by each method."""
         seeds = np.random.SeedSequence(seed).generate_state(self.pools)
         pools = [uneven_pool(int(each), self.n) for each in seeds]
-        covers = [{name: cover(pool, self.k, name, seed) for name in COVERS} for pool in pools]
-        radii = np.array([[covered[name].radius for name in COVERS] for covered in covers])
+        covers = [{name: cover(pool, self.k, name, seed) for name in METHODS} for pool in pools]
+        radii = np.array([[covered[name].radius for name in METHODS] for covered in covers])
         return Radii(pools[0], covers[0], radii)
 
 
@@ -58,14 +58,14 @@ class Radii:
     pool: FloatArray
     covers: dict[str, MethodCover]
     radii: FloatArray
-    """(pools, 3) in the order of `COVERS`."""
+    """(pools, 3) in the order of `METHODS`."""
 
     def verdict(self) -> Verdict:
         """The optimal radius is smallest, greedy at most doubles it, and on most pools both others exceed it."""
         optimal, greedy, kmeans = self.radii.T
         is_ordered = bool((optimal <= greedy + 1e-12).all() and (optimal <= kmeans + 1e-12).all())
         is_bounded = bool((greedy <= 2.0 * optimal + 1e-12).all())
-        differ = int(((greedy > optimal) & (kmeans > optimal)).sum())
+        n_differ = int(((greedy > optimal) & (kmeans > optimal)).sum())
         numbers = {
             "optimal δ": float(optimal[0]),
             "greedy δ": float(greedy[0]),
@@ -77,17 +77,17 @@ class Radii:
         sentence = (
             f"on {len(optimal)} pools the optimal radius is the least, greedy's {numbers['mean greedy/optimal']:.2f} "
             f"times it (never over {numbers['largest greedy/optimal']:.2f}), closest-K-means' "
-            f"{numbers['mean K-means/optimal']:.2f} times; all three differ on {differ} of {len(optimal)}"
+            f"{numbers['mean K-means/optimal']:.2f} times; all three differ on {n_differ} of {len(optimal)}"
         )
-        return Verdict(is_ordered and is_bounded and differ > len(optimal) / 2, numbers, sentence)
+        return Verdict(is_ordered and is_bounded and n_differ > len(optimal) / 2, numbers, sentence)
 
 
 def uneven_pool(seed: int, n: int) -> FloatArray:
     """(n, 2): four clusters of unequal size around random centers."""
     rng = np.random.default_rng(seed)
     centers, spreads = rng.uniform(-1.0, 1.0, (4, 2)), rng.uniform(0.12, 0.35, 4)
-    which = rng.choice(4, size=n, p=SHARES)
-    return np.asarray(centers[which] + rng.normal(size=(n, 2)) * spreads[which, None])
+    cluster = rng.choice(4, size=n, p=CLUSTER_SHARES)
+    return np.asarray(centers[cluster] + rng.normal(size=(n, 2)) * spreads[cluster, None])
 
 
 def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> MethodCover:
@@ -99,12 +99,12 @@ def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> MethodCover:
 # Figure 3: on the quadrants a core-set covers evenly; with scaled distances, it follows the class boundaries.
 
 VIEWS = {"origin": (0.0, 0.0), "corner": (-1.0, 1.0)}
-"""Points from which scaled distances are shown: an uncertain one and a certain one."""
+"""Points from which scaled distances are shown: one where the model is uncertain, one where it is certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuadrantsStudy:
-    """Acquisitions of the plain and the scaled core-set, with a model that is certain away from the axes."""
+    """Picks of the plain and the scaled core-set, with a model that is certain away from the axes."""
 
     n: int = 2000
     initial: int = 12
@@ -125,32 +125,33 @@ class QuadrantsStudy:
     def measure(self, seed: int) -> "Quadrants":
         """Run all steps. The model does not learn: only the labeled points change between steps."""
         seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(self.seeds)]
-        rows = [self._acquire(each) for each in seeds]
+        runs = [self._acquire(each) for each in seeds]
         pool = quadrants(seeds[0], n=self.n, n_test=1).features
-        shares = {name: np.array([row[name][1] for row in rows]) for name in ("coreset", "doubt-coreset")}
+        shares = {name: np.array([run[name][1] for run in runs]) for name in ("coreset", "doubt-coreset")}
         return Quadrants(
             pool=pool,
             doubt=1.0 - quadrant_probabilities(pool, self.steepness).max(axis=1),
             initial=np.arange(self.initial),
-            acquired={name: rows[0][name][0] for name in rows[0]},
+            acquired={name: rows for name, (rows, _) in runs[0].items()},
             shares=shares,
             uniform=share_near_axes(pool, self.near),
-            views={name: warped_from(position, self.steepness) for name, position in VIEWS.items()},
+            views={name: scaled_distances_from(position, self.steepness) for name, position in VIEWS.items()},
             near=self.near,
         )
 
     def _acquire(self, seed: int) -> dict[str, tuple[IntArray, float]]:
         """Acquisitions (steps, batch) of each strategy, and the share of them near an axis."""
         pool = quadrants(seed, n=self.n, n_test=1).features
-        likely = quadrant_probabilities(pool, self.steepness)
-        found = {}
+        probabilities = quadrant_probabilities(pool, self.steepness)
+        acquired = {}
         for name in ("coreset", "doubt-coreset"):
             labeled, steps = np.arange(self.initial), []
             for _ in range(self.steps):
-                steps.append(select(pool, self.batch, labeled=labeled, probabilities=likely, strategy=name).indices)
-                labeled = np.concatenate([labeled, steps[-1]])
-            found[name] = np.array(steps), share_near_axes(pool[labeled[self.initial :]], self.near)
-        return found
+                picked = select(pool, self.batch, labeled=labeled, probabilities=probabilities, strategy=name).indices
+                steps.append(picked)
+                labeled = np.concatenate([labeled, picked])
+            acquired[name] = np.array(steps), share_near_axes(pool[labeled[self.initial :]], self.near)
+        return acquired
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +166,7 @@ class Quadrants:
     shares: dict[str, FloatArray]
     """(seeds,) share of the acquisitions near an axis, for each strategy."""
     uniform: float
-    """Share of the pool near an axis: what even coverage would give."""
+    """Share of the pool near an axis, which even coverage would also have."""
     views: dict[str, FloatArray]
     """(side, side) distance times doubt on a grid, from each point of `VIEWS`."""
     near: float
@@ -173,7 +174,7 @@ class Quadrants:
     def verdict(self) -> Verdict:
         """Scaled acquisitions are concentrated near the axes, as are the farthest points; plain ones are not."""
         plain, scaled = (float(self.shares[name].mean()) for name in ("coreset", "doubt-coreset"))
-        always = bool((self.shares["doubt-coreset"] > self.shares["coreset"]).all())
+        is_always_higher = bool((self.shares["doubt-coreset"] > self.shares["coreset"]).all())
         farthest = {name: float(np.abs(farthest_in(view)).min()) for name, view in self.views.items()}
         numbers = {
             "share near an axis, core-set": plain,
@@ -182,7 +183,12 @@ class Quadrants:
             "farthest from the origin, distance to an axis": farthest["origin"],
             "farthest from (-1, 1), distance to an axis": farthest["corner"],
         }
-        holds = always and scaled > 1.5 * self.uniform and plain < 1.2 * self.uniform and max(farthest.values()) < 0.2
+        holds = (
+            is_always_higher
+            and scaled > 1.5 * self.uniform
+            and plain < 1.2 * self.uniform
+            and max(farthest.values()) < 0.2
+        )
         sentence = (
             f"{scaled:.0%} of the scaled core-set's acquisitions lie within {self.near:g} of an axis, {plain:.0%} of "
             f"the plain one's and {self.uniform:.0%} of the pool (mean of {len(self.shares['coreset'])} pools); seen "
@@ -203,8 +209,8 @@ def share_near_axes(points: FloatArray, near: float) -> float:
     return float((np.abs(points).min(axis=1) < near).mean())
 
 
-def warped_from(position: tuple[float, float], steepness: float, side: int = 201) -> FloatArray:
-    """(side, side) the scaled distance of each point of the grid from ``place``: its distance times its own doubt."""
+def scaled_distances_from(position: tuple[float, float], steepness: float, side: int = 201) -> FloatArray:
+    """(side, side) scaled distances of the points of a grid from ``position``: distance times doubt of the point."""
     grid = square_grid(side)
     doubt = 1.0 - quadrant_probabilities(grid, steepness).max(axis=1)
     return np.asarray(np.linalg.norm(grid - np.array(position), axis=1) * doubt).reshape(side, side)
@@ -252,15 +258,15 @@ class BeamsStudy:
             doubt=1.0 - quadrant_probabilities(pool).max(axis=1),
             initial=np.arange(self.initial),
             ranked=self._select(seeds[0], self.width),
-            uncertainty=np.array([[_number(each.uncertainty) for each in pair] for pair in pairs]),
-            radius=np.array([[_number(each.radius) for each in pair] for pair in pairs]),
+            uncertainty=np.array([[_or_nan(each.uncertainty) for each in pair] for pair in pairs]),
+            radius=np.array([[_or_nan(each.radius) for each in pair] for pair in pairs]),
         )
 
     def _select(self, seed: int, width: int) -> tuple[Configuration, ...]:
         pool = quadrants(seed, n=self.n, n_test=1).features
-        likely, seen = quadrant_probabilities(pool), np.arange(self.initial)
-        method = DoubtCoreset(beam_width=width)
-        return select(pool, self.budget, labeled=seen, probabilities=likely, strategy=method).configurations
+        strategy, labeled = DoubtCoreset(beam_width=width), np.arange(self.initial)
+        probabilities = quadrant_probabilities(pool)
+        return select(pool, self.budget, labeled=labeled, probabilities=probabilities, strategy=strategy).configurations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -278,21 +284,22 @@ class Beams:
 
     def verdict(self) -> Verdict:
         """U falls with the rank; the first of a beam has a higher U than greedy, at about the same radius."""
-        ranked = [_number(each.uncertainty) for each in self.ranked]
-        falls = all(left >= right for left, right in pairwise(ranked))
+        ranked = [_or_nan(each.uncertainty) for each in self.ranked]
+        is_ordered = all(left >= right for left, right in pairwise(ranked))
         gain = float((self.uncertainty[:, 0] / self.uncertainty[:, 1]).mean())
-        ahead = int((self.uncertainty[:, 0] > self.uncertainty[:, 1]).sum())
-        wider = float((self.radius[:, 0] / self.radius[:, 1]).mean())
+        n_ahead = int((self.uncertainty[:, 0] > self.uncertainty[:, 1]).sum())
+        radius_ratio = float((self.radius[:, 0] / self.radius[:, 1]).mean())
         pools = len(self.uncertainty)
         numbers = {f"U of rank {rank}": value for rank, value in enumerate(ranked, start=1)}
-        numbers |= {"U, beam over greedy": gain, "scaled radius, beam over greedy": wider}
+        numbers |= {"U, beam over greedy": gain, "scaled radius, beam over greedy": radius_ratio}
         sentence = (
             f"ranks 1 to {len(ranked)} have U = {', '.join(f'{value:.3f}' for value in ranked)}; against the greedy "
-            f"choice the first has {gain:.2f} times the U (more on {ahead} of {pools} pools) and leaves {wider:.2f} "
+            f"choice the first has {gain:.2f} times the U (more on {n_ahead} of {pools} pools) and leaves "
+            f"{radius_ratio:.2f} "
             "times the scaled radius"
         )
-        return Verdict(falls and ahead > pools / 2 and wider < 1.5, numbers, sentence)
+        return Verdict(is_ordered and n_ahead > pools / 2 and radius_ratio < 1.5, numbers, sentence)
 
 
-def _number(value: float | None) -> float:
+def _or_nan(value: float | None) -> float:
     return float("nan") if value is None else value

@@ -19,18 +19,16 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidData, by_interfac
 from dubito.experiments.images import DownloadProgress
 from dubito.io.durable import explain_disk_full
 
-PAUSES = (1.0, 3.0, 10.0)
-"""Seconds to wait after each failed try in a row; then the download fails."""
+RETRY_PAUSES = (1.0, 3.0, 10.0)
+"""Seconds to wait after each consecutive failure; after the last one, the download fails."""
 
-SILENCE = 30.0
-"""Seconds without an answer after which a connection counts as broken."""
-
-CHUNK = 1 << 16
-PASSING = (408, 429)
-"""HTTP status codes below 500 that are worth another try."""
+TIMEOUT_SECONDS = 30.0
+CHUNK_BYTES = 1 << 16
+RETRIED_STATUSES = (408, 429)
+"""HTTP status codes below 500 after which the download is retried."""
 
 
-HOW_TO_GET = (
+DOWNLOAD_HINT = (
     f"pass {by_interface('data_dir=', command='--data-dir', toml='--data-dir')} with a folder that does"
     f"{in_python(' (or set DUBITO_DATA in the environment)')}, or "
     f"{by_interface('download=True', command='--download', toml='--download')}."
@@ -55,9 +53,13 @@ class PublishedFile:
 
 
 def download_file(
-    file: PublishedFile, folder: Path, *, progress: DownloadProgress | None = None, pauses: Sequence[float] = PAUSES
+    file: PublishedFile,
+    folder: Path,
+    *,
+    progress: DownloadProgress | None = None,
+    pauses: Sequence[float] = RETRY_PAUSES,
 ) -> Path:
-    """Download a file into a folder, unless it is there.
+    """Download a file into a folder, unless it exists there.
 
     It is written to ``NAME.part``, which a later call continues, and renamed to ``NAME`` once its checksum has been
     verified, or to ``NAME.bad`` if the checksum is wrong.
@@ -71,7 +73,7 @@ def download_file(
     progress : callable, optional
         Called with the name, the bytes downloaded so far, and the total.
     pauses : sequence of float
-        Seconds to wait after each failed try in a row.
+        Seconds to wait after each consecutive failure.
     """
     target, part = folder / file.name, folder / f"{file.name}.part"
     if target.exists():
@@ -83,28 +85,25 @@ def download_file(
         before = _size(part)
         try:
             _fetch(file, part, progress)
-            return _accept(file, part, target)
+            return _verify(file, part, target)
         except DubitoError:
             raise
         except (OSError, http.client.HTTPException) as error:
             if _size(part) > before:
                 waits = iter(pauses)
                 continue
-            _wait_or_give_up(next(waits, None), file, part, error)
-
-
-def _wait_or_give_up(seconds: float | None, file: PublishedFile, part: Path, error: Exception) -> None:
-    if seconds is not None:
-        return time.sleep(seconds)
-    kept = f" The part downloaded is kept in {part}: another try continues from there." if _size(part) else ""
-    cause = error.reason if type(error) is URLError else error
-    problem = f"{file.address} cannot be downloaded ({' '.join(str(cause).split()) or type(cause).__name__})"
-    hint = f"check the connection, or put {file.name} into {part.parent} yourself.{kept}"
-    raise DubitoError(problem, hint=hint) from error
+            seconds = next(waits, None)
+            if seconds is None:
+                kept = f" The part downloaded is kept in {part}: another try continues from there."
+                cause = error.reason if type(error) is URLError else error
+                text = " ".join(str(cause).split()) or type(cause).__name__
+                hint = f"check the connection, or put {file.name} into {folder} yourself.{kept if _size(part) else ''}"
+                raise DubitoError(f"{file.address} cannot be downloaded ({text})", hint=hint) from error
+            time.sleep(seconds)
 
 
 def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -> None:
-    """Download the missing bytes with one connection. Raises if the connection breaks; what came is kept."""
+    """Download the missing bytes with one connection. Raises if it breaks; the bytes received are kept."""
     response = _connect(file, part)
     if response is None:
         return
@@ -116,7 +115,7 @@ def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -
             out = part.open("r+b" if done else "wb")
         with out:
             out.seek(done)
-            while chunk := response.read1(CHUNK):
+            while chunk := response.read1(CHUNK_BYTES):
                 with _writing(part):
                     out.write(chunk)
                     out.flush()
@@ -130,40 +129,36 @@ def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -
 def _connect(file: PublishedFile, part: Path) -> http.client.HTTPResponse | None:
     """The response with the missing bytes; None if the server has no more bytes."""
     done = _size(part)
+    headers = {"User-Agent": "dubito"} | ({"Range": f"bytes={done}-"} if done else {})
     try:
-        response: http.client.HTTPResponse = urlopen(_request(file.address, done), timeout=SILENCE)
+        response: http.client.HTTPResponse = urlopen(Request(file.address, headers=headers), timeout=TIMEOUT_SECONDS)
         return response
     except HTTPError as error:
         error.close()
         if error.code == 416 and done:
             return None  # The checksum shows whether the file is complete.
-        if error.code >= 500 or error.code in PASSING:
+        if error.code >= 500 or error.code in RETRIED_STATUSES:
             raise
         hint = f"get {file.name} elsewhere and put it into {part.parent}."
         raise DubitoError(f"{file.address} answers {error.code} {error.reason}", hint=hint) from error
-
-
-def _request(address: str, done: int) -> Request:
-    headers = {"User-Agent": "dubito"} | ({"Range": f"bytes={done}-"} if done else {})
-    return Request(address, headers=headers)
 
 
 def _first_byte(response: http.client.HTTPResponse, done: int) -> int:
     """The offset of the first byte in the response: some servers always send the whole file."""
     if response.status != 206:
         return 0
-    found = re.match(r"bytes (\d+)-", response.headers["Content-Range"] or "")
-    return min(int(found[1]), done) if found else done
+    match = re.match(r"bytes (\d+)-", response.headers["Content-Range"] or "")
+    return min(int(match[1]), done) if match else done
 
 
-def _accept(file: PublishedFile, part: Path, target: Path) -> Path:
+def _verify(file: PublishedFile, part: Path, target: Path) -> Path:
     """Rename a complete download, or set it aside if its checksum is wrong."""
     algorithm, _, expected = file.checksum.partition(":")
-    found = digest(part, algorithm)
-    if found != expected:
+    actual = digest(part, algorithm)
+    if actual != expected:
         bad = target.with_name(f"{file.name}.bad")
         os.replace(part, bad)
-        problem = f"{file.name} from {file.address} has the {algorithm} {found}, and {expected} is published"
+        problem = f"{file.name} from {file.address} has the {algorithm} {actual}, and {expected} is published"
         raise InvalidData(problem, hint=f"it is kept as {bad} and not used. Try again, or get the file elsewhere.")
     os.replace(part, target)
     return target

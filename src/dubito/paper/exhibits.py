@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.toml import check_keys, naming
+from dubito.experiments.toml import check_keys, prefix_errors
 from dubito.io import write_atomically
 from dubito.paper.coreset_studies import BeamsStudy, QuadrantsStudy, RadiiStudy
 from dubito.paper.mixture_studies import HeatmapStudy, MixtureStudy, TailStudy
@@ -28,7 +28,7 @@ from dubito.paper.toy_studies import AcquisitionsStudy, ConcentrationStudy, Nega
 from dubito.request.arrays import check_choice
 
 SCHEMA = 1
-EVERYTHING = "all"
+ALL = "all"
 
 STUDIES: dict[str, Callable[..., Study]] = {
     "acquisitions": AcquisitionsStudy,
@@ -103,24 +103,24 @@ class Exhibit:
         return _cost(self.needs, self.quick_seconds, self.quick_core_hours)
 
     def settings(self, quick: bool) -> dict[str, object]:
-        given = {**self.parameters, **(self.quick if quick else {})}
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        parameters = {**self.parameters, **(self.quick if quick else {})}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in parameters.items()}
 
     def build(self, *, quick: bool = False) -> Study:
-        kind, settings = STUDIES[check_choice("study", self.study, STUDIES)], self.settings(quick)
-        check_keys(f"{self.id}.toml", settings, inspect.signature(kind).parameters)
-        return kind(**settings)
+        study_class, settings = STUDIES[check_choice("study", self.study, STUDIES)], self.settings(quick)
+        check_keys(f"{self.id}.toml", settings, inspect.signature(study_class).parameters)
+        return study_class(**settings)
 
 
 def _cost(needs: str | None, seconds: float, core_hours: float) -> str:
     if needs is None:
-        return _reported(seconds)
+        return _format_duration(seconds)
     if not core_hours:
-        return f"{_reported(seconds)} on {needs}"
-    return f"{_reported(seconds)} on a fast GPU, else {core_hours:,.0f} hours of a core; {needs}"
+        return f"{_format_duration(seconds)} on {needs}"
+    return f"{_format_duration(seconds)} on a fast GPU, else {core_hours:,.0f} hours of a core; {needs}"
 
 
-def _reported(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
@@ -133,15 +133,15 @@ def exhibits() -> dict[str, Exhibit]:
     >>> list(exhibits())[:3]
     ['figure-1', 'figure-2', 'figure-3']
     """
-    found = [each for each in files("dubito.paper").iterdir() if each.name.endswith(".toml")]
-    read = [parse_exhibit(each.read_text(encoding="utf-8"), each.name) for each in found]
-    return {each.id: each for each in sorted(read, key=lambda each: each.order)}
+    paths = [path for path in files("dubito.paper").iterdir() if path.name.endswith(".toml")]
+    parsed = [parse_exhibit(path.read_text(encoding="utf-8"), path.name) for path in paths]
+    return {each.id: each for each in sorted(parsed, key=lambda each: each.order)}
 
 
 def parse_exhibit(text: str, name: str) -> Exhibit:
     """The exhibit for TOML text; ``name`` is the file name in error messages."""
     table: dict[str, Any] = tomllib.loads(text)
-    with naming(name):
+    with prefix_errors(name):
         check_keys("it", table, [each.name for each in fields(Exhibit)])
         return Exhibit(**table)
 
@@ -160,21 +160,18 @@ def choose_exhibits(names: Sequence[str]) -> tuple[Exhibit, ...]:
     known = exhibits()
     chosen: dict[str, Exhibit] = {}
     for name in names:
-        if name == EVERYTHING:
+        if name == ALL:
             studies = {id: each.build() for id, each in known.items() if not each.is_light}
             ready = {id for id, each in studies.items() if isinstance(each, NetworkStudy) and each.is_available()}
             chosen.update({id: each for id, each in known.items() if each.is_light or id in ready})
             continue
-        each = known[check_choice("figure", name, [*known, EVERYTHING])]
+        each = known[check_choice("figure", name, [*known, ALL])]
         each.build()
         chosen[name] = each
     return tuple(chosen.values())
 
 
-# Measurements: one JSON record for each exhibit. Ours are in the package, a user's in the output folder.
-
-SHIPPED = "measured.json"
-CPU_NAMES = "/proc/cpuinfo"
+# Measurements: one JSON record for each exhibit. Ours are in the package, those of a user in the output folder.
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +217,9 @@ def measure(
     >>> record.outcome
     'holds'
     """
-    chosen, started = study or exhibit.build(quick=quick), time.perf_counter()
-    finding = chosen.measure(seed)
+    study = study or exhibit.build(quick=quick)
+    started = time.perf_counter()
+    finding = study.measure(seed)
     seconds, verdict = time.perf_counter() - started, finding.verdict()
     record = Measured(
         id=exhibit.id,
@@ -248,8 +246,8 @@ def versions() -> dict[str, str]:
 def machine() -> str:
     """The name of the processor, and the number of cores."""
     name = platform.processor() or platform.machine()
-    if os.path.exists(CPU_NAMES):
-        with open(CPU_NAMES, encoding="utf-8") as file:
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
         name = next(iter(names), name)
     return f"{name}, {os.cpu_count()} cores"
@@ -277,12 +275,12 @@ def _read(path: Path) -> Measured:
 
 @cache
 def shipped() -> dict[str, Measured]:
-    """Our own measurements by id, which come with the package.
+    """The measurements that come with the package, by id.
 
     Examples
     --------
     >>> shipped()["figure-7"].holds
     True
     """
-    text = (files("dubito.paper") / SHIPPED).read_text(encoding="utf-8")
+    text = (files("dubito.paper") / "measured.json").read_text(encoding="utf-8")
     return {record["id"]: Measured.from_dict(record) for record in json.loads(text)}

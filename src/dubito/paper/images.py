@@ -5,7 +5,7 @@ the red, green and blue planes of 32 rows.
 """
 
 import tarfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.images import DownloadProgress, ImageArray, ImageSet
 from dubito.io.source import reading
 from dubito.matrix import AnyArray, IntArray
-from dubito.paper.downloads import HOW_TO_GET, PublishedFile, download_file
+from dubito.paper.downloads import DOWNLOAD_HINT, PublishedFile, download_file
 
 # SVHN, cropped digits: ``train_32x32.mat`` and ``test_32x32.mat``. The label 10 means the digit 0.
 
@@ -37,7 +37,7 @@ SVHN = (
 )
 """Training and test set."""
 
-IMAGE = (32, 32, 3)
+IMAGE_SHAPE = (32, 32, 3)
 DIGITS = tuple("0123456789")
 
 
@@ -67,7 +67,7 @@ def read_svhn(
     for file in files:
         if not (folder / file.name).exists():
             problem = f"svhn is missing: {folder} holds no {file.name} ({file.source})"
-            raise MissingFile(problem, hint=HOW_TO_GET)
+            raise MissingFile(problem, hint=DOWNLOAD_HINT)
     (images, labels), (test_images, test_labels) = (_read_mat(folder / file.name) for file in files)
     return ImageSet("svhn", images, labels, DIGITS, test_images, test_labels)
 
@@ -76,35 +76,30 @@ def _read_mat(path: Path) -> tuple[ImageArray, IntArray]:
     from scipy.io import loadmat
 
     with reading(str(path)):
-        held: dict[str, AnyArray] = loadmat(str(path), variable_names=("X", "y"))
+        arrays: dict[str, AnyArray] = loadmat(str(path), variable_names=("X", "y"))
     for name in ("X", "y"):
-        if name not in held:
+        if name not in arrays:
             raise InvalidData(f"{path} holds no array {name}", hint="it is not one of SVHN's files of cropped digits.")
     # MATLAB drops a last dimension of 1: one image alone is 32x32x3.
-    images = held["X"][..., None] if held["X"].ndim == 3 else held["X"]
-    if images.shape[:3] != IMAGE or images.ndim != 4 or images.dtype != np.uint8:
+    images = arrays["X"][..., None] if arrays["X"].ndim == 3 else arrays["X"]
+    if images.shape[:3] != IMAGE_SHAPE or images.ndim != 4 or images.dtype != np.uint8:
         hint = "cropped digits are 32x32x3xN uint8."
-        raise InvalidData(f"X of {path} has shape {held['X'].shape} and type {images.dtype}", hint=hint)
-    return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), _digits(path, held["y"].ravel(), images.shape[3])
+        raise InvalidData(f"X of {path} has shape {arrays['X'].shape} and type {images.dtype}", hint=hint)
+    return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), _digit_labels(path, arrays["y"].ravel(), images.shape[3])
 
 
-def _digits(path: Path, labels: AnyArray, n_images: int) -> IntArray:
+def _digit_labels(path: Path, labels: AnyArray, n_images: int) -> IntArray:
     if len(labels) != n_images:
         hint = "there must be one for each."
         raise InvalidData(f"y of {path} has {len(labels)} labels for {n_images} images", hint=hint)
-    odd = np.flatnonzero(~np.isin(labels, range(1, 11)))
-    if len(odd):
+    invalid = np.flatnonzero(~np.isin(labels, range(1, 11)))
+    if len(invalid):
         hint = "labels go from 1 to 10, which is the digit 0."
-        raise InvalidData(f"y of {path} holds {labels[odd[0]]} at position {odd[0]}", hint=hint)
+        raise InvalidData(f"y of {path} holds {labels[invalid[0]]} at position {invalid[0]}", hint=hint)
     return labels.astype(np.int64) % 10
 
 
 # Files of a published collection: as they were unpacked, or inside their tar archive.
-
-
-def unpacked(folders: Collection[Path], required: Collection[str]) -> Path | None:
-    """The first folder that holds every required file, or None."""
-    return next((folder for folder in folders if all((folder / name).is_file() for name in required)), None)
 
 
 def read_archive(path: Path, required: Collection[str], optional: Collection[str]) -> dict[str, bytes]:
@@ -113,17 +108,17 @@ def read_archive(path: Path, required: Collection[str], optional: Collection[str
     They are read into memory, so that paths in the archive are harmless. Links and devices are ignored.
     """
     wanted = {*required, *optional}
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     with reading(str(path)), tarfile.open(path, "r:gz") as archive:
         for member in archive:
             name = member.name.rpartition("/")[2]
-            content = archive.extractfile(member) if member.isfile() and name in wanted - found.keys() else None
-            if content is not None:
-                found[name] = content.read()
-    missing = next((name for name in required if name not in found), None)
+            file = archive.extractfile(member) if member.isfile() and name in wanted - contents.keys() else None
+            if file is not None:
+                contents[name] = file.read()
+    missing = next((name for name in required if name not in contents), None)
     if missing is not None:
         raise InvalidData(f"{path} holds no {missing}", hint="it is not the published archive, or only a part of it.")
-    return found
+    return contents
 
 
 SIDE = 32
@@ -131,8 +126,8 @@ N_PIXELS = 3 * SIDE * SIDE
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The files of one of the two collections."""
+class CifarFiles:
+    """The files of CIFAR-10 or CIFAR-100."""
 
     name: str
     archive: PublishedFile
@@ -141,19 +136,19 @@ class Layout:
     train: tuple[str, ...]
     test: str
     n_label_bytes: int
-    """The last one is used."""
+    """Bytes of labels before the pixels of a record; the last one is used."""
     names_file: str
     classes: tuple[str, ...]
-    """Used if the file of names is missing; empty if that file is required."""
+    """Used if the file of class names is missing; empty if that file is required."""
     pickled: tuple[str, ...]
-    """Archive and folder of the Python version."""
+    """Names of the archive and the folder of the Python version."""
 
     @property
     def required(self) -> tuple[str, ...]:
         return (*self.train, self.test, *(() if self.classes else (self.names_file,)))
 
 
-CIFAR10 = Layout(
+CIFAR10 = CifarFiles(
     name="cifar10",
     archive=PublishedFile(
         "cifar-10-binary.tar.gz",
@@ -170,7 +165,7 @@ CIFAR10 = Layout(
     pickled=("cifar-10-python.tar.gz", "cifar-10-batches-py"),
 )
 
-CIFAR100 = Layout(
+CIFAR100 = CifarFiles(
     name="cifar100",
     archive=PublishedFile(
         "cifar-100-binary.tar.gz",
@@ -189,73 +184,70 @@ CIFAR100 = Layout(
 
 
 def read_cifar(
-    layout: Layout, folder: Path, *, allow_download: bool = False, progress: DownloadProgress | None = None
+    collection: CifarFiles, folder: Path, *, allow_download: bool = False, progress: DownloadProgress | None = None
 ) -> ImageSet:
     """Read CIFAR-10 or CIFAR-100 from a folder with the unpacked files or the archive.
 
     Parameters
     ----------
-    layout : Layout
+    collection : CifarFiles
         `CIFAR10` or `CIFAR100`.
     folder : Path
         Contains the archive or the unpacked folder, or is the unpacked folder.
     allow_download : bool
-        Download the archive if neither is there.
+        Download the archive if neither exists.
     progress : callable, optional
         Called during the download.
     """
-    files, where = _find_files(layout, folder, allow_download, progress)
-    classes = _class_names(files[layout.names_file]) if layout.names_file in files else layout.classes
-    parts = [_records(files[name], f"{name} of {where}", layout.n_label_bytes, len(classes)) for name in layout.train]
+    files, where = _find_files(collection, folder, allow_download, progress)
+    classes = _class_names(files[collection.names_file]) if collection.names_file in files else collection.classes
+    parts = [
+        _records(files[name], f"{name} of {where}", collection.n_label_bytes, len(classes)) for name in collection.train
+    ]
     test_images, test_labels = _records(
-        files[layout.test], f"{layout.test} of {where}", layout.n_label_bytes, len(classes)
+        files[collection.test], f"{collection.test} of {where}", collection.n_label_bytes, len(classes)
     )
     images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return ImageSet(layout.name, images, labels, classes, test_images, test_labels)
-
-
-def refuse_pickles(path: Path, layouts: Sequence[Layout] = (CIFAR10, CIFAR100)) -> None:
-    """Raise if the path has the name of the Python version of a collection."""
-    for layout in layouts:
-        if path.name in layout.pickled:
-            raise InvalidArgument(
-                f"{path} is the Python version of {layout.name}, which is made of pickles, and dubito never unpickles",
-                hint=f"get the binary version instead: {layout.archive.name} ({layout.archive.source}).",
-            )
+    return ImageSet(collection.name, images, labels, classes, test_images, test_labels)
 
 
 def _find_files(
-    layout: Layout, folder: Path, allow_download: bool, progress: DownloadProgress | None
+    collection: CifarFiles, folder: Path, allow_download: bool, progress: DownloadProgress | None
 ) -> tuple[dict[str, bytes], Path]:
     """The contents of the collection's files, and where they were found."""
-    found_in = unpacked((folder / layout.folder, folder), layout.required)
-    if found_in is not None:
-        found = {}
-        for name in (*layout.required, layout.names_file):
-            if (found_in / name).is_file():
-                with reading(str(found_in / name)):
-                    found[name] = (found_in / name).read_bytes()
-        return found, found_in
-    archive = folder / layout.archive.name
+    folders = (folder / collection.folder, folder)
+    unpacked = next((path for path in folders if all((path / name).is_file() for name in collection.required)), None)
+    if unpacked is not None:
+        contents = {}
+        for name in (*collection.required, collection.names_file):
+            if (unpacked / name).is_file():
+                with reading(str(unpacked / name)):
+                    contents[name] = (unpacked / name).read_bytes()
+        return contents, unpacked
+    archive = folder / collection.archive.name
     if allow_download:
-        archive = download_file(layout.archive, folder, progress=progress)
+        archive = download_file(collection.archive, folder, progress=progress)
     if not archive.exists():
-        _refuse_missing(layout, folder)
-    return read_archive(archive, layout.required, (layout.names_file,)), archive
+        _raise_missing(collection, folder)
+    return read_archive(archive, collection.required, (collection.names_file,)), archive
 
 
-def _refuse_missing(layout: Layout, folder: Path) -> NoReturn:
-    for path in (folder, *(folder / name for name in layout.pickled)):
-        if path.exists():
-            refuse_pickles(path)
-    if (folder / layout.folder).is_dir():
-        inner = folder / layout.folder
-        missing = next(name for name in layout.required if not (inner / name).is_file())
-        raise MissingFile(f"{inner} holds no {missing}", hint=f"unpack all of {layout.archive.name} there.")
+def _raise_missing(collection: CifarFiles, folder: Path) -> NoReturn:
+    for path in (folder, *(folder / name for name in collection.pickled)):
+        pickled = next((each for each in (CIFAR10, CIFAR100) if path.name in each.pickled), None)
+        if pickled is not None and path.exists():
+            raise InvalidArgument(
+                f"{path} is the Python version of {pickled.name}, which is made of pickles, and dubito never unpickles",
+                hint=f"get the binary version instead: {pickled.archive.name} ({pickled.archive.source}).",
+            )
+    if (folder / collection.folder).is_dir():
+        inner = folder / collection.folder
+        missing = next(name for name in collection.required if not (inner / name).is_file())
+        raise MissingFile(f"{inner} holds no {missing}", hint=f"unpack all of {collection.archive.name} there.")
     raise MissingFile(
-        f"{layout.name} is missing: {folder} holds neither {layout.archive.name} nor {layout.folder}/ "
-        f"({layout.archive.source})",
-        hint=HOW_TO_GET,
+        f"{collection.name} is missing: {folder} holds neither {collection.archive.name} nor {collection.folder}/ "
+        f"({collection.archive.source})",
+        hint=DOWNLOAD_HINT,
     )
 
 
@@ -267,9 +259,11 @@ def _records(data: bytes, where: str, n_label_bytes: int, n_classes: int) -> tup
         raise InvalidData(problem, hint="it is truncated, or of another kind.")
     records = np.frombuffer(data, dtype=np.uint8).reshape(-1, length)
     labels = records[:, n_label_bytes - 1].astype(np.int64)
-    odd = np.flatnonzero(labels >= n_classes)
-    if len(odd):
-        problem = f"{where} has the label {labels[odd[0]]} in record {odd[0]}, and there are {n_classes} classes"
+    invalid = np.flatnonzero(labels >= n_classes)
+    if len(invalid):
+        problem = (
+            f"{where} has the label {labels[invalid[0]]} in record {invalid[0]}, and there are {n_classes} classes"
+        )
         raise InvalidData(problem, hint="it is damaged or of another kind.")
     planes = records[:, n_label_bytes:].reshape(-1, 3, SIDE, SIDE)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels

@@ -41,8 +41,8 @@ class MixtureStudy:
             labels=signed_line(seed, n=self.n).labels,
             fitted=np.exp(mixture.log_density(LINE[:, None])),
             components=mixture.components,
-            inside=float(mixture.log_density(points).mean()),
-            outside=float(mixture.log_density(held_out).mean()),
+            log_density=float(mixture.log_density(points).mean()),
+            held_out_log_density=float(mixture.log_density(held_out).mean()),
         )
 
 
@@ -54,9 +54,9 @@ class MixtureFit:
     labels: IntArray
     fitted: FloatArray
     components: int
-    inside: float
+    log_density: float
     """Mean log density of the points that it was fitted to, in nats."""
-    outside: float
+    held_out_log_density: float
     """Mean log density of other points, in nats."""
 
     @property
@@ -69,14 +69,15 @@ class MixtureFit:
         mismatch = float(0.5 * np.abs(self.fitted - self.true).sum() * (LINE[1] - LINE[0]))
         numbers = {
             "total variation distance": mismatch,
-            "nats a point, fitted": self.inside,
-            "nats a point, held out": self.outside,
+            "nats a point, fitted": self.log_density,
+            "nats a point, held out": self.held_out_log_density,
         }
+        gap = self.log_density - self.held_out_log_density
         sentence = (
             f"{self.components} components put {mismatch:.0%} of the mass in other places than the truth, and give "
-            f"their own points {self.inside - self.outside:+.2f} nats more than others: close, and overfitted"
+            f"their own points {gap:+.2f} nats more than others: close, and overfitted"
         )
-        return Verdict(mismatch < 0.15 and self.inside > self.outside, numbers, sentence)
+        return Verdict(mismatch < 0.15 and gap > 0.0, numbers, sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,13 @@ class HeatmapStudy:
     def measure(self, seed: int) -> "Heatmap":
         """Score random batches with the mixture of figure 8."""
         points, mixture = line_mixture(seed, self.n, self.components)
-        likely = mixture_probabilities(mixture, points)
+        probabilities = mixture_probabilities(mixture, points)
         batches = draw_batches(len(points), self.batch, self.batches, np.random.default_rng(seed))
-        scores = batch_scores(likely, batches, samples=SAMPLES, seed=seed)
+        scores = batch_scores(probabilities, batches, samples=SAMPLES, seed=seed)
         order = np.argsort(scores, kind="stable")
         shown = batches[order[[0, len(order) // 2, -1]]]
-        by_place = np.argsort(np.asarray(mixture.model.means_)[:, 0], kind="stable")
-        return Heatmap(points[:, 0], likely[:, by_place], batches, scores, shown)
+        from_left = np.argsort(np.asarray(mixture.model.means_)[:, 0], kind="stable")
+        return Heatmap(points[:, 0], probabilities[:, from_left], batches, scores, shown)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +110,7 @@ class Heatmap:
     """Batches and their scores, and three batches to plot."""
 
     points: FloatArray
-    likely: FloatArray
+    probabilities: FloatArray
     """(n, K) responsibilities, components from left to right."""
     batches: IntArray
     scores: FloatArray
@@ -120,23 +121,24 @@ class Heatmap:
         """Points of the best 1% of the batches are farther from each other, and where the density is higher."""
         from scipy.stats import spearmanr
 
-        placed = self.points[self.batches]
-        gaps = np.diff(np.sort(placed, axis=1), axis=1).min(axis=1)
-        apart = np.abs(placed[:, :, None] - placed[:, None, :]).mean(axis=(1, 2))
-        dense = line_density(placed).mean(axis=1)
+        positions = self.points[self.batches]
+        gaps = np.diff(np.sort(positions, axis=1), axis=1).min(axis=1)
+        distances = np.abs(positions[:, :, None] - positions[:, None, :]).mean(axis=(1, 2))
+        densities = line_density(positions).mean(axis=1)
         best = self.scores >= np.quantile(self.scores, 0.99)
-        ratios = [float(values[best].mean() / values.mean()) for values in (gaps, apart, dense)]
+        ratios = [float(values[best].mean() / values.mean()) for values in (gaps, distances, densities)]
+        correlations = [float(spearmanr(self.scores, values)[0]) for values in (gaps, distances)]
         numbers = {
             "least gap, top 1% over all": ratios[0],
             "distance between points, top 1% over all": ratios[1],
             "density, top 1% over all": ratios[2],
-            "rank correlation, score and least gap": float(spearmanr(self.scores, gaps)[0]),
-            "rank correlation, score and distance between points": float(spearmanr(self.scores, apart)[0]),
+            "rank correlation, score and least gap": correlations[0],
+            "rank correlation, score and distance between points": correlations[1],
         }
         sentence = (
             f"of {len(self.scores):,} batches the best 1% have {ratios[0]:.1f} times the least gap of all, lie "
             f"{ratios[1]:.2f} times as far apart and at {ratios[2]:.2f} times the density; the score's rank "
-            f"correlation is {list(numbers.values())[3]:+.2f} with the least gap and {list(numbers.values())[4]:+.2f} "
+            f"correlation is {correlations[0]:+.2f} with the least gap and {correlations[1]:+.2f} "
             "with the distance between points"
         )
         return Verdict(ratios[0] > 1.5 and ratios[1] > 1.0 and ratios[2] >= 1.0, numbers, sentence)
@@ -209,7 +211,7 @@ class Tail:
 
 
 def skewness(values: FloatArray) -> float:
-    """Third standardized moment.
+    """Third standardized moment; 0 if all values are equal.
 
     Examples
     --------

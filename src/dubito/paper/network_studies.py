@@ -12,7 +12,7 @@ from dubito.experiments.models.networks.training import resolve_device
 from dubito.experiments.plan import Experiment, read_shipped
 from dubito.experiments.records import Curve, Round, curves
 from dubito.experiments.runner import RunProgress, run_experiment
-from dubito.experiments.statistics import FEWEST_FOR_VARIANCE, LEVEL, Rounded, area, format_p, holm, paired_test
+from dubito.experiments.statistics import LEVEL, MIN_SEEDS_VARIANCE, Rounded, area, format_p, holm, paired_test
 from dubito.paper.study import Finding, Verdict
 from dubito.request.arrays import check_choice, check_integer
 
@@ -23,8 +23,8 @@ PLAIN_BEAM, BOTH = "coreset:beam_width=20", "doubt-coreset:beam_width=20"
 """Strategies of the ablation."""
 BEAM = "doubt-coreset:beam_width=10"
 """The method of the main experiments."""
-PASSED = 0.99
-"""Training accuracy that the number of epochs in the paper must reach."""
+MIN_TRAINING_ACCURACY = 0.99
+"""Training accuracy that the paper's numbers of epochs must exceed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Gain:
     """After Holm's correction over the comparisons of the claim."""
 
     @property
-    def is_sure(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the difference is positive and significant."""
         return self.estimate > 0.0 and self.p < 1.0 - LEVEL
 
@@ -47,7 +47,7 @@ class Gain:
         return f"{Rounded(100 * self.estimate):+.2f} points (p {p if p.startswith('<') else f'= {p}'})"
 
 
-def gains(found: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain]:
+def gains(learning_curves: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain]:
     """Compare the areas under the curves of each pair of strategies, with Holm's correction over all pairs.
 
     Examples
@@ -58,7 +58,7 @@ def gains(found: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain
     >>> [str(each) for each in gains([slow, fast], [("coreset", "random")])]
     ['+10.33 points (p = 0.0010)']
     """
-    areas = {curve.name: area(curve) for curve in found}
+    areas = {curve.name: area(curve) for curve in learning_curves}
     tests = [paired_test(areas[name] - areas[over]) for name, over in pairs]
     corrected = holm([p for _, p in tests])
     return [
@@ -76,33 +76,33 @@ class Ablation:
     def verdict(self) -> Verdict:
         """Both parts together are significantly above the plain core-set, a beam alone is not, and both end highest."""
         pairs = [(BOTH, PLAIN), (PLAIN_BEAM, PLAIN), (SCALED, PLAIN), (BOTH, SCALED)]
-        both, beam, scaled, added = gains(self.curves, pairs)
+        both, beam, scaled, beam_on_scaled = gains(self.curves, pairs)
         last = {curve.name: float(curve.mean[-1]) for curve in self.curves}
         shown = {name: last[name] for name in (RANDOM, PLAIN, PLAIN_BEAM, SCALED, BOTH)}
         best = max(shown, key=lambda name: shown[name])
         numbers = {f"last accuracy, {name}": value for name, value in last.items()}
-        differences = (both, beam, scaled, added)
+        differences = (both, beam, scaled, beam_on_scaled)
         numbers |= {f"{each.name} less {each.over}, mean over the curve": each.estimate for each in differences}
         highest = (
             f"highest in the end is {best} ({Rounded(shown[best]):.1%}; scaled with a beam {Rounded(shown[BOTH]):.1%})"
         )
         parts = [
-            (both.is_sure, f"scaled with a beam is {_above(both)}"),
-            (not beam.is_sure, f"a beam alone is {_above(beam)}"),
+            (both.is_significant, f"scaled with a beam is {_above(both)}"),
+            (not beam.is_significant, f"a beam alone is {_above(beam)}"),
             (best == BOTH, f"both together end highest ({Rounded(shown[BOTH]):.1%})" if best == BOTH else highest),
         ]
-        sentences = [words for _, words in sorted(parts, key=lambda part: part[0])]
+        sentences = [text for _, text in sorted(parts, key=lambda part: part[0])]
         sentences += [
-            f"scaled alone is {_above(scaled)}; the beam adds {added} to scaling",
+            f"scaled alone is {_above(scaled)}; the beam adds {beam_on_scaled} to scaling",
             "points are of the mean over the curve",
         ]
         seeds = len(self.curves[0].accuracy)
-        sentences += [f"{seeds} seeds say nothing of variance"] if seeds < FEWEST_FOR_VARIANCE else []
+        sentences += [f"{seeds} seeds say nothing of variance"] if seeds < MIN_SEEDS_VARIANCE else []
         return Verdict(all(holds for holds, _ in parts), numbers, "; ".join(sentences))
 
 
 def _above(gain: Gain) -> str:
-    return f"{'' if gain.is_sure else 'not '}above the plain core-set beyond chance, {gain}"
+    return f"{'' if gain.is_significant else 'not '}above the plain core-set beyond chance, {gain}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +121,7 @@ class MainExperiments:
         }
         parts = [f"{name}: {pair[0]} over the plain core-set, {pair[1]} over random" for name, pair in pairs.items()]
         parts += [f"{name}: not measured" for name in self.missing]
-        holds = all(each.is_sure for pair in pairs.values() for each in pair)
+        holds = all(each.is_significant for pair in pairs.values() for each in pair)
         sentence = f"scaled with a beam of 10, by the mean over the curve; {'; '.join(parts)}"
         return Verdict(holds, numbers, sentence, _scope(self.curves, self.missing))
 
@@ -147,7 +147,7 @@ class Epochs:
             for name, means in self.accuracy.items()
         ]
         parts += [f"{name}: not measured" for name in self.missing]
-        holds = all(min(means) > PASSED for means in self.accuracy.values())
+        holds = all(min(means) > MIN_TRAINING_ACCURACY for means in self.accuracy.values())
         sentence = f"mean training accuracy, {'; '.join(parts)}"
         return Verdict(holds, numbers, sentence, _scope(self.accuracy, self.missing))
 
@@ -172,13 +172,13 @@ def epochs_of(rounds_by_title: Mapping[str, Sequence[Round]], missing: Sequence[
         means[name] = tuple(sum(by_turn[turn]) / len(by_turn[turn]) for turn in sorted(by_turn))
         # The strategies of a seed share their first training, which counts once.
         single = {(each.strategy if each.turn else "", each.seed, each.turn): each.train_accuracy for each in rounds}
-        passed[name] = sum(share > PASSED for share in single.values()) / len(single)
+        passed[name] = sum(share > MIN_TRAINING_ACCURACY for share in single.values()) / len(single)
     return Epochs(means, passed, tuple(missing))
 
 
 # The study of figures 5 and 6 and table 1, which runs or resumes experiments that come with the package.
 
-Check = Literal["ablation", "main", "epochs"]
+Claim = Literal["ablation", "main", "epochs"]
 COLLECTIONS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "svhn": "SVHN"}
 RUNS = "dubito-runs"
 
@@ -190,7 +190,7 @@ Gather = Callable[[Experiment, Path], DataSource]
 class NetworkStudy:
     """Experiments on images by name, and the claim to check with their rounds."""
 
-    check: Check = "main"
+    check: Claim = "main"
     experiments: tuple[str, ...] = ("cifar10-main",)
     seeds: int = 5
     rounds: int | None = None
@@ -202,37 +202,36 @@ class NetworkStudy:
     progress: RunProgress | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        check_choice("check", self.check, get_args(Check))
+        check_choice("check", self.check, get_args(Claim))
         check_integer("seeds", self.seeds, least=1)
         if self.rounds is not None:
             check_integer("rounds", self.rounds, least=1)
 
     def plans(self, seed: int) -> dict[str, Experiment]:
         """The experiments by name, with consecutive seeds from ``seed`` on."""
-        found = {name: read_shipped(name) for name in self.experiments}
         seeds = tuple(range(seed, seed + self.seeds))
-        return {
-            name: replace(
-                plan, seeds=seeds, schedule=replace(plan.schedule, rounds=self.rounds or plan.schedule.rounds)
-            )
-            for name, plan in found.items()
-        }
+        plans = {}
+        for name in self.experiments:
+            plan = read_shipped(name)
+            schedule = replace(plan.schedule, rounds=self.rounds or plan.schedule.rounds)
+            plans[name] = replace(plan, seeds=seeds, schedule=schedule)
+        return plans
 
     def measure(self, seed: int) -> Finding:
         """Finish the experiments whose images are available. Raises the first error if none are."""
         rounds_by_title: dict[str, list[Round]] = {}
-        missed: dict[str, MissingFile] = {}
+        errors: dict[str, MissingFile] = {}
         for plan in self.plans(seed).values():
             title = COLLECTIONS[str(plan.data.images)]
             try:
                 rounds_by_title[title] = self.run(plan)
             except MissingFile as error:
-                missed[title] = error
+                errors[title] = error
         if not rounds_by_title:
-            raise next(iter(missed.values()))
+            raise next(iter(errors.values()))
         if self.check == "ablation":
             return Ablation(curves(next(iter(rounds_by_title.values()))))
-        return (main_of if self.check == "main" else epochs_of)(rounds_by_title, tuple(missed))
+        return (main_of if self.check == "main" else epochs_of)(rounds_by_title, tuple(errors))
 
     def run(self, plan: Experiment) -> list[Round]:
         folder = Path(self.runs_dir) / plan.folder_name
@@ -252,7 +251,7 @@ def has_images(plan: Experiment) -> bool:
     try:
         if isinstance(plan.model, NeedsFiles):
             plan.model.fetch(download=False, progress=None)
-        DataSource(plan).whole()
+        DataSource(plan).shared()
     except DubitoError:
         return False
     return True

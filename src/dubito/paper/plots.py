@@ -1,6 +1,7 @@
 """Plots of the figures of the paper: each function draws the finding of a study."""
 
-from functools import singledispatch
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,11 +12,21 @@ from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLoca
 
 from dubito.errors import InvalidArgument
 from dubito.experiments.plots.learning import draw_learning, learning_figure, learning_size
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, plain_axes, strategy_color, title
+from dubito.experiments.plots.style import (
+    FAINT,
+    INK,
+    OKABE_ITO,
+    QUIET,
+    add_label,
+    new_figure,
+    plain_axes,
+    strategy_color,
+    title,
+)
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.coreset_studies import Beams, Quadrants, Radii
 from dubito.paper.mixture_studies import LINE, Heatmap, MixtureFit, Tail
-from dubito.paper.network_studies import PASSED, Ablation, Epochs, MainExperiments
+from dubito.paper.network_studies import MIN_TRAINING_ACCURACY, Ablation, Epochs, MainExperiments
 from dubito.paper.pool_plots import (
     acquisitions_figure,
     beams_figure,
@@ -33,11 +44,11 @@ from dubito.paper.toys import line_density
 # Plots of the signed line: the mixture (figure 8), three batches (9), the distribution of scores (10).
 
 TRUE, FITTED = OKABE_ITO["black"], OKABE_ITO["vermilion"]
-SIDES = (OKABE_ITO["blue"], OKABE_ITO["orange"])
-HEIGHTS = 20_211
+CLASS_COLORS = (OKABE_ITO["blue"], OKABE_ITO["orange"])
+HEIGHT_SEED = 20_211
 """Seed of the random heights in the first panel, which have no meaning."""
 BATCH = OKABE_ITO["vermilion"]
-LEFT_TO_RIGHT = LinearSegmentedColormap.from_list("skew", [OKABE_ITO["blue"], "#FFFFFF", OKABE_ITO["vermilion"]])
+SKEW_COLORS = LinearSegmentedColormap.from_list("skew", [OKABE_ITO["blue"], "#FFFFFF", OKABE_ITO["vermilion"]])
 
 
 def mixture_figure(finding: MixtureFit) -> Figure:
@@ -51,7 +62,7 @@ def mixture_figure(finding: MixtureFit) -> Figure:
         f"{finding.components} Gaussians follow the density of two peaks to {mismatch:.0%} of its mass, and overfit it",
         f"{len(finding.points):,} numbers, to be told apart by their sign",
     )
-    _draw_points(panels[0], finding)
+    _draw_signed_points(panels[0], finding)
     for axes, values, color, name in (
         (panels[1], finding.true, TRUE, "the true density"),
         (panels[2], finding.fitted, FITTED, f"a mixture of {finding.components}"),
@@ -59,26 +70,26 @@ def mixture_figure(finding: MixtureFit) -> Figure:
         axes.fill_between(LINE, values, color=color, alpha=0.12, linewidth=0)
         axes.plot(LINE, values, color=color, linewidth=1.8)
         axes.set_ylim(0, 1.12 * max(finding.fitted.max(), finding.true.max()))
-        _name(axes, name, color)
+        _title_panel(axes, name, color)
     panels[2].plot(LINE, finding.true, color=TRUE, linewidth=1.0, linestyle=(0, (4, 3)))
     return figure
 
 
-def _name(axes: Axes, name: str, color: str = INK, note: str = "") -> None:
+def _title_panel(axes: Axes, name: str, color: str = INK, note: str = "") -> None:
     plain_axes(axes)
     axes.set_title(name, loc="left", color=color, fontsize=10, fontweight="bold")
     if note:
         axes.set_title(note, loc="right", color=QUIET, fontsize=9)
 
 
-def _draw_points(axes: Axes, finding: MixtureFit) -> None:
-    heights = np.random.default_rng(HEIGHTS).uniform(0.0, 1.0, len(finding.points))
-    colors = np.array(SIDES)[finding.labels]
+def _draw_signed_points(axes: Axes, finding: MixtureFit) -> None:
+    heights = np.random.default_rng(HEIGHT_SEED).uniform(0.0, 1.0, len(finding.points))
+    colors = np.array(CLASS_COLORS)[finding.labels]
     axes.scatter(finding.points, heights, s=8, c=colors.tolist(), alpha=0.55, linewidths=0, rasterized=True)
     axes.axvline(0.0, color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.set_yticks([])
     axes.set_ylim(-0.05, 1.05)
-    _name(axes, "the points", note="height is chance")
+    _title_panel(axes, "the points", note="height is chance")
     axes.spines["left"].set_visible(False)
 
 
@@ -99,20 +110,20 @@ def heatmap_figure(finding: Heatmap) -> Figure:
     for column, (name, rows, score) in enumerate(
         zip(("lowest", "middle", "highest"), finding.shown, values, strict=True)
     ):
-        placed = rows[np.argsort(finding.points[rows], kind="stable")]
+        from_left = rows[np.argsort(finding.points[rows], kind="stable")]
         axes = panels[0][column]
         axes.fill_between(LINE, line_density(LINE), color=FAINT, linewidth=0)
-        axes.vlines(finding.points[placed], 0.0, 0.33, color=BATCH, linewidth=1.3, linestyle=(0, (3, 1.5)))
+        axes.vlines(finding.points[from_left], 0.0, 0.33, color=BATCH, linewidth=1.3, linestyle=(0, (3, 1.5)))
         axes.set(ylim=(0, 0.34), xlim=(LINE[0], LINE[-1]), yticks=[])
-        _name(panels[0][column], f"{name} score", note=f"{score:.2f} nats")
-        _draw_components(panels[1][column], finding, placed)
+        _title_panel(panels[0][column], f"{name} score", note=f"{score:.2f} nats")
+        _draw_components(panels[1][column], finding, from_left)
     panels[1][0].set_ylabel("point of the batch", color=INK, fontsize=9)
     panels[1][1].set_xlabel("component of the mixture, from left to right", color=INK, fontsize=9)
     return figure
 
 
-def _draw_components(axes: Axes, finding: Heatmap, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
-    axes.imshow(finding.likely[rows], cmap="YlOrBr", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest")
+def _draw_components(axes: Axes, finding: Heatmap, rows: IntArray) -> None:
+    axes.imshow(finding.probabilities[rows], cmap="YlOrBr", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest")
     plain_axes(axes)
     axes.set_yticks(range(len(rows)), [str(position) for position in range(1, len(rows) + 1)])
     axes.spines[:].set_visible(False)
@@ -145,17 +156,8 @@ def _draw_histogram(axes: Axes, finding: Tail) -> None:
         (finding.scores.max(), "the batch kept", BATCH),
     ):
         axes.axvline(float(value), color=ink, linewidth=1.3, linestyle=(0, (4, 3)))
-        axes.annotate(
-            name,
-            (float(value), 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(-4, -2),
-            textcoords="offset points",
-            color=ink,
-            fontsize=9,
-            ha="right",
-            va="top",
-        )
+        point, coords = (float(value), 1.0), ("data", "axes fraction")
+        add_label(axes, name, point, (-4, -2), xycoords=coords, color=ink, fontsize=9, ha="right", va="top")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(f"score in nats (at most ln {finding.components} = {np.log(finding.components):.2f})", color=INK)
@@ -163,7 +165,7 @@ def _draw_histogram(axes: Axes, finding: Tail) -> None:
 
 def _draw_skews(axes: Axes, finding: Tail) -> None:
     reach = max(1.0, float(np.abs(finding.skews).max()))
-    axes.imshow(finding.skews, cmap=LEFT_TO_RIGHT, norm=TwoSlopeNorm(0.0, -reach, reach), aspect="auto")
+    axes.imshow(finding.skews, cmap=SKEW_COLORS, norm=TwoSlopeNorm(0.0, -reach, reach), aspect="auto")
     plain_axes(axes)
     axes.spines[:].set_visible(False)
     axes.set_xticks(range(len(finding.other_batches)), [str(each) for each in finding.other_batches])
@@ -196,7 +198,7 @@ def beta_figure(finding: Beta) -> Figure:
         "convergence; blue: at least as good as the core-set; pale: past δ*, nothing can be said",
     )
     for position, axes in enumerate(panels[: len(finding.z)]):
-        _draw_slice(axes, finding, position)
+        _draw_bound(axes, finding, position)
     for axes in panels[len(finding.z) :]:
         axes.set_visible(False)
     figure.supxlabel("δ, distance to the nearest label", color=INK, fontsize=10, y=0.012)
@@ -204,13 +206,13 @@ def beta_figure(finding: Beta) -> Figure:
     return figure
 
 
-def _draw_slice(axes: Axes, finding: Beta, position: int) -> None:
+def _draw_bound(axes: Axes, finding: Beta, position: int) -> None:
     plain_axes(axes)
     deltas, bound, star = finding.deltas, finding.slices[position], float(finding.stars[position])
-    turn = min(1.0 / finding.lambda_c, star)
+    quadratic_end = min(1.0 / finding.lambda_c, star)
     for low, high, color, alpha in (
-        (0.0, turn, QUADRATIC, 0.5),
-        (turn, star, CERTAIN, 0.45),
+        (0.0, quadratic_end, QUADRATIC, 0.5),
+        (quadratic_end, star, CERTAIN, 0.45),
         (star, deltas[-1], UNKNOWN, 0.16),
     ):
         # Include the edges, so that neighboring regions touch.
@@ -233,15 +235,15 @@ def timing_figure(finding: Timing) -> Figure:
     if len(finding.budgets):
         panels.append((f"picks, {finding.sizes[0]:,} labeled", finding.budgets, finding.picking))
     figure = Figure(figsize=(8.0, 4.4) if len(panels) == 1 else (11.0, 4.6), layout="constrained", facecolor="white")
-    drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (label, sizes, seconds) in zip(drawn, panels, strict=True):
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (label, sizes, seconds) in zip(all_axes, panels, strict=True):
         _draw_seconds(axes, sizes, seconds)
         axes.set_xlabel(label, color=INK)
-    _seconds_axis(drawn[0], finding)
-    drawn[0].set_ylabel("seconds for a selection", color=INK)
-    slowest = max(float(taken.min(axis=1).max()) for taken in finding.seconds.values())
+    _scale_seconds_axis(all_axes[0], finding)
+    all_axes[0].set_ylabel("seconds for a selection", color=INK)
+    slowest = max(float(times.min(axis=1).max()) for times in finding.seconds.values())
     title(
-        drawn[0],
+        all_axes[0],
         f"a core-set of {finding.budget:,} takes {slowest:.2g} s at most on this {finding.device}",
         f"a generated pool of {finding.n:,} × {finding.d}, the labeled among them; dots: runs, line: the least",
     )
@@ -253,38 +255,26 @@ def _draw_seconds(axes: Axes, sizes: IntArray, seconds: dict[str, FloatArray]) -
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.plot(PAPER_SIZES, PAPER_SECONDS, color=QUIET, linewidth=2.0, linestyle=(0, (4, 2)), marker="D", markersize=6)
-    axes.annotate(
-        "the paper, a Titan GPU",
-        (PAPER_SIZES[1], PAPER_SECONDS[1]),
-        xytext=(-10, 9),
-        textcoords="offset points",
-        color=QUIET,
-        fontweight="bold",
-        ha="right",
-    )
-    for name, shown, side in (("coreset", "core-set", "bottom"), ("doubt-coreset", "scaled core-set", "top")):
-        taken, color = seconds[name], strategy_color(name)
-        axes.plot(np.repeat(sizes, taken.shape[1]), taken.ravel(), "o", color=color, alpha=0.3, markersize=4.5)
-        axes.plot(sizes, taken.min(axis=1), color=color, linewidth=2.2)
-        axes.annotate(
-            f"{shown}  {taken[-1].min():.2g} s",
-            (float(sizes[-1]), float(taken[-1].min())),
-            xytext=(0, 6 if side == "bottom" else -6),
-            textcoords="offset points",
-            color=color,
-            fontweight="bold",
-            ha="right",
-            va=side,
-        )
+    paper = PAPER_SIZES[1], PAPER_SECONDS[1]
+    add_label(axes, "the paper, a Titan GPU", paper, (-10, 9), color=QUIET, fontweight="bold", ha="right")
+    for name, shown, side, offset in (
+        ("coreset", "core-set", "bottom", (0, 6)),
+        ("doubt-coreset", "scaled core-set", "top", (0, -6)),
+    ):
+        times, color = seconds[name], strategy_color(name)
+        axes.plot(np.repeat(sizes, times.shape[1]), times.ravel(), "o", color=color, alpha=0.3, markersize=4.5)
+        axes.plot(sizes, times.min(axis=1), color=color, linewidth=2.2)
+        label, end = f"{shown}  {times[-1].min():.2g} s", (float(sizes[-1]), float(times[-1].min()))
+        add_label(axes, label, end, offset, color=color, fontweight="bold", ha="right", va=side)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
-def _seconds_axis(axes: Axes, finding: Timing) -> None:
+def _scale_seconds_axis(axes: Axes, finding: Timing) -> None:
     """Make the axis logarithmic, with room for names above and below."""
     runs = [*finding.seconds.values(), *finding.picking.values()]
-    every = np.concatenate([*(taken.ravel() for taken in runs), PAPER_SECONDS])
+    seconds = np.concatenate([*(times.ravel() for times in runs), PAPER_SECONDS])
     axes.set_yscale("log")
-    axes.set_ylim(float(every.min()) / 2.0, float(every.max()) * 1.6)
+    axes.set_ylim(float(seconds.min()) / 2.0, float(seconds.max()) * 1.6)
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_minor_locator(NullLocator())
@@ -330,23 +320,16 @@ def _standard_error(gains: FloatArray) -> FloatArray:
 
 def _draw_regime(axes: Axes, finding: Discussion) -> None:
     plain_axes(axes)
-    least, most = ((finding.delta * slope).mean(axis=0) for slope in (finding.by_data, finding.by_head))
-    axes.fill_between(finding.labels, least, most, color=CERTAIN, alpha=0.2, linewidth=0)
-    for values, name, side in ((most, "at most, by the head", "bottom"), (least, "at least, by the data", "top")):
+    lower, upper = ((finding.delta * slope).mean(axis=0) for slope in (finding.by_data, finding.by_head))
+    axes.fill_between(finding.labels, lower, upper, color=CERTAIN, alpha=0.2, linewidth=0)
+    last, style = float(finding.labels[-1]), {"color": CERTAIN, "fontsize": 9}
+    for values in (upper, lower):
         axes.plot(finding.labels, values, color=CERTAIN, linewidth=1.6)
-        axes.annotate(
-            name,
-            (float(finding.labels[-1]), float(values[-1])),
-            xytext=(0, 11 if side == "bottom" else -5),
-            textcoords="offset points",
-            color=CERTAIN,
-            fontsize=9,
-            ha="right",
-            va=side,
-        )
+    add_label(axes, "at most, by the head", (last, float(upper[-1])), (0, 11), ha="right", va="bottom", **style)
+    add_label(axes, "at least, by the data", (last, float(lower[-1])), (0, -5), ha="right", va="top", **style)
     axes.axhspan(0.0, 1.0, color=QUADRATIC, alpha=0.25, linewidth=0)
     axes.text(finding.labels[0], 0.5, " quadratic regime", color=INK, fontsize=9, va="center")
-    axes.set_ylim(0.0, 1.15 * float(most.max()))
+    axes.set_ylim(0.0, 1.15 * float(upper.max()))
     axes.set_xlabel("labels", color=INK)
     axes.set_ylabel("δ·λ_c", color=INK)
 
@@ -354,7 +337,7 @@ def _draw_regime(axes: Axes, finding: Discussion) -> None:
 # Figures 5 and 6 and table 1: networks trained on images.
 
 COLORS = {"CIFAR-10": OKABE_ITO["blue"], "CIFAR-100": OKABE_ITO["orange"], "SVHN": OKABE_ITO["green"]}
-HEAD = 0.75
+HEADLINE_HEIGHT = 0.75
 """Space above the first of several panels, in inches."""
 
 
@@ -371,15 +354,17 @@ def ablation_figure(finding: Ablation) -> Figure:
 
 def main_figure(finding: MainExperiments) -> Figure:
     """Learning curves, with a panel for each collection."""
-    sizes = {name: learning_size(found) for name, found in finding.curves.items()}
-    height = sum(tall for _, tall in sizes.values()) + HEAD
-    below_headline = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - HEAD / height))
-    width = max(wide for wide, _ in sizes.values())
+    sizes = {name: learning_size(curves) for name, curves in finding.curves.items()}
+    height = sum(panel_height for _, panel_height in sizes.values()) + HEADLINE_HEIGHT
+    below_headline = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - HEADLINE_HEIGHT / height))
+    width = max(panel_width for panel_width, _ in sizes.values())
     figure = Figure(figsize=(width, height), layout=below_headline, facecolor="white")
-    panels = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=[tall for _, tall in sizes.values()]).ravel()
-    for axes, (name, found) in zip(panels, finding.curves.items(), strict=True):
+    panels = figure.subplots(
+        len(sizes), 1, squeeze=False, height_ratios=[panel_height for _, panel_height in sizes.values()]
+    ).ravel()
+    for axes, (name, curves) in zip(panels, finding.curves.items(), strict=True):
         plain_axes(axes)
-        draw_learning(axes, found, sizes[name][1])
+        draw_learning(axes, curves, sizes[name][1])
         axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold")
     headline = (
         "scaled distances with a beam of 10 are above the plain core-set and random"
@@ -387,7 +372,7 @@ def main_figure(finding: MainExperiments) -> Figure:
         else "scaled distances with a beam of 10 are not everywhere above the plain core-set and random"
     )
     seeds = len(next(iter(finding.curves.values()))[0].accuracy)
-    headline_of(figure, headline, f"VGG16, mean and one standard deviation of {seeds} seeds{only(finding)}")
+    headline_of(figure, headline, f"VGG16, mean and one standard deviation of {seeds} seeds{scope_suffix(finding)}")
     return figure
 
 
@@ -395,40 +380,49 @@ def epochs_figure(finding: Epochs) -> Figure:
     """Mean training accuracy after each training, and the 99% that it should exceed."""
     figure, axes = new_figure(7.2, 4.2)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
-    axes.axhline(PASSED, color=QUIET, linewidth=1.0, linestyle=(0, (4, 2)))
+    axes.axhline(MIN_TRAINING_ACCURACY, color=QUIET, linewidth=1.0, linestyle=(0, (4, 2)))
     for name, means in finding.accuracy.items():
         color = COLORS.get(name, INK)
         axes.plot(range(1, len(means) + 1), means, color=color, linewidth=2.2, marker="o", markeredgecolor="white")
-        axes.annotate(
-            f"{name}  {means[-1]:.1%}",
-            xy=(len(means), means[-1]),
-            xytext=(8, 0),
-            textcoords="offset points",
-            color=color,
-            fontweight="bold",
-            va="center",
-            annotation_clip=False,
-        )
+        label, end = f"{name}  {means[-1]:.1%}", (len(means), means[-1])
+        add_label(axes, label, end, (8, 0), va="center", color=color, fontweight="bold", annotation_clip=False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     axes.set_xlabel("training", color=INK)
     axes.set_ylabel("training accuracy", color=INK)
     passes = "pass" if finding.verdict().holds else "do not all pass"
     headline = f"trainings of the paper's length {passes} 99% training accuracy"
-    title(axes, headline, f"mean over strategies and seeds{only(finding)}")
+    title(axes, headline, f"mean over strategies and seeds{scope_suffix(finding)}")
     return figure
 
 
-def only(finding: MainExperiments | Epochs) -> str:
-    """The collections measured, for a headline, if they are only a part of the claim."""
+def scope_suffix(finding: MainExperiments | Epochs) -> str:
+    """The collections that were measured, to append to a headline, if the claim names more."""
     scope = finding.verdict().scope
     return f"; {scope}" if scope else ""
 
 
-__all__ = ["paper_figure"]
+PLOTS: dict[type, Callable[[Any], Figure]] = {
+    Ablation: ablation_figure,
+    Acquisitions: acquisitions_figure,
+    Beams: beams_figure,
+    Beta: beta_figure,
+    Concentration: concentration_figure,
+    Discussion: discussion_figure,
+    Epochs: epochs_figure,
+    Heatmap: heatmap_figure,
+    MainExperiments: main_figure,
+    MixtureFit: mixture_figure,
+    Negative: negative_figure,
+    Quadrants: quadrants_figure,
+    Radii: radii_figure,
+    Tail: tail_figure,
+    Timing: timing_figure,
+    Toy: toy_figure,
+}
+"""The plot of each type of finding."""
 
 
-@singledispatch
 def paper_figure(finding: object) -> Figure:
     """The plot of a finding, with the result as the headline.
 
@@ -438,23 +432,7 @@ def paper_figure(finding: object) -> Figure:
     >>> paper_figure(exhibits()["figure-7"].build().measure(0)).texts[0].get_text()
     'surer points have the higher bound on β, and keep it farther out'
     """
-    hint = "pass what Exhibit.build().measure() returns."
-    raise InvalidArgument("has no plot", argument="finding", value=finding, hint=hint)
-
-
-paper_figure.register(Concentration, concentration_figure)
-paper_figure.register(Radii, radii_figure)
-paper_figure.register(Quadrants, quadrants_figure)
-paper_figure.register(Beams, beams_figure)
-paper_figure.register(Beta, beta_figure)
-paper_figure.register(MixtureFit, mixture_figure)
-paper_figure.register(Heatmap, heatmap_figure)
-paper_figure.register(Tail, tail_figure)
-paper_figure.register(Toy, toy_figure)
-paper_figure.register(Acquisitions, acquisitions_figure)
-paper_figure.register(Negative, negative_figure)
-paper_figure.register(Timing, timing_figure)
-paper_figure.register(Discussion, discussion_figure)
-paper_figure.register(Ablation, ablation_figure)
-paper_figure.register(MainExperiments, main_figure)
-paper_figure.register(Epochs, epochs_figure)
+    if type(finding) not in PLOTS:
+        hint = "pass what Exhibit.build().measure() returns."
+        raise InvalidArgument("has no plot", argument="finding", value=finding, hint=hint)
+    return PLOTS[type(finding)](finding)

@@ -8,7 +8,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import PercentFormatter
 
 from dubito.experiments.plots.learning import learning_figure, spread_apart
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, plain_axes, strategy_color
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, add_label, plain_axes, strategy_color
 from dubito.experiments.statistics import area, paired_test
 from dubito.matrix import FloatArray
 from dubito.paper.coreset_studies import VIEWS, Beams, Quadrants, Radii, farthest_in
@@ -16,10 +16,9 @@ from dubito.paper.study import EXPLOITIVE
 from dubito.paper.toy_studies import ALGORITHM_2, HARD, VARIANTS, Acquisitions, Concentration, Negative, Toy
 
 CLASSES = tuple(OKABE_ITO[name] for name in ("sky", "orange", "green", "purple", "yellow"))
-SHADES = "YlGnBu"
-"""Colors of scaled distances."""
-GRAYS = LinearSegmentedColormap.from_list("doubt", ["#EFEFEF", "#8C8C8C"])
-"""Colors of doubt: gray, so that picks stand out."""
+DISTANCE_COLORS = "YlGnBu"
+DOUBT_COLORS = LinearSegmentedColormap.from_list("doubt", ["#EFEFEF", "#8C8C8C"])
+"""Grays, so that picks stand out."""
 
 
 def square_figure(columns: int, rows: int = 1, *, headline: str, detail: str = "") -> tuple[Figure, list[list[Axes]]]:
@@ -41,8 +40,8 @@ def headline_of(figure: Figure | SubFigure, headline: str, detail: str = "") -> 
         figure.text(0.012, 1.0 - 0.39 / height, detail, color=QUIET, fontsize=9, va="top")
 
 
-def bare(axes: Axes, name: str = "", note: str = "", color: str = INK) -> None:
-    """Axes without ticks, with a faint frame, a name at the upper left and a note at the upper right."""
+def frame_panel(axes: Axes, name: str = "", note: str = "", color: str = INK) -> None:
+    """Remove the ticks, draw a faint frame, and add a name at the upper left and a note at the upper right."""
     axes.set(xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_color(FAINT)
     axes.set_title(name, loc="left", color=color, fontsize=10, fontweight="bold", pad=4)
@@ -57,7 +56,15 @@ def draw_points(axes: Axes, points: FloatArray, color: str, *, size: float = 5.0
 def draw_doubt(axes: Axes, points: FloatArray, doubt: FloatArray, *, size: float = 6.0) -> None:
     """Draw a pool of the quadrants, shaded by doubt."""
     axes.scatter(
-        points[:, 0], points[:, 1], c=doubt, cmap=GRAYS, s=size, vmin=0.0, vmax=0.6, linewidths=0, rasterized=True
+        points[:, 0],
+        points[:, 1],
+        c=doubt,
+        cmap=DOUBT_COLORS,
+        s=size,
+        vmin=0.0,
+        vmax=0.6,
+        linewidths=0,
+        rasterized=True,
     )
 
 
@@ -96,14 +103,14 @@ def concentration_figure(finding: Concentration) -> Figure:
     pool.scatter(
         finding.points[:, 0], finding.points[:, 1], s=5.0, c=colors.tolist(), alpha=0.55, linewidths=0, rasterized=True
     )
-    bare(pool, "the pool", f"{len(finding.points):,} points")
+    frame_panel(pool, "the pool", f"{len(finding.points):,} points")
     for position, name in enumerate(CONCENTRATION_NAMES, start=1):
         axes = figure.add_subplot(grid[0, position])
         rows = finding.picked[name].ravel()
         draw_points(axes, finding.points, FAINT, size=3.5)
         draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
         hard = float((finding.noise[rows] > HARD).mean())
-        bare(axes, CONCENTRATION_NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
+        frame_panel(axes, CONCENTRATION_NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
     _draw_curves(figure.add_subplot(grid[1, :]), finding)
     seeds, rounds = len(finding.curves[0].accuracy), len(finding.curves[0].labels) - 1
     batch = int(np.diff(finding.curves[0].labels)[0])
@@ -128,14 +135,14 @@ def _draw_curves(axes: Axes, finding: Concentration) -> None:
     axes.set_axisbelow(True)
     for curve in finding.curves:
         color = strategy_color(curve.name)
-        low, high = curve.mean - curve.spread, curve.mean + curve.spread
-        axes.fill_between(curve.labels, low, high, color=color, alpha=0.12, linewidth=0)
+        below, above = curve.mean - curve.spread, curve.mean + curve.spread
+        axes.fill_between(curve.labels, below, above, color=color, alpha=0.12, linewidth=0)
         axes.plot(
             curve.labels, curve.mean, color=color, linewidth=2.2, marker="o", markersize=4.5, markeredgecolor="white"
         )
-    floor, roof = axes.get_ylim()
+    low, high = axes.get_ylim()
     ends = np.array([curve.mean[-1] for curve in finding.curves])
-    heights = spread_apart((ends - floor) / (roof - floor), 0.09) * (roof - floor) + floor
+    heights = spread_apart((ends - low) / (high - low), 0.09) * (high - low) + low
     last, first = float(finding.curves[0].labels[-1]), float(finding.curves[0].labels[0])
     for curve, end, height in zip(finding.curves, ends, heights, strict=True):
         text = f"{CONCENTRATION_NAMES[curve.name]}  {end:.1%}"
@@ -181,7 +188,7 @@ def radii_figure(finding: Radii) -> Figure:
         draw_crosses(axes, finding.pool[cover.picks], size=46)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         times = "" if name == "optimal-coreset" else f", {radii[name] / first:.2f}×"
-        bare(axes, COVER_NAMES[name], f"δ = {radii[name]:.2f}{times}", strategy_color(name))
+        frame_panel(axes, COVER_NAMES[name], f"δ = {radii[name]:.2f}{times}", strategy_color(name))
     return figure
 
 
@@ -190,22 +197,23 @@ def _limits(finding: Radii) -> tuple[list[float], list[float]]:
     corners = [
         finding.pool[cover.picks] + side * cover.radius for cover in finding.covers.values() for side in (-1.0, 1.0)
     ]
-    every = np.concatenate(corners)
-    middle, half = (every.max(axis=0) + every.min(axis=0)) / 2, 0.52 * float(np.ptp(every, axis=0).max())
+    points = np.concatenate(corners)
+    middle, half = (points.max(axis=0) + points.min(axis=0)) / 2, 0.52 * float(np.ptp(points, axis=0).max())
     return (middle - half).tolist(), (middle + half).tolist()
 
 
 # The quadrants: acquisitions by step with scaled distances (figure 3), and the ranks of a beam (figure 4).
 
-EDGE = 1.06
-ROWS = {"coreset": "core-set", "doubt-coreset": "scaled core-set"}
-FROM = {"origin": "seen from the origin", "corner": "seen from (-1, 1)"}
+LIMIT = 1.06
+"""Axis limit of plots of the square [-1, 1]²."""
+ROW_NAMES = {"coreset": "core-set", "doubt-coreset": "scaled core-set"}
+VIEW_NAMES = {"origin": "seen from the origin", "corner": "seen from (-1, 1)"}
 
 
 def quadrants_figure(finding: Quadrants) -> Figure:
     """A row for each strategy, and a column for each step; the last column shows scaled distances from two points."""
     steps = len(finding.acquired["coreset"])
-    plain, scaled = (float(finding.shares[name].mean()) for name in ROWS)
+    plain, scaled = (float(finding.shares[name].mean()) for name in ROW_NAMES)
     figure, rows = square_figure(
         steps + 2,
         2,
@@ -214,12 +222,12 @@ def quadrants_figure(finding: Quadrants) -> Figure:
         detail=f"{len(finding.acquired['coreset'][0])} a step; darker: more doubt, or farther in the "
         f"warped space; {finding.uniform:.0%} of the pool lie so near",
     )
-    for row, (name, shown), view in zip(rows, ROWS.items(), FROM, strict=True):
+    for row, (name, shown), view in zip(rows, ROW_NAMES.items(), VIEW_NAMES, strict=True):
         axes = row[0]
         draw_doubt(axes, finding.pool, finding.doubt)
         draw_crosses(axes, finding.pool[finding.initial])
-        axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
-        bare(axes, shown, "at first", strategy_color(name))
+        axes.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT))
+        frame_panel(axes, shown, "at first", strategy_color(name))
         for step in range(steps):
             _draw_step(row[step + 1], finding, name, step)
         _draw_view(row[-1], finding, view)
@@ -233,18 +241,18 @@ def _draw_step(axes: Axes, finding: Quadrants, name: str, step: int) -> None:
     before = steps[:step].ravel()
     draw_picks(axes, finding.pool[before], strategy_color(name), size=17, alpha=0.42)
     draw_picks(axes, finding.pool[steps[step]], strategy_color(name), size=26)
-    axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
-    bare(axes, f"step {step + 1}")
+    axes.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT))
+    frame_panel(axes, f"step {step + 1}")
 
 
 def _draw_view(axes: Axes, finding: Quadrants, name: str) -> None:
     view, position = finding.views[name], VIEWS[name]
-    axes.imshow(view, cmap=SHADES, origin="lower", extent=(-1, 1, -1, 1), interpolation="bilinear")
+    axes.imshow(view, cmap=DISTANCE_COLORS, origin="lower", extent=(-1, 1, -1, 1), interpolation="bilinear")
     farthest = farthest_in(view)
     axes.plot(*farthest, marker="*", color=OKABE_ITO["yellow"], markeredgecolor=INK, markersize=12, clip_on=False)
     axes.plot(*position, marker="s", color=OKABE_ITO["vermilion"], markeredgecolor="white", markersize=8, clip_on=False)
-    axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
-    bare(axes, FROM[name], "★ farthest")
+    axes.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT))
+    frame_panel(axes, VIEW_NAMES[name], "★ farthest")
 
 
 def beams_figure(finding: Beams) -> Figure:
@@ -261,7 +269,7 @@ def beams_figure(finding: Beams) -> Figure:
     )
     for rank, (axes, each) in enumerate(zip(panels, finding.ranked, strict=True), start=1):
         _draw_rank(axes, finding, each.indices.tolist(), shared)
-        bare(axes, f"rank {rank}", f"U = {each.uncertainty:.4f}")
+        frame_panel(axes, f"rank {rank}", f"U = {each.uncertainty:.4f}")
     return figure
 
 
@@ -270,12 +278,12 @@ def _draw_rank(axes: Axes, finding: Beams, picked: list[int], shared: set[int]) 
     draw_crosses(axes, finding.pool[finding.initial])
     color = strategy_color("doubt-coreset")
     common = finding.pool[np.array([row for row in picked if row in shared], dtype=np.int64)]
-    own = finding.pool[np.array([row for row in picked if row not in shared], dtype=np.int64)]
+    others = finding.pool[np.array([row for row in picked if row not in shared], dtype=np.int64)]
     axes.scatter(
         common[:, 0], common[:, 1], marker="s", s=24, facecolor="white", edgecolors=color, linewidths=1.4, zorder=4
     )
-    draw_picks(axes, own, color, size=34)
-    axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
+    draw_picks(axes, others, color, size=34)
+    axes.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT))
 
 
 # The toy data of the appendix: curves (figures 11 and 12), acquisitions (13 to 15), and gain against cost.
@@ -295,13 +303,13 @@ def toy_figure(finding: Toy) -> Figure:
     means = {curve.name: float(area(curve).mean()) for curve in finding.curves}
     best = max((name for name in means if name not in VARIANTS), key=lambda name: means[name])
     lead = 100 * (min(means[name] for name in VARIANTS) - means[best])
-    where = "hardly overlap" if finding.deviation < 0.75 else "overlap much"
+    overlap = "hardly overlap" if finding.deviation < 0.75 else "overlap much"
     seeds = len(finding.curves[0].accuracy)
     return learning_figure(
         finding.curves,
-        f"clusters that {where}: both probabilistic core-sets lead {best}, by {lead:.1f} points over the rounds"
+        f"clusters that {overlap}: both probabilistic core-sets lead {best}, by {lead:.1f} points over the rounds"
         if lead > 0
-        else f"clusters that {where}: {best} is level with a probabilistic core-set, or above",
+        else f"clusters that {overlap}: {best} is level with a probabilistic core-set, or above",
         f"25 clusters of standard deviation {finding.deviation:g}, a small network; mean and one standard deviation of "
         f"{seeds} seeds",
     )
@@ -322,7 +330,7 @@ def acquisitions_figure(finding: Acquisitions) -> Figure:
         draw_points(axes, finding.points[~is_hard], FAINT)
         draw_points(axes, finding.points[is_hard], NOISE)
         draw_picks(axes, finding.points[finding.picked[name]], strategy_color(name), size=13)
-        bare(axes, shown, f"{hard[name]:.0%} in noise", strategy_color(name))
+        frame_panel(axes, shown, f"{hard[name]:.0%} in noise", strategy_color(name))
     return figure
 
 
@@ -349,17 +357,17 @@ def _draw_gains(axes: Axes, finding: Negative) -> None:
     plain_axes(axes)
     axes.axvline(0.0, color=QUIET, linewidth=1.0)
     names = [curve.name for curve in finding.curves[0] if curve.name != "random"]
-    for which, (curves, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
+    for i, (curves, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
         base = next(area(curve) for curve in curves if curve.name == "random")
         for position, name in enumerate(names):
             interval, _ = paired_test(next(area(curve) for curve in curves if curve.name == name) - base)
-            height, color = position + (0.16 if which else -0.16), strategy_color(name)
+            height, color = position + (0.16 if i else -0.16), strategy_color(name)
             axes.plot(
                 [100 * interval.low, 100 * interval.high], [height, height], color=color, linewidth=1.6, alpha=0.6
             )
-            face = "white" if which else color
+            face = "white" if i else color
             axes.plot(100 * interval.estimate, height, marker, color=color, markerfacecolor=face, markersize=6)
-    axes.set_yticks(range(len(names)), [_shown(name) for name in names])
+    axes.set_yticks(range(len(names)), [_display_name(name) for name in names])
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0, labelsize=9, labelcolor=INK)
     axes.spines["left"].set_visible(False)
@@ -374,16 +382,9 @@ def _draw_costs(axes: Axes, finding: Negative) -> None:
     for position, name in enumerate(names):
         axes.plot([min(mean.values()) / 3, mean[name]], [position, position], color=FAINT, linewidth=1.4, zorder=1)
         axes.plot(mean[name], position, "o", color=strategy_color(name), markersize=8)
-        axes.annotate(
-            f"{1000 * mean[name]:,.3g} ms",
-            (mean[name], position),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-            color=INK,
-        )
-    axes.set_yticks(range(len(names)), [_shown(name) for name in names])
+        label = f"{1000 * mean[name]:,.3g} ms"
+        add_label(axes, label, (mean[name], position), (8, 0), va="center", fontsize=9, color=INK)
+    axes.set_yticks(range(len(names)), [_display_name(name) for name in names])
     axes.set_xscale("log")
     axes.set_xlim(min(mean.values()) / 3, max(mean.values()) * 12)
     axes.margins(y=0.1)
@@ -392,5 +393,5 @@ def _draw_costs(axes: Axes, finding: Negative) -> None:
     axes.set_xlabel("seconds for a selection", color=INK, fontsize=9)
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     return "Algorithm 2" if name == ALGORITHM_2 else VARIANT_NAMES[name]

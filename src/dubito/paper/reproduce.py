@@ -33,8 +33,8 @@ from dubito.request.arrays import check_integer, read_number
 if TYPE_CHECKING:
     from rich.text import Text
 
-WIDEST_CLAIM = 62
-"""Width of the column of claims in the list, in characters."""
+CLAIM_WIDTH = 62
+"""Maximum width of the column of claims, in characters."""
 
 
 def exhibit_names(incomplete: str) -> list[str]:
@@ -44,13 +44,15 @@ def exhibit_names(incomplete: str) -> list[str]:
 Figures = Annotated[
     list[str] | None,
     argument(
-        "[FIGURE]...", "Such as figure-3 or timing, or all. Without any they are listed.", autocompletion=exhibit_names
+        "[FIGURE]...",
+        "Such as figure-3 or timing, or all. Without names, all are listed.",
+        autocompletion=exhibit_names,
     ),
 ]
 Quick = Annotated[bool, option("--quick", "Fewer seeds, smaller sizes.", options.METHOD)]
 Folder = Annotated[
     str,
-    option("--output -o FOLDER", "Where pictures and records go, and where the list looks for them.", options.OUTPUT),
+    option("--output -o FOLDER", "Folder for pictures and records; the list shows its records.", options.OUTPUT),
 ]
 
 
@@ -69,18 +71,18 @@ def reproduce(
     [bold]dubito reproduce figure-3[/bold]
 
     Measure a figure of the paper again, check its claim and draw it. A claim
-    that does not hold here is reported as not holding. Alone it lists every
-    figure with its claim, its cost and what was last measured;
-    [bold]all --quick[/bold] makes all that a CPU can, in a few minutes. Figures
-    5 and 6 and table 1 train networks on images: they go on where they were
-    stopped, and want a GPU.
+    that does not hold here is reported as not holding. Without a figure, list
+    all of them with claim, cost and last result; [bold]all --quick[/bold]
+    measures everything that a CPU can, in a few minutes. Figures 5 and 6 and
+    table 1 train networks on images: they need a GPU, and resume after an
+    interruption.
     """
     if os.path.isfile(output):
         raise OutputExists(f"{output} is a file", hint="pass -o with another folder.")
     if not figure:
         print(json.dumps(listing(Path(output)), indent=2, ensure_ascii=False)) if as_json else show_list(Path(output))
         return
-    drawn_from = check_integer("seed", read_number(seed), least=0)
+    checked_seed = check_integer("seed", read_number(seed), least=0)
     with data_folder(data_dir, download):
         records = [
             measure_one(
@@ -88,7 +90,7 @@ def reproduce(
                 build_study(each, quick, runs_dir, download, quiet),
                 Path(output),
                 quick,
-                drawn_from,
+                checked_seed,
                 quiet,
                 as_json,
             )
@@ -102,9 +104,9 @@ def reproduce(
 
 def count_claims(records: Sequence[Mapping[str, object]]) -> str:
     """How many claims hold, and how many of these only in part."""
-    holding = [each for each in records if each["holds"]]
-    partly = sum(each["scope"] is not None for each in holding)
-    return f"{len(holding)} of {len(records)} claims hold here{f', {partly} of them in part' if partly else ''}"
+    scopes = [each["scope"] for each in records if each["holds"]]
+    n_partly = sum(scope is not None for scope in scopes)
+    return f"{len(scopes)} of {len(records)} claims hold here{f', {n_partly} of them in part' if n_partly else ''}"
 
 
 @contextmanager
@@ -136,14 +138,14 @@ def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, qu
 def measure_one(
     exhibit: Exhibit, study: Study, folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
 ) -> dict[str, object]:
-    """Measure an exhibit, write plot and record, and return the record with the paths of the files."""
+    """Measure an exhibit, write its plot and record, and return the record with the paths of the files."""
     from dubito.experiments.plots import save_figure
     from dubito.paper.plots import paper_figure
 
     cost = exhibit.quick_cost if quick else exhibit.cost
     note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
-    with training(note, study, quiet) if exhibit.core_hours else spinner(note, quiet) as ready:
-        finding, measured = measure(exhibit, quick=quick, seed=seed, study=ready or study)
+    with training(note, study, quiet) if exhibit.core_hours else spinner(note, quiet) as observed:
+        finding, measured = measure(exhibit, quick=quick, seed=seed, study=observed or study)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
     record = write_measured(measured, folder)
@@ -176,8 +178,8 @@ def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
 
 def latest(folder: Path) -> dict[str, tuple[Measured, str]]:
     """The last measurement of each exhibit, and whether it is ``shipped`` or was made ``here``."""
-    found = {name: (measured, "shipped") for name, measured in shipped().items()}
-    return found | {name: (measured, "here") for name, measured in read_measured(folder).items()}
+    ours = {name: (measured, "shipped") for name, measured in shipped().items()}
+    return ours | {name: (measured, "here") for name, measured in read_measured(folder).items()}
 
 
 def listing(folder: Path) -> dict[str, object]:
@@ -209,22 +211,22 @@ def show_list(folder: Path) -> None:
     known = latest(folder)
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("figure", no_wrap=True)
-    table.add_column("what it shows, and the claim", max_width=WIDEST_CLAIM)
+    table.add_column("what it shows, and the claim", max_width=CLAIM_WIDTH)
     table.add_column("cost")
     table.add_column("last measured")
     for each in exhibits().values():
         shown = f"[bold]{each.title}[/bold]\n{each.claim}"
         cost = f"{each.cost}\nquick {each.quick_cost}"
-        table.add_row(each.id, shown, cost, outcome_of(known.get(each.id)), end_section=True)
+        table.add_row(each.id, shown, cost, outcome_text(known.get(each.id)), end_section=True)
     show(table)
     put(["Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick"])
 
 
-def outcome_of(known: tuple[Measured, str] | None) -> "Text":
+def outcome_text(known: tuple[Measured, str] | None) -> "Text":
     from rich.text import Text
 
     if known is None:
         return Text("not yet", "dim")
-    measured, whose = known
-    when = f"{measured.when[:10]}, {'quick, ' if measured.quick else ''}{whose}"
+    measured, origin = known
+    when = f"{measured.when[:10]}, {'quick, ' if measured.quick else ''}{origin}"
     return Text.assemble((plain(measured.outcome), "green" if measured.holds else "yellow"), "\n", (plain(when), "dim"))

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -20,15 +20,15 @@ from dubito.api import select
 from dubito.core.problem import Metric
 from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DataSource
-from dubito.experiments.journal import Checkpoints, Ledger, Run, claim, clear
+from dubito.experiments.journal import Checkpoints, ExperimentJournal, Run, claim, remove_run_files
 from dubito.experiments.models.base import State
 from dubito.experiments.models.networks.checks import check_converged
 from dubito.experiments.models.networks.learner import Forward, Learner, Split, Weights, as_state, as_weights, state_of
 from dubito.experiments.models.networks.network import Trainable
 from dubito.experiments.models.networks.training import Steps, n_steps, rows_trained
 from dubito.experiments.plan import Experiment
-from dubito.experiments.rounds import SeedData, Turn, finish_round, labeled_at, measure, picks_of, prepare_seed
-from dubito.experiments.runner import Step, has_all_rounds
+from dubito.experiments.rounds import SeedData, Turn, finish_round, labeled_at, measure, picked_rows, prepare_seed
+from dubito.experiments.runner import ProgressReport, has_all_rounds
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.strategies import Strategy
@@ -36,10 +36,10 @@ from dubito.strategies import Strategy
 if TYPE_CHECKING:
     import torch
 
-# On a GPU, each network's training step is captured as a CUDA graph and replayed on its own stream: one small network
-# leaves most of a GPU idle, twenty do not.
+# On a GPU, the training step of each network is captured as a CUDA graph and replayed on its own stream, because one
+# small network leaves most of a GPU idle.
 
-WARM_UP = 2
+WARM_UP_STEPS = 2
 """Steps before a capture, in which libraries choose algorithms and the optimizer allocates its state."""
 
 
@@ -84,23 +84,25 @@ class StreamLearner:
         self.replay: Callable[[], None] = self._capture() if self.is_on_gpu else learner.step
 
     def begin(self, weights: Weights, steps: Steps) -> None:
-        with self._in_order():
+        with self._in_stream_order():
             self.learner.begin(weights, steps)
 
     def step(self) -> None:
-        with self._on_stream():
+        import torch
+
+        with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
             self.replay()
 
     def finish(self) -> dict[str, "torch.Tensor"]:
-        with self._in_order():
+        with self._in_stream_order():
             return self.learner.finish()
 
     def _capture(self) -> Callable[[], None]:
         """Capture the step as a graph. The warm-up changes the weights; `begin` resets them."""
         import torch
 
-        with self._in_order():
-            for _ in range(WARM_UP):
+        with self._in_stream_order():
+            for _ in range(WARM_UP_STEPS):
                 self.learner.step()
         torch.cuda.synchronize(self.learner.device)
         graph = torch.cuda.CUDAGraph()
@@ -109,13 +111,8 @@ class StreamLearner:
         replay: Callable[[], None] = graph.replay
         return replay
 
-    def _on_stream(self) -> Any:
-        import torch
-
-        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
-
     @contextmanager
-    def _in_order(self) -> Iterator[None]:
+    def _in_stream_order(self) -> Iterator[None]:
         """Run the block on this stream, after all earlier and before all later work on the caller's stream.
 
         Streams do not wait for one another by themselves, so weights could be copied before they are computed.
@@ -125,11 +122,11 @@ class StreamLearner:
         if self.stream is None:
             yield
             return
-        callers = torch.cuda.current_stream(self.stream.device)
-        self.stream.wait_stream(callers)
+        outer = torch.cuda.current_stream(self.stream.device)
+        self.stream.wait_stream(outer)
         with torch.cuda.stream(self.stream):
             yield
-        callers.wait_stream(self.stream)
+        outer.wait_stream(self.stream)
 
 
 def train_in_lockstep(learners: Sequence[StreamLearner], steps: int) -> None:
@@ -187,15 +184,6 @@ class DeviceView:
             metric=metric,
             seed=seed,
         ).indices
-
-
-def read_all(
-    forward: Forward, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labeled: IntArray
-) -> DeviceView:
-    features, logits = read_rows(forward, weights, rows)
-    _, test_logits = read_rows(forward, weights, tests)
-    nearest = nearest_squared(features, labeled)
-    return DeviceView(features, softmax(logits), softmax(test_logits), labeled, nearest)
 
 
 def read_rows(forward: Forward, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
@@ -278,6 +266,8 @@ COMPILE_THRESHOLD = 5_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
+    """One training: its data and its initial weights."""
+
     seed: int
     turn: int
     rows: IntArray
@@ -296,8 +286,8 @@ class BatchTrainer:
         self.seeds = seeds
         self.n_classes = len(next(iter(seeds.values())).data.classes)
         self.data = DeviceData({seed: seed_data.data for seed, seed_data in seeds.items()}, self.training.device)
-        kept = {id(seed_data.data.test_features): seed_data.data.test_features for seed_data in seeds.values()}
-        tests = {key: torch.from_numpy(np.array(each)).to(self.training.device) for key, each in kept.items()}
+        arrays = {id(seed_data.data.test_features): seed_data.data.test_features for seed_data in seeds.values()}
+        tests = {key: torch.from_numpy(np.array(each)).to(self.training.device) for key, each in arrays.items()}
         self.tests = {seed: tests[id(seed_data.data.test_features)] for seed, seed_data in seeds.items()}
         self.network = model.network(self.n_classes, next(iter(seeds)))
         splits = {
@@ -329,30 +319,33 @@ class BatchTrainer:
 
     def _train(self, group: Sequence[Assignment]) -> list[dict[str, "torch.Tensor"]]:
         while len(self.learners) < len(group):
-            capacity = max(self.capacity, WARM_UP + 1)  # Enough for the longest turn and for the warm-up.
+            capacity = max(self.capacity, WARM_UP_STEPS + 1)  # Enough for the longest turn and for the warm-up.
             data = self.data.rows, self.data.labels
             self.learners.append(StreamLearner(Learner(self.network, self.learn, *data, self.training, capacity)))
         learners = self.learners[: len(group)]
         for learner, each in zip(learners, group, strict=True):
             rows = each.rows + self.data.start[each.seed]
-            chance = derive_seed(each.seed, "batches", each.turn)
-            steps = Steps(rows, self.training, is_first=each.weights is None, seed=chance)
-            learner.begin(self.first_weights(each.seed) if each.weights is None else each.weights, steps)
+            seed = derive_seed(each.seed, "batches", each.turn)
+            steps = Steps(rows, self.training, is_first=each.weights is None, seed=seed)
+            weights = each.weights
+            if weights is None:
+                weights = state_of(self.model.network(self.n_classes, each.seed).to(self.training.device))
+            learner.begin(weights, steps)
         with seeded(derive_seed(group[0].seed, "weights", 1, group[0].turn), self.training.device):
             train_in_lockstep(learners, steps.count)
         trained = [learner.finish() for learner in learners]
         for weights, each in zip(trained, group, strict=True):
-            learned = [weights[name] for name, _ in self.network.named_parameters(remove_duplicate=False)]
-            check_converged(learned, each.turn, self.training.learning_rate)
+            parameters = [weights[name] for name, _ in self.network.named_parameters(remove_duplicate=False)]
+            check_converged(parameters, each.turn, self.training.learning_rate)
         return trained
 
-    def first_weights(self, seed: int) -> Weights:
-        return state_of(self.model.network(self.n_classes, seed).to(self.training.device))
-
     def predict(self, assignment: Assignment, weights: Weights) -> DeviceView:
-        seed = assignment.seed
-        n = len(self.seeds[seed].data.labels)
-        return read_all(self.read, weights, self.data.of(seed, n), self.tests[seed], assignment.rows)
+        """The predictions with these weights, for all rows of the seed."""
+        n = len(self.seeds[assignment.seed].data.labels)
+        features, logits = read_rows(self.read, weights, self.data.of(assignment.seed, n))
+        _, test_logits = read_rows(self.read, weights, self.tests[assignment.seed])
+        nearest = nearest_squared(features, assignment.rows)
+        return DeviceView(features, softmax(logits), softmax(test_logits), assignment.rows, nearest)
 
 
 @contextmanager
@@ -388,6 +381,8 @@ CHECKPOINT_WRITERS = 8
 
 @dataclass(slots=True, eq=False)
 class ActiveRun:
+    """The state of a run between its turns."""
+
     run: Run
     seed_data: SeedData
     picked: list[IntArray]
@@ -413,28 +408,38 @@ class TrainingGroup:
 
 
 def run_side_by_side(
-    remaining: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
+    remaining: Sequence[Run],
+    experiment: Experiment,
+    folder: Path,
+    source: DataSource,
+    journal: ExperimentJournal,
+    report: ProgressReport,
 ) -> bool:
     """Claim every free run and train them concurrently; False if other processes hold all of them."""
     with ExitStack() as claims:
-        held = [run for run in remaining if claims.enter_context(claim(run, folder))]
-        ours = [run for run in held if not has_all_rounds(ledger, experiment, run)]
-        if ours:
-            run_together(ours, experiment, folder, source, ledger, step)
-        return bool(ours)
+        claimed = [run for run in remaining if claims.enter_context(claim(run, folder))]
+        unfinished = [run for run in claimed if not has_all_rounds(journal, experiment, run)]
+        if unfinished:
+            run_together(unfinished, experiment, folder, source, journal, report)
+        return bool(unfinished)
 
 
 def run_together(
-    runs: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
+    runs: Sequence[Run],
+    experiment: Experiment,
+    folder: Path,
+    source: DataSource,
+    journal: ExperimentJournal,
+    report: ProgressReport,
 ) -> None:
-    """Do the remaining rounds of runs that this process has claimed, and journal each of them.
+    """Train the remaining rounds of runs that this process has claimed, and write each to the journal.
 
-    The weights of a turn are saved before its rounds are journaled, because training on a GPU is not reproducible. If a
+    The weights of a turn are saved before its rounds are written, because training on a GPU is not reproducible. If a
     checkpoint is lost anyway, turns in the journal are trained again but not measured again.
     """
     model = cast("Trainable", experiment.model)
     seeds = {seed: prepare_seed(experiment, source(seed), seed) for seed in sorted({run.seed for run in runs})}
-    active_runs = [restore_run(run, experiment, seeds[run.seed], folder, ledger) for run in runs]
+    active_runs = [restore_run(run, experiment, seeds[run.seed], folder, journal) for run in runs]
     with cudnn_benchmark(), ThreadPoolExecutor(CHECKPOINT_WRITERS) as writers:
         trainer = BatchTrainer(experiment, model, seeds, len(runs))
         while remaining := [active for active in active_runs if active.turn <= experiment.schedule.rounds]:
@@ -442,10 +447,10 @@ def run_together(
             groups = group_runs([active for active in remaining if active.turn == turn])
             started = time.perf_counter()
             # Some weights were trained before an interruption.
-            due = [each.assignment for each in groups if each.active_runs[0].trained is None]
-            new_weights = iter(trainer.train(due))
-            kept = [each.active_runs[0].trained for each in groups]
-            trained = [next(new_weights) if weights is None else weights for weights in kept]
+            restored = [each.active_runs[0].trained for each in groups]
+            untrained = [each.assignment for each in groups if each.active_runs[0].trained is None]
+            new_weights = iter(trainer.train(untrained))
+            trained = [next(new_weights) if weights is None else weights for weights in restored]
             seconds = time.perf_counter() - started
             for group, weights in zip(groups, trained, strict=True):
                 for active in group.active_runs:
@@ -453,43 +458,45 @@ def run_together(
             if turn < experiment.schedule.rounds:
                 list(writers.map(save_checkpoint, [active for group in groups for active in group.active_runs]))
             for group, weights in zip(groups, trained, strict=True):
-                record_round(group, weights, experiment, trainer, ledger, step, seconds / len(groups))
+                record_round(group, weights, experiment, trainer, journal, report, seconds / len(groups))
             for active in remaining:
                 if active.turn > experiment.schedule.rounds:
-                    clear(active.run, folder)
+                    remove_run_files(active.run, folder)
 
 
-def restore_run(run: Run, experiment: Experiment, seed_data: SeedData, folder: Path, ledger: Ledger) -> ActiveRun:
+def restore_run(
+    run: Run, experiment: Experiment, seed_data: SeedData, folder: Path, journal: ExperimentJournal
+) -> ActiveRun:
     """Restore a run from the journal and its last checkpoint."""
-    picked = picks_of(ledger.completed(run), run, seed_data)
+    picked = picked_rows(journal.completed(run), run, seed_data)
     active = ActiveRun(run, seed_data, picked, Checkpoints(run, folder))
     if experiment.schedule.from_scratch:
         active.turn = len(picked)
         return active
     device = cast("Trainable", experiment.model).training.device
-    found = active.checkpoints.load(len(picked))
-    if found is not None:
-        active.turn, active.trained = len(picked), as_weights(found, device)
+    saved = active.checkpoints.load(len(picked))
+    if saved is not None:
+        active.turn, active.trained = len(picked), as_weights(saved, device)
         return active
     for turn in reversed(range(len(picked))):
-        found = active.checkpoints.load(turn)
-        if found is not None:
-            active.turn, active.weights = turn + 1, as_weights(found, device)
+        saved = active.checkpoints.load(turn)
+        if saved is not None:
+            active.turn, active.weights = turn + 1, as_weights(saved, device)
             break
     return active
 
 
 def group_runs(active_runs: Iterable[ActiveRun]) -> list[TrainingGroup]:
     """Group the runs of a turn that share one training."""
-    found: dict[tuple[int, bytes, int], TrainingGroup] = {}
+    groups: dict[tuple[int, bytes, int], TrainingGroup] = {}
     for active in active_runs:
         rows, seed = active.rows(), active.run.seed
         initial_weights = active.weights if active.trained is None else active.trained
         key = seed, rows.tobytes(), 0 if initial_weights is None else id(initial_weights)
-        if key not in found:
-            found[key] = TrainingGroup(Assignment(seed, active.turn, rows, active.weights))
-        found[key].active_runs.append(active)
-    return list(found.values())
+        if key not in groups:
+            groups[key] = TrainingGroup(Assignment(seed, active.turn, rows, active.weights))
+        groups[key].active_runs.append(active)
+    return list(groups.values())
 
 
 def save_checkpoint(active: ActiveRun) -> None:
@@ -503,11 +510,11 @@ def record_round(
     weights: Weights,
     experiment: Experiment,
     trainer: BatchTrainer,
-    ledger: Ledger,
-    step: Step,
+    journal: ExperimentJournal,
+    report: ProgressReport,
     seconds: float,
 ) -> None:
-    """Measure a network, pick rows for each run that shares it, and journal the rounds that are not there yet."""
+    """Measure a network, pick rows for each run that shares it, and write the rounds that the journal lacks."""
     unrecorded = [active for active in group.active_runs if active.turn >= len(active.picked)]
     if unrecorded:
         rows, view = group.assignment.rows, trainer.predict(group.assignment, weights)
@@ -515,9 +522,9 @@ def record_round(
         for active in unrecorded:
             turn = Turn(active.run.arm, experiment, active.seed_data, active.turn, rows)
             done = finish_round(turn, view, metrics, seconds)
-            ledger.write_round(done)
+            journal.write_round(done)
             active.picked.append(np.array(done.picked, dtype=np.int64))
-            step()
+            report()
     for active in group.active_runs:
-        active.checkpoints.forget_before(active.turn)
+        active.checkpoints.remove_before(active.turn)
         active.turn, active.trained = active.turn + 1, None

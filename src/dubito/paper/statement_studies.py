@@ -19,7 +19,7 @@ from dubito.experiments.records import Round
 from dubito.experiments.rounds import SeedData, labeled_at, prepare_seed, training_set
 from dubito.experiments.runner import run_experiment
 from dubito.matrix import AnyArray, FloatArray, IntArray
-from dubito.paper.study import Verdict, picks_of
+from dubito.paper.study import Verdict, picks_by_turn
 from dubito.paper.toys import feature_pool
 from dubito.request.arrays import check_integer
 
@@ -28,7 +28,7 @@ from dubito.request.arrays import check_integer
 
 @dataclass(frozen=True, slots=True)
 class BetaStudy:
-    """The bound at each doubt of ``z`` for δ from 0 to ``furthest``, with both Lipschitz constants fixed."""
+    """The bound at each doubt of ``z`` for δ from 0 to ``furthest``, with fixed Lipschitz constants."""
 
     z: tuple[float, ...] = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
     furthest: float = 3.0
@@ -47,7 +47,7 @@ class BetaStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beta:
-    """The bound for each doubt, where each ends, and the constants."""
+    """The bound and δ* for each doubt, and the constants."""
 
     deltas: FloatArray
     z: FloatArray
@@ -60,7 +60,7 @@ class Beta:
 
     def verdict(self) -> Verdict:
         """The bound and δ* fall with doubt, the bound is 0 at δ = 0 and from δ* on, and the limits of z are correct."""
-        far, near = self._limits()
+        error_0, error_1 = self._limit_errors()
         peaks = self.slices.max(axis=1)
         shape = [
             bool((np.diff(self.slices, axis=0) <= 1e-12).all()),
@@ -73,28 +73,27 @@ class Beta:
             "largest β at the most doubt": float(peaks[-1]),
             "δ* at the least doubt": float(self.stars[0]),
             "δ* at the most doubt": float(self.stars[-1]),
-            "error of the limit z → 0": far,
-            "error of the limit z → 1": near,
+            "error of the limit z → 0": error_0,
+            "error of the limit z → 1": error_1,
         }
         sentence = (
             f"β's bound peaks at {peaks[0]:.2f} for doubt {self.z[0]:g} and at {peaks[-1]:.3f} for doubt "
             f"{self.z[-1]:g}, δ* falls from {self.stars[0]:.2f} to {self.stars[-1]:.2f}, and the bound is 0 at δ = 0 "
-            f"and past δ*; the limits z → 0 and z → 1 are met to {far:.0e} and {near:.0e}"
+            f"and past δ*; the limits z → 0 and z → 1 are met to {error_0:.0e} and {error_1:.0e}"
         )
-        return Verdict(all(shape) and far < 1e-6 and near < 1e-6, numbers, sentence)
+        return Verdict(all(shape) and error_0 < 1e-6 and error_1 < 1e-6, numbers, sentence)
 
-    def _limits(self) -> tuple[float, float]:
-        """How far β and δ* at z = 1e-9 and 1 - 1e-9 are from their limits, computed by hand."""
+    def _limit_errors(self) -> tuple[float, float]:
+        """How far β and δ* at z = 1e-9 and at z = 1 - 1e-9 are from their limits, which are derived by hand."""
         inside = self.deltas[self.deltas > 0.0]
         root = np.sqrt(self.lambda_c * self.lambda_epsilon)
         by_hand = np.clip(1.0 - (inside * root / np.e) ** (2.0 * inside), 0.0, 1.0)
-        found = [
-            theory.scaled_beta_lower_bound(inside, z, self.lambda_c, self.lambda_epsilon) for z in (1e-9, 1 - 1e-9)
-        ]
-        stars = theory.delta_star([1e-9, 1.0 - 1e-9], self.lambda_c, self.lambda_epsilon)
-        far = max(float(np.abs(found[0] - by_hand).max()), abs(float(stars[0]) - np.e / root))
-        near = max(float(np.abs(found[1]).max()), abs(float(stars[1]) - 1.0 / root))
-        return far, near
+        constants = self.lambda_c, self.lambda_epsilon
+        at_0, at_1 = (theory.scaled_beta_lower_bound(inside, z, *constants) for z in (1e-9, 1 - 1e-9))
+        star_0, star_1 = theory.delta_star([1e-9, 1.0 - 1e-9], *constants)
+        error_0 = max(float(np.abs(at_0 - by_hand).max()), abs(float(star_0) - np.e / root))
+        error_1 = max(float(np.abs(at_1).max()), abs(float(star_1) - 1.0 / root))
+        return error_0, error_1
 
 
 # The discussion's claim: scaling gains most where δ is small, with δ·λ_c < 1, but not yet near 0.
@@ -116,8 +115,10 @@ class DiscussionStudy:
             check_integer(name, getattr(self, name), least=1)
 
     def measure(self, seed: int) -> "Discussion":
-        """δ is the record's; λ_c is bounded by the head, from above, and by the pool's doubts, from below."""
-        plan = self._plan(seed)
+        """Take δ from the records; bound λ_c from above by the head, and from below by the doubts of the pool."""
+        schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds, from_scratch=True)
+        seeds = tuple(range(seed, seed + self.seeds))
+        plan = Experiment("discussion", (Arm(PLAIN), Arm(SCALED)), Data(), schedule, Linear(), seeds=seeds)
         data = builtin_dataset("digits", seed)
         with TemporaryDirectory() as folder:
             rounds = run_experiment(plan, Path(folder), dataset=data)
@@ -130,11 +131,6 @@ class DiscussionStudy:
             by_data=slopes[:, :, 0],
             by_head=slopes[:, :, 1],
         )
-
-    def _plan(self, seed: int) -> Experiment:
-        schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds, from_scratch=True)
-        seeds = tuple(range(seed, seed + self.seeds))
-        return Experiment("discussion", (Arm(PLAIN), Arm(SCALED)), Data(), schedule, Linear(), seeds=seeds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,31 +149,31 @@ class Discussion:
     def verdict(self) -> Verdict:
         """The largest mean gain must lie where δ·λ_c < 1 for sure, with larger and smaller δ around it."""
         gains, peak = self.gains.mean(axis=0), int(self.gains.mean(axis=0).argmax())
-        least, most = ((self.delta * slope).mean(axis=0) for slope in (self.by_data, self.by_head))
+        lower, upper = ((self.delta * slope).mean(axis=0) for slope in (self.by_data, self.by_head))
         is_between = 0 < peak < len(gains) - 1
-        regime = "< 1" if most[peak] < 1 else ">= 1" if least[peak] >= 1 else "not decided against 1"
+        regime = "< 1" if upper[peak] < 1 else ">= 1" if lower[peak] >= 1 else "not decided against 1"
         numbers = {
             "labels at the largest gain": float(self.labels[peak]),
             "largest gain": float(gains[peak]),
             "gain in the end": float(gains[-1]),
             "δ at the largest gain": float(self.delta.mean(axis=0)[peak]),
-            "δ·λ_c there, at least": float(least[peak]),
-            "δ·λ_c there, at most": float(most[peak]),
-            "least δ·λ_c of all turns, at least": float(least.min()),
+            "δ·λ_c there, at least": float(lower[peak]),
+            "δ·λ_c there, at most": float(upper[peak]),
+            "least δ·λ_c of all turns, at least": float(lower.min()),
         }
         sentence = (
             f"the gain is largest at {self.labels[peak]:,} labels ({100 * gains[peak]:+.1f} points, δ = "
             f"{numbers['δ at the largest gain']:.2f}) and {100 * gains[-1]:+.1f} at {self.labels[-1]:,}: "
             f"{'largest in between' if is_between else 'largest at an end'}; but δ·λ_c there is between "
-            f"{least[peak]:.2g} and {most[peak]:.2g}, so {regime}"
+            f"{lower[peak]:.2g} and {upper[peak]:.2g}, so {regime}"
         )
-        return Verdict(is_between and bool(most[peak] < 1), numbers, sentence)
+        return Verdict(is_between and bool(upper[peak] < 1), numbers, sentence)
 
 
 def slopes_of(plan: Experiment, data: Dataset, rounds: Sequence[Round], seed: int) -> FloatArray:
     """(turns, 2) λ_c by the data and by the head, at each turn of the plain core-set; its models are trained again."""
     seed_data = prepare_seed(plan, data, seed)
-    picks = [np.array(rows, dtype=np.int64) for rows in picks_of(rounds, PLAIN, seed)]
+    picks = [np.array(rows, dtype=np.int64) for rows in picks_by_turn(rounds, PLAIN, seed)]
     return np.array([_slopes(plan, seed_data, picks, turn) for turn in range(plan.schedule.rounds + 1)])
 
 
@@ -186,8 +182,8 @@ def _slopes(plan: Experiment, seed_data: SeedData, picks: Sequence[IntArray], tu
     model = plan.model.fit(train_set)
     doubt = doubt_from_probabilities(model.predict_proba(seed_data.data.features))
     radii = core_set_radii(seed_data.data.features, train_set.features)
-    apart = radii > 0.0
-    by_data = float((doubt[apart] / radii[apart]).max(initial=0.0))
+    is_apart = radii > 0.0
+    by_data = float((doubt[is_apart] / radii[is_apart]).max(initial=0.0))
     return by_data, theory.head_lipschitz(two_rows(model.state["coef"]))
 
 
@@ -221,49 +217,49 @@ class TimingStudy:
     sizes: tuple[int, ...] = (5_000, 10_000, 15_000)
     repeats: int = 3
     budgets: tuple[int, ...] = ()
-    """Numbers of picks with the first of ``sizes`` labeled, the other meaning that "core-set sizes" may have."""
+    """Numbers of picks with the first of ``sizes`` labeled: the other possible meaning of "core-set sizes"."""
     engine: str = "cpu"
-    """The engine of all runs; ``"auto"`` means the one that is chosen for the largest of them."""
+    """The engine of all runs; ``"auto"`` is the one chosen for the largest run."""
 
     def __post_init__(self) -> None:
         for name in ("n", "d", "budget", "repeats"):
             check_integer(name, getattr(self, name), least=1)
 
     def measure(self, seed: int) -> "Timing":
-        """Time all sizes and strategies in turn, after a warm-up, so that other load affects all alike."""
-        pool, likely = feature_pool(seed, self.n, self.d)
+        """Time all sizes and strategies in turn, after a warm-up, so that other load affects all equally."""
+        pool, probabilities = feature_pool(seed, self.n, self.d)
         runs = [(size, self.budget) for size in self.sizes] + [(self.sizes[0], budget) for budget in self.budgets]
-        engine = self._engine(pool, likely, runs)
+        engine = self._choose_engine(pool, probabilities, runs)
         for name in NAMES:
-            _time(pool, likely, name, self.sizes[0], min(50, self.budget), engine)
+            _time(pool, probabilities, name, self.sizes[0], min(50, self.budget), engine)
         seconds = {name: np.empty((len(runs), self.repeats)) for name in NAMES}
         for turn in range(self.repeats):
             for at, (size, budget) in enumerate(runs):
-                for name, taken in seconds.items():
-                    taken[at, turn] = _time(pool, likely, name, size, budget, engine)
-        cut = len(self.sizes)
+                for name, times in seconds.items():
+                    times[at, turn] = _time(pool, probabilities, name, size, budget, engine)
+        n_sizes = len(self.sizes)
         return Timing(
             sizes=np.array(self.sizes, dtype=np.int64),
-            seconds={name: taken[:cut] for name, taken in seconds.items()},
+            seconds={name: times[:n_sizes] for name, times in seconds.items()},
             n=self.n,
             d=self.d,
             budget=self.budget,
             budgets=np.array(self.budgets, dtype=np.int64),
-            picking={name: taken[cut:] for name, taken in seconds.items()},
+            picking={name: times[n_sizes:] for name, times in seconds.items()},
             engine=engine,
         )
 
-    def _engine(self, pool: AnyArray, likely: FloatArray, runs: list[tuple[int, int]]) -> str:
+    def _choose_engine(self, pool: AnyArray, probabilities: FloatArray, runs: list[tuple[int, int]]) -> str:
         if self.engine != "auto":
             return self.engine
         size, budget = max(runs, key=lambda each: (self.n - each[0]) * sum(each))
-        picked = select(pool, budget, labeled=np.arange(size), probabilities=likely, strategy=NAMES[0])
+        picked = select(pool, budget, labeled=np.arange(size), probabilities=probabilities, strategy=NAMES[0])
         return str(picked.engine)
 
 
-def _time(pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int, engine: str) -> float:
+def _time(pool: AnyArray, probabilities: FloatArray, name: str, size: int, budget: int, engine: str) -> float:
     started = time.perf_counter()
-    select(pool, budget, labeled=np.arange(size), probabilities=likely, strategy=name, engine=engine)
+    select(pool, budget, labeled=np.arange(size), probabilities=probabilities, strategy=name, engine=engine)
     return time.perf_counter() - started
 
 
@@ -288,7 +284,7 @@ class Timing:
     def verdict(self) -> Verdict:
         """The fastest runs take no longer than in the paper and at most linear time; scaling adds at most 10%."""
         plain, scaled = (self.seconds[name].min(axis=1) for name in NAMES)
-        dearer = float((scaled / plain).max())
+        cost_ratio = float((scaled / plain).max())
         is_quick = _is_quick(self.sizes, self.seconds) and _is_quick(self.budgets, self.picking)
         is_linear = _is_linear(self.sizes, self.seconds) and _is_linear(self.budgets, self.picking)
         pairs = zip(self.sizes, plain, scaled, strict=True)
@@ -297,13 +293,13 @@ class Timing:
             for size, *both in pairs
             for name, value in zip(("core-set", "scaled"), both, strict=True)
         }
-        numbers["scaled over plain"] = dearer
+        numbers["scaled over plain"] = cost_ratio
         sentence = (
             f"{self.budget:,} picks from {self.n:,} × {self.d} take {_span(scaled)} scaled and {_span(plain)} plain "
             f"with {self.sizes[0]:,} to {self.sizes[-1]:,} labeled, on this {self.device} (the paper: 25 to 50 s on a "
-            f"Titan); scaling costs {dearer:.2f} times the plain core-set at most{self._picks_described()}"
+            f"Titan); scaling costs {cost_ratio:.2f} times the plain core-set at most{self._picks_described()}"
         )
-        return Verdict(is_quick and is_linear and dearer <= 1.1, numbers | self._picks_numbers(), sentence)
+        return Verdict(is_quick and is_linear and cost_ratio <= 1.1, numbers | self._picks_numbers(), sentence)
 
     def _picks_described(self) -> str:
         if not len(self.budgets):
@@ -331,11 +327,11 @@ def _span(seconds: FloatArray) -> str:
 
 def _is_quick(sizes: IntArray, seconds: Mapping[str, FloatArray]) -> bool:
     """Whether no size takes longer than in the paper."""
-    allowed = np.interp(sizes, PAPER_SIZES, PAPER_SECONDS)
-    return all(bool((taken.min(axis=1) <= allowed).all()) for taken in seconds.values() if len(sizes))
+    limits = np.interp(sizes, PAPER_SIZES, PAPER_SECONDS)
+    return all(bool((times.min(axis=1) <= limits).all()) for times in seconds.values() if len(sizes))
 
 
 def _is_linear(sizes: IntArray, seconds: Mapping[str, FloatArray]) -> bool:
     """Whether time grows at most linearly with the size."""
-    least = [taken.min(axis=1) for taken in seconds.values() if len(sizes)]
-    return all(bool(each[-1] / each[0] <= sizes[-1] / sizes[0]) for each in least)
+    fastest = [times.min(axis=1) for times in seconds.values() if len(sizes)]
+    return all(bool(each[-1] / each[0] <= sizes[-1] / sizes[0]) for each in fastest)

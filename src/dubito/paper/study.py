@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from dubito.experiments.data import Dataset
-from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Sklearn
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
@@ -32,7 +31,7 @@ class Verdict:
     numbers: Mapping[str, float]
     """Measured values by name."""
     sentence: str
-    """The result in words, whether or not the claim holds."""
+    """The result in words."""
     scope: str | None = None
     """What was measured, if that is only a part of what the claim names."""
 
@@ -63,7 +62,7 @@ class Finding(Protocol):
 
 
 class Study(Protocol):
-    """What measures an exhibit: a frozen dataclass of parameters."""
+    """Measures an exhibit: a frozen dataclass of parameters."""
 
     def measure(self, seed: int) -> Finding:
         """The same seed gives the same finding, except for times."""
@@ -72,29 +71,28 @@ class Study(Protocol):
 # Active learning on toy data, with the small network that the paper uses for it.
 
 ITERATIONS = 200
-"""Maximum number of L-BFGS iterations, enough to fit the labels."""
+"""Maximum number of L-BFGS iterations; enough to fit the labels."""
 EXPLOITIVE = "probabilistic-coreset:exploit"
-"""The name in plots of the exploitive variant in the appendix."""
+"""Name of the exploitive variant of the appendix in records and plots."""
 
 
-def network(iterations: int = ITERATIONS) -> Model:
-    """A network with two hidden layers of 64, trained from scratch in each round."""
-    options = {"hidden_layer_sizes": (64, 64), "solver": "lbfgs", "max_iter": iterations, "alpha": 1e-3}
-    return Sklearn("sklearn.neural_network.MLPClassifier", options)
-
-
-def learn(
+def run_arms(
     data: Dataset, arms: Sequence[Arm], schedule: Schedule, seeds: Sequence[int], iterations: int = ITERATIONS
 ) -> list[Round]:
-    """All rounds of all arms and seeds. Seeds share the data, but not the initial labels and weights."""
-    model = network(iterations)
+    """All rounds of all arms and seeds. Seeds share the data, but not the initial labels and weights.
+
+    The model has two hidden layers of 64, and is trained from scratch in each round.
+    """
+    options = {"hidden_layer_sizes": (64, 64), "solver": "lbfgs", "max_iter": iterations, "alpha": 1e-3}
+    model = Sklearn("sklearn.neural_network.MLPClassifier", options)
     plan = Experiment(data.name, tuple(arms), Data(standardize=True), schedule, model, seeds=tuple(seeds))
     with TemporaryDirectory() as folder, warnings.catch_warnings():
-        # A network that has not converged after the last iteration is used as it is.
+        # The weights after the last iteration are used even if training has not converged.
         warnings.filterwarnings("ignore", message="lbfgs failed to converge")
         return run_experiment(plan, Path(folder), dataset=data)
 
 
-def picks_of(rounds: Sequence[Round], strategy: str, seed: int) -> list[tuple[int, ...]]:
-    own = [each for each in rounds if each.strategy == strategy and each.seed == seed and each.picked]
-    return [each.picked for each in sorted(own, key=lambda each: each.turn)]
+def picks_by_turn(rounds: Sequence[Round], strategy: str, seed: int) -> list[tuple[int, ...]]:
+    """The rows that a strategy picked with a seed, turn by turn."""
+    run = [each for each in rounds if each.strategy == strategy and each.seed == seed and each.picked]
+    return [each.picked for each in sorted(run, key=lambda each: each.turn)]

@@ -11,7 +11,7 @@ from dubito.experiments.plan import Arm, Schedule
 from dubito.experiments.records import Curve, Round, curves
 from dubito.experiments.statistics import area, compare
 from dubito.matrix import FloatArray, IntArray
-from dubito.paper.study import EXPLOITIVE, ITERATIONS, Verdict, learn, picks_of
+from dubito.paper.study import EXPLOITIVE, ITERATIONS, Verdict, picks_by_turn, run_arms
 from dubito.paper.toys import cluster_noise, clusters
 from dubito.request.arrays import check_integer, check_real
 
@@ -19,12 +19,12 @@ from dubito.request.arrays import check_integer, check_real
 
 COMPARED = ("random", "least-confidence", "coreset")
 HARD = 0.25
-"""A point counts as noisy if the Bayes error there exceeds this."""
+"""A point counts as noisy if its Bayes error exceeds this."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConcentrationStudy:
-    """Rounds of ``batch`` labels on overlapping clusters, with a small network."""
+    """ToySettings of ``batch`` labels on overlapping clusters, with a small network."""
 
     side: int = 9
     n_classes: int = 3
@@ -35,9 +35,9 @@ class ConcentrationStudy:
     rounds: int = 5
     seeds: int = 3
     other_sides: tuple[int, ...] = (5, 7)
-    """Grids with fewer clusters that are measured too, to see how much the number of clusters matters."""
+    """Smaller grids that are measured as well, to see how much the number of clusters matters."""
     iterations: int = ITERATIONS
-    """Of the network's training, at most."""
+    """Maximum number of iterations of the network's training."""
 
     def __post_init__(self) -> None:
         for name in ("side", "n", "initial", "batch", "rounds", "seeds", "iterations"):
@@ -52,7 +52,7 @@ class ConcentrationStudy:
             points=points,
             labels=data.labels,
             noise=cluster_noise(points, self.side, self.n_classes, self.deviation),
-            picked={name: np.array(picks_of(rounds, name, seed)) for name in COMPARED},
+            picked={name: np.array(picks_by_turn(rounds, name, seed)) for name in COMPARED},
             curves=curves(rounds),
             others={side: curves(self._simulate(side, seed)) for side in self.other_sides},
         )
@@ -63,7 +63,7 @@ class ConcentrationStudy:
     def _simulate(self, side: int, seed: int) -> list[Round]:
         schedule = Schedule(initial=self.initial, budget=self.batch, rounds=self.rounds)
         arms, seeds = [Arm(name) for name in COMPARED], range(seed, seed + self.seeds)
-        return learn(self._pool(side, seed), arms, schedule, seeds, self.iterations)
+        return run_arms(self._pool(side, seed), arms, schedule, seeds, self.iterations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class Concentration:
     """(rounds, batch) rows for each strategy."""
     curves: tuple[Curve, ...]
     others: dict[int, tuple[Curve, ...]]
-    """Curves by the side of the other grids."""
+    """Curves for each of the other grids, by their side."""
 
     def verdict(self) -> Verdict:
         """The core-set is above random, and least confidence below, in mean and in last accuracy."""
@@ -97,11 +97,12 @@ class Concentration:
             f"mean accuracy over the rounds: core-set {means['coreset']:.1%}, random {means['random']:.1%}, least "
             f"confidence {means['least-confidence']:.1%} (in the end {ends['coreset']:.1%}, {ends['random']:.1%}, "
             f"{ends['least-confidence']:.1%}); {hard['least-confidence']:.0%} of least confidence's picks are in noisy "
-            f"places, {hard['random']:.0%} of random's, {hard['coreset']:.0%} of the core-set's{self._elsewhere()}"
+            f"places, {hard['random']:.0%} of random's, {hard['coreset']:.0%} of the core-set's"
+            f"{self._other_grids_described()}"
         )
         return Verdict(holds and ends["coreset"] > ends["random"] > ends["least-confidence"], numbers, sentence)
 
-    def _elsewhere(self) -> str:
+    def _other_grids_described(self) -> str:
         parts = [
             f"{100 * least_confidence_gain(found):+.1f} points on {side**2}" for side, found in self.others.items()
         ]
@@ -109,7 +110,7 @@ class Concentration:
 
 
 def least_confidence_gain(found: tuple[Curve, ...]) -> float:
-    """Mean accuracy over the rounds of least confidence, less random's."""
+    """Mean accuracy of least confidence over the rounds, minus that of random."""
     means = {curve.name: float(area(curve).mean()) for curve in found}
     return means["least-confidence"] - means["random"]
 
@@ -122,7 +123,7 @@ ALGORITHM_2 = "doubt-coreset"
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class ToySettings:
     """Settings of the appendix: rounds of its methods on 25 clusters in five classes."""
 
     deviation: float = 0.5
@@ -134,7 +135,7 @@ class Rounds:
     batches: int = 1000
     """Number of random batches that the probabilistic core-set chooses from."""
     iterations: int = ITERATIONS
-    """Of the network's training, at most."""
+    """Maximum number of iterations of the network's training."""
 
     def __post_init__(self) -> None:
         for name in ("n", "initial", "batch", "rounds", "seeds", "batches", "iterations"):
@@ -143,7 +144,7 @@ class Rounds:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """The five of the paper, and Algorithm 2, to compare the cost with."""
+        """The five methods of the paper, and Algorithm 2 to compare the cost."""
         options = {"batches": self.batches}
         return (
             *(Arm(name) for name in BASELINES),
@@ -154,20 +155,20 @@ class Rounds:
 
 
 @lru_cache(maxsize=4)
-def rounds_of(plan: Rounds, seed: int) -> tuple[Round, ...]:
-    """All rounds of a plan; cached, because several figures use the same ones."""
-    data = clusters(seed, n=plan.n, deviation=plan.deviation)
-    schedule = Schedule(initial=plan.initial, budget=plan.batch, rounds=plan.rounds)
-    return tuple(learn(data, plan.arms, schedule, range(seed, seed + plan.seeds), plan.iterations))
+def rounds_of(settings: ToySettings, seed: int) -> tuple[Round, ...]:
+    """All rounds with these settings; cached, because several figures use the same ones."""
+    data = clusters(seed, n=settings.n, deviation=settings.deviation)
+    schedule = Schedule(initial=settings.initial, budget=settings.batch, rounds=settings.rounds)
+    return tuple(run_arms(data, settings.arms, schedule, range(seed, seed + settings.seeds), settings.iterations))
 
 
 @dataclass(frozen=True, slots=True)
-class ToyStudy(Rounds):
+class ToyStudy(ToySettings):
     """Figures 11 and 12: accuracy against labels."""
 
     def measure(self, seed: int) -> "Toy":
         """Run the five methods of the paper; only `NegativeStudy` uses Algorithm 2."""
-        found = curves(rounds_of(_plan(self), seed))
+        found = curves(rounds_of(_settings_of(self), seed))
         return Toy(self.deviation, tuple(curve for curve in found if curve.name != ALGORITHM_2))
 
 
@@ -190,19 +191,19 @@ class Toy:
 
 
 @dataclass(frozen=True, slots=True)
-class AcquisitionsStudy(Rounds):
+class AcquisitionsStudy(ToySettings):
     """Figures 13 to 15: which points each method picks."""
 
     def measure(self, seed: int) -> "Acquisitions":
         """Collect the picks of all rounds with the first seed."""
-        rounds, data = rounds_of(_plan(self), seed), clusters(seed, n=self.n, deviation=self.deviation)
+        rounds, data = rounds_of(_settings_of(self), seed), clusters(seed, n=self.n, deviation=self.deviation)
         points = np.asarray(data.features, dtype=np.float64)
         names = [arm.name for arm in self.arms if arm.name != ALGORITHM_2]
         return Acquisitions(
             points,
             data.labels,
             cluster_noise(points, side=5, n_classes=5, deviation=self.deviation),
-            {name: np.concatenate(picks_of(rounds, name, seed)) for name in names},
+            {name: np.concatenate(picks_by_turn(rounds, name, seed)) for name in names},
         )
 
 
@@ -223,24 +224,24 @@ class Acquisitions:
         }
         numbers = {f"picks in noisy places, {name}": value for name, value in hard.items()}
         numbers |= {f"mean distance to a pick, {name}": value for name, value in gaps.items()}
-        doubtful = min(hard["entropy"], hard["least-confidence"])
-        covers = all(gaps[name] < min(gaps["entropy"], gaps["least-confidence"]) for name in VARIANTS)
+        least_noisy = min(hard["entropy"], hard["least-confidence"])
+        are_closer = all(gaps[name] < min(gaps["entropy"], gaps["least-confidence"]) for name in VARIANTS)
         hits = ", ".join(f"{hard[name]:.0%} of {name}'s" for name in self.picked)
         sentence = (
             f"in noisy places lie {hits}; a point is {gaps['probabilistic-coreset']:.2f} from its nearest pick of the "
             f"probabilistic core-set, {gaps['entropy']:.2f} from entropy's, {gaps['least-confidence']:.2f} from least "
             f"confidence's, {gaps['random']:.2f} from random's"
         )
-        return Verdict(covers and doubtful > max(hard[name] for name in VARIANTS), numbers, sentence)
+        return Verdict(are_closer and least_noisy > max(hard[name] for name in VARIANTS), numbers, sentence)
 
 
 @dataclass(frozen=True, slots=True)
-class NegativeStudy(Rounds):
+class NegativeStudy(ToySettings):
     """The negative result: the gain over random and the cost, at a standard deviation and at twice that."""
 
     def measure(self, seed: int) -> "Negative":
         """Run all methods at ``deviation`` and at twice that."""
-        both = [rounds_of(_plan(self, scale), seed) for scale in (1.0, 2.0)]
+        both = [rounds_of(_settings_of(self, scale), seed) for scale in (1.0, 2.0)]
         return Negative(
             tuple(scale * self.deviation for scale in (1.0, 2.0)),
             tuple(curves(rounds) for rounds in both),
@@ -260,29 +261,29 @@ class Negative:
     def verdict(self) -> Verdict:
         """The gain over random is insignificant or below two points, and the cost is higher than Algorithm 2's."""
         numbers: dict[str, float] = {}
-        leads, barely = [], []
+        gains, are_small = [], []
         for deviation, found in zip(self.deviations, self.curves, strict=True):
             gain = next(each for each in compare(found, "random") if each.name == "probabilistic-coreset")
             numbers[f"gain over random at {deviation:g}"] = gain.difference.estimate
             numbers[f"p at {deviation:g}"] = gain.p
             low, high = gain.difference.low, gain.difference.high
-            leads.append(
+            gains.append(
                 f"{100 * gain.difference.estimate:+.1f} points at {deviation:g} ({100 * low:+.1f} to {100 * high:+.1f})"
             )
-            barely.append(not gain.is_better or gain.difference.estimate < 0.02)
-        dearer = [each["probabilistic-coreset"] / max(each[ALGORITHM_2], 1e-9) for each in self.seconds]
-        numbers["times the cost of Algorithm 2"] = float(np.mean(dearer))
+            are_small.append(not gain.is_better or gain.difference.estimate < 0.02)
+        cost_ratios = [each["probabilistic-coreset"] / max(each[ALGORITHM_2], 1e-9) for each in self.seconds]
+        numbers["times the cost of Algorithm 2"] = float(np.mean(cost_ratios))
         sentence = (
-            f"the probabilistic core-set is ahead of random by {' and '.join(leads)}, and a selection takes "
-            f"{np.mean(dearer):,.0f} times as long as Algorithm 2's"
+            f"the probabilistic core-set is ahead of random by {' and '.join(gains)}, and a selection takes "
+            f"{np.mean(cost_ratios):,.0f} times as long as Algorithm 2's"
         )
-        return Verdict(all(barely) and min(dearer) > 1.0, numbers, sentence)
+        return Verdict(all(are_small) and min(cost_ratios) > 1.0, numbers, sentence)
 
 
-def _plan(study: Rounds, scale: float = 1.0) -> Rounds:
+def _settings_of(study: ToySettings, scale: float = 1.0) -> ToySettings:
     """The settings of a study without its type, so that studies with the same settings share their rounds."""
-    settings = {each.name: getattr(study, each.name) for each in fields(Rounds)}
-    return Rounds(**{**settings, "deviation": scale * study.deviation})
+    settings = {each.name: getattr(study, each.name) for each in fields(ToySettings)}
+    return ToySettings(**{**settings, "deviation": scale * study.deviation})
 
 
 def mean_seconds(rounds: tuple[Round, ...]) -> dict[str, float]:

@@ -15,7 +15,7 @@ STEEPNESS = 7.0
 SIGNS = ("not positive", "positive")
 SPACING = 3.0
 """Distance between neighboring clusters: six standard deviations of 0.5, or three of 1."""
-SHUFFLE = 0
+SHUFFLE_SEED = 0
 """Seed of the permutation that assigns classes to clusters, the same for all data."""
 
 
@@ -29,7 +29,8 @@ def quadrants(seed: int, n: int = 2500, n_test: int = 2500) -> Dataset:
     ((4, 2), ['lower right', 'lower left', 'upper right', 'upper right'])
     """
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (_count("n", n) + _count("n_test", n_test), 2))
-    return _parted("quadrants", points, _quadrant(points), QUADRANTS, n)
+    labels = (points[:, 0] > 0) + 2 * (points[:, 1] > 0)
+    return _with_test_part("quadrants", points, labels.astype(np.int64), QUADRANTS, n)
 
 
 def quadrant_probabilities(points: FloatArray, steepness: float = STEEPNESS) -> FloatArray:
@@ -64,9 +65,9 @@ def clusters(
     check_real("deviation", deviation, least=0.0)
     rng, total = np.random.default_rng(seed), _count("n", n) + _count("n_test", n_test)
     centers, classes = cluster_centers(side, n_classes, spacing)
-    which = rng.integers(side * side, size=total)
-    points = centers[which] + rng.normal(0.0, deviation, (total, 2))
-    return _parted("clusters", points, classes[which], tuple(str(each) for each in range(n_classes)), n)
+    cluster = rng.integers(side * side, size=total)
+    points = centers[cluster] + rng.normal(0.0, deviation, (total, 2))
+    return _with_test_part("clusters", points, classes[cluster], tuple(str(each) for each in range(n_classes)), n)
 
 
 def cluster_centers(side: int, n_classes: int, spacing: float = SPACING) -> tuple[FloatArray, IntArray]:
@@ -80,7 +81,7 @@ def cluster_centers(side: int, n_classes: int, spacing: float = SPACING) -> tupl
     check_integer("side", side, least=1)
     check_integer("n_classes", n_classes, least=2)
     line = spacing * (np.arange(side) - (side - 1) / 2)
-    classes = np.random.default_rng(SHUFFLE).permutation(np.arange(side * side) % n_classes)
+    classes = np.random.default_rng(SHUFFLE_SEED).permutation(np.arange(side * side) % n_classes)
     return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2), np.asarray(classes, dtype=np.int64)
 
 
@@ -111,7 +112,7 @@ def signed_line(seed: int, n: int = 1000, n_test: int = 1000) -> Dataset:
     rng, total = np.random.default_rng(seed), _count("n", n) + _count("n_test", n_test)
     is_left = rng.random(total) < LINE_SHARES[0]
     points = np.where(is_left, rng.normal(*LINE_PEAKS[0], total), rng.normal(*LINE_PEAKS[1], total))[:, None]
-    return _parted("signed-line", points, (points[:, 0] > 0).astype(np.int64), SIGNS, n)
+    return _with_test_part("signed-line", points, (points[:, 0] > 0).astype(np.int64), SIGNS, n)
 
 
 LINE_SHARES = (0.6, 0.4)
@@ -137,7 +138,7 @@ def line_density(x: FloatArray) -> FloatArray:
 def feature_pool(seed: int, n: int, d: int, n_classes: int = 10) -> tuple[FloatArray, FloatArray]:
     """Features (n, d) and probabilities (n, c) like those of a network: rectified clusters in float32.
 
-    Later features are smaller. Logits are products with the centers of the classes.
+    Later features have smaller scales. Logits are products with the centers of the classes.
 
     Examples
     --------
@@ -148,18 +149,14 @@ def feature_pool(seed: int, n: int, d: int, n_classes: int = 10) -> tuple[FloatA
     rng = np.random.default_rng(seed)
     scale = (1.0 / np.sqrt(1.0 + np.arange(d))).astype(np.float32)
     centers = rng.standard_normal((n_classes, d), dtype=np.float32) * scale
-    which = rng.integers(n_classes, size=n)
-    features = np.maximum(centers[which] + rng.standard_normal((n, d), dtype=np.float32) * scale, 0.0)
+    labels = rng.integers(n_classes, size=n)
+    features = np.maximum(centers[labels] + rng.standard_normal((n, d), dtype=np.float32) * scale, 0.0)
     logits = features @ centers.T * 2.0
     likely = np.exp(logits - logits.max(axis=1, keepdims=True), dtype=np.float64)
     return features, likely / likely.sum(axis=1, keepdims=True)
 
 
-def _quadrant(points: FloatArray) -> IntArray:
-    return np.asarray((points[:, 0] > 0) + 2 * (points[:, 1] > 0), dtype=np.int64)
-
-
-def _parted(name: str, points: FloatArray, labels: IntArray, classes: tuple[str, ...], n: int) -> Dataset:
+def _with_test_part(name: str, points: FloatArray, labels: IntArray, classes: tuple[str, ...], n: int) -> Dataset:
     return Dataset(name, points[:n], labels[:n], classes, points[n:], labels[n:])
 
 

@@ -21,7 +21,7 @@ from dubito.experiments.models.networks.training import deterministic
 from dubito.experiments.seeds import derive_seed
 from dubito.io import open_source
 from dubito.matrix import AnyArray, IntArray
-from dubito.paper.downloads import HOW_TO_GET, PublishedFile, digest, download_file
+from dubito.paper.downloads import DOWNLOAD_HINT, PublishedFile, digest, download_file
 from dubito.request.arrays import check_integer
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ VGG16 = PublishedFile(
 CONVOLUTIONS = "vgg16_features.safetensors"
 """Name in the data folder for a file with the convolutions alone, which is a tenth as large."""
 
-IMAGENET, NONE = "imagenet", "none"
+IMAGENET, RANDOM = "imagenet", "none"
 SUFFIXES = (".safetensors", ".pth")
 
 
@@ -61,7 +61,7 @@ class Vgg16(Network):
 
     def locate(self, folder: str) -> "Vgg16":
         """The path of a file is relative to the folder; ``imagenet`` and ``none`` are no paths."""
-        is_name = self.weights in (IMAGENET, NONE) or not isinstance(self.weights, str)
+        is_name = self.weights in (IMAGENET, RANDOM) or not isinstance(self.weights, str)
         return self if is_name else replace(self, weights=os.path.normpath(os.path.join(folder, self.weights)))
 
     def fetch(self, *, download: bool, progress: DownloadProgress | None) -> None:
@@ -75,7 +75,7 @@ class Vgg16(Network):
         return {**Network.facts(self), "weights": describe_weights(self.weights)}
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """Refuse other weights too."""
+        """Also refuse other weights."""
         if begun.get("weights", now["weights"]) != now["weights"]:
             return (
                 f"the weights have changed since: {begun['weights']} then, {now['weights']} now. Restore the old "
@@ -118,10 +118,13 @@ def vgg16(n_classes: int, weights: str = IMAGENET) -> "torch.nn.Module":
     path = find_weights(weights)
     features = convolutions()
     if path is None:
-        _draw(features)
+        for layer in features:
+            if isinstance(layer, torch.nn.Conv2d):
+                torch.nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                torch.nn.init.zeros_(layer.bias)
     else:
-        held = read_convolutions(path)
-        features.load_state_dict({name: torch.from_numpy(array) for name, array in held.items()})
+        arrays = read_convolutions(path)
+        features.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     network = torch.nn.Sequential()
     network.add_module("features", features)
     network.add_module("pool", torch.nn.AdaptiveAvgPool2d(1))
@@ -146,15 +149,6 @@ def convolutions() -> "torch.nn.Sequential":
     return torch.nn.Sequential(*layers)
 
 
-def _draw(features: "torch.nn.Sequential") -> None:
-    import torch
-
-    for layer in features:
-        if isinstance(layer, torch.nn.Conv2d):
-            torch.nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-            torch.nn.init.zeros_(layer.bias)
-
-
 def shapes() -> dict[str, tuple[int, ...]]:
     """The shape of each weight of the convolutions, by its name, such as ``0.weight``."""
     import torch
@@ -166,32 +160,28 @@ def shapes() -> dict[str, tuple[int, ...]]:
 def read_convolutions(path: Path) -> Mapping[str, AnyArray]:
     """The float32 weights of the convolutions in a file, by name without ``features.``; other weights are ignored."""
     status = os.stat(path)
-    return _read_once(path, status.st_size, status.st_mtime_ns)
+    return _read_cached(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
-def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
-    """Cached, because an experiment makes a network for every strategy and seed."""
-    held = _read(path)
-    found = {}
+def _read_cached(path: Path, size: int, modified: int) -> dict[str, AnyArray]:
+    """Cached, because an experiment creates a network for every strategy and seed."""
+    source = open_source(str(path))
+    arrays = {}
     for name, shape in shapes().items():
-        array = held.get(f"features.{name}")
-        if array is None:
+        key = f"features.{name}"
+        if key not in source.names:
             hint = "it must hold VGG16's convolutions under torchvision's names."
-            raise InvalidData(f"{path} holds no features.{name}", hint=hint)
+            raise InvalidData(f"{path} holds no {key}", hint=hint)
+        array = np.asarray(source.entry(key).read())
         if array.shape != shape or array.dtype.kind != "f":
             raise InvalidData(
-                f"features.{name} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has "
+                f"{key} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has "
                 f"{shape} in floating point",
                 hint="it is of another network.",
             )
-        found[name] = np.array(array, dtype=np.float32)
-    return found
-
-
-def _read(path: Path) -> dict[str, AnyArray]:
-    source = open_source(str(path))
-    return {name: np.asarray(source.entry(name).read()) for name in source.names if name.startswith("features.")}
+        arrays[name] = np.array(array, dtype=np.float32)
+    return arrays
 
 
 # The file of the weights: the user's own, torchvision's, or a download.
@@ -223,7 +213,7 @@ def find_weights(
     >>> find_weights("none") is None
     True
     """
-    if weights == NONE:
+    if weights == RANDOM:
         return None
     if weights != IMAGENET:
         return _own_file(weights)
@@ -236,7 +226,7 @@ def find_weights(
     raise MissingFile(
         f"the weights of VGG16 are missing: {folder} holds neither {CONVOLUTIONS} nor {VGG16.name}, and {hub_folder()} "
         f"no {VGG16.name} ({VGG16.source})",
-        hint=HOW_TO_GET,
+        hint=DOWNLOAD_HINT,
     )
 
 
@@ -256,14 +246,14 @@ def describe_weights(weights: str) -> str:
     'none'
     """
     path = find_weights(weights)
-    return NONE if path is None else f"{path.name}, sha256 {digest(path, 'sha256')[:8]}"
+    return RANDOM if path is None else f"{path.name}, sha256 {digest(path, 'sha256')[:8]}"
 
 
 def _own_file(weights: str) -> Path:
     path = Path(weights).expanduser()
     if path.suffix not in SUFFIXES:
-        problem = f"is neither {IMAGENET!r}, {NONE!r} nor the path of a .safetensors or .pth file"
+        problem = f"is neither {IMAGENET!r}, {RANDOM!r} nor the path of a .safetensors or .pth file"
         raise InvalidArgument(problem, argument="weights", value=weights, hint="pass one of these.")
     if not path.is_file():
-        raise MissingFile("is not there", argument="weights", value=weights, hint="check the path.")
+        raise MissingFile("does not exist", argument="weights", value=weights, hint="check the path.")
     return path

@@ -1,8 +1,8 @@
 """BAIT (Ash et al., NeurIPS 2021): the batch that leaves the least Fisher information of the pool unknown.
 
 Features ``x`` (d) and probabilities ``p`` (c) give the expected information of a row, ``V'V`` with the factor
-``V = S ⊗ x``. Greedy selection takes twice the budget, and then drops the rows that contribute least. All products with
-the information matrix, of size c·d, are updated rather than computed again, and equal those of the authors' code.
+``V = S ⊗ x``. Greedy selection picks twice the budget, and then drops the rows that contribute least. All products with
+the information matrix, of size c·d, are updated instead of recomputed, with the results of the authors' code.
 """
 
 from dataclasses import dataclass
@@ -19,28 +19,28 @@ from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies.base import Choice, require_probabilities, without_distances
 
 Likelihood = Literal["auto", "full", "binary"]
-LARGEST = 1000
+MAX_FULL_SIZE = 1000
 """With a larger information matrix, `Bait` uses the binary approximation."""
-OVERSAMPLED = 2
+OVERSAMPLING = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Bait:
     """Forward-backward selection by the trace of the inverse information times that of the pool.
 
-    The information of labeled points without probabilities comes from a linear model that is fitted to those of the
-    pool. O((n·c·d·min(c, 2) + (c·d)²)·b) time, O(n·c² + (c·d)²) memory.
+    The information of labeled points without probabilities comes from a linear model that is fitted to the
+    probabilities of the pool. O((n·c·d·min(c, 2) + (c·d)²)·b) time, O(n·c² + (c·d)²) memory.
 
     Parameters
     ----------
     likelihood : {"auto", "full", "binary"}
         The information of the whole softmax, or of its largest probability against the rest, as Huseljic et al. (2024)
-        do for many classes; by default the former up to c·d = 1,000. The latter prefers confident rows while all
-        largest probabilities are below a half.
+        do for many classes; by default the former up to c·d = 1,000. The latter prefers confident rows while every
+        largest probability is below one half.
     penalty : float
         Added to the diagonal of the information.
     subset : int, optional
-        Use only so many candidates, drawn at random.
+        Use only this many candidates, drawn at random.
     """
 
     name: ClassVar[str] = "bait"
@@ -60,21 +60,22 @@ class Bait:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
-        given, candidates = require_probabilities(request, self.name), request.candidates
+        predicted, candidates = require_probabilities(request, self.name), request.candidates
         if self.subset is not None and max(self.subset, request.budget) < len(candidates):
             n_kept = max(self.subset, request.budget)
             candidates = np.sort(np.random.default_rng(request.seed).choice(candidates, n_kept, replace=False))
-        points, probabilities = read_rows(request.pool, candidates, request.metric), mean_probabilities(given)
+        points, probabilities = read_rows(request.pool, candidates, request.metric), mean_probabilities(predicted)
         labeled = read_rows(request.references, slice(0, len_of(request.references)), request.metric)
         if len(request.labeled) == len(labeled):
-            known = probabilities[request.labeled]
+            labeled_probabilities = probabilities[request.labeled]
         else:
-            known = linear_head(points, probabilities[candidates]).probabilities(labeled)
+            labeled_probabilities = linear_head(points, probabilities[candidates]).probabilities(labeled)
         is_full = self.likelihood == "full" or (
-            self.likelihood == "auto" and points.shape[1] * probabilities.shape[1] <= LARGEST
+            self.likelihood == "auto" and points.shape[1] * probabilities.shape[1] <= MAX_FULL_SIZE
         )
-        factors = [(full_factors if is_full else binary_factors)(each) for each in (probabilities[candidates], known)]
-        picks = forward_backward(points, factors[0], labeled, factors[1], request.budget, self.penalty)
+        factors_of = full_factors if is_full else binary_factors
+        factors, labeled_factors = factors_of(probabilities[candidates]), factors_of(labeled_probabilities)
+        picks = forward_backward(points, factors, labeled, labeled_factors, request.budget, self.penalty)
         return without_distances(request, candidates[picks], np.full(request.budget, np.nan))
 
 
@@ -94,31 +95,30 @@ def information(factors: FloatArray, points: FloatArray) -> FloatArray:
     """(k·d, k·d) the sum of V'V over rows with factors (n, r, k) and features (n, d)."""
     squares = np.einsum("nrj,nrk->njk", factors, factors)
     k, d = factors.shape[2], points.shape[1]
-    found = np.empty((k, d, k, d))
+    total = np.empty((k, d, k, d))
     for i in range(k):
         for j in range(k):
-            found[i, :, j] = (points * squares[:, i, j, None]).T @ points
-    return found.reshape(k * d, k * d)
+            total[i, :, j] = (points * squares[:, i, j, None]).T @ points
+    return total.reshape(k * d, k * d)
 
 
 def forward_backward(
     points: FloatArray,
     factors: FloatArray,
     labeled: FloatArray,
-    known: FloatArray,
+    labeled_factors: FloatArray,
     budget: int,
     penalty: float = 1.0,
 ) -> list[int]:
-    """Positions of the picks: twice the budget greedily, less those whose loss costs least."""
-    n_labeled, share = len(labeled), float(np.sqrt(budget / (len(labeled) + budget)))
-    n = len(points)
-    from_labels = information(known, labeled)
+    """Positions of the picks: pick twice the budget greedily, then drop the rows that contribute least."""
+    n, n_labeled = len(points), len(labeled)
+    share = float(np.sqrt(budget / (n_labeled + budget)))
+    from_labels = information(labeled_factors, labeled)
     pool = (information(factors, points) + from_labels) / (n + n_labeled)
     inverse: FloatArray = np.asarray(np.linalg.inv(penalty * np.eye(len(pool)) + from_labels / (n_labeled + budget)))
-    weighted: FloatArray = np.asarray(share * factors)
-    state = _State(points, weighted, inverse, inverse @ pool @ inverse)
+    state = _InverseInformation(points, np.asarray(share * factors), inverse, inverse @ pool @ inverse)
     picks = list[int]()
-    for _ in range(min(OVERSAMPLED * budget, n)):
+    for _ in range(min(OVERSAMPLING * budget, n)):
         gains = state.gains(np.arange(n), 1.0)
         gains[picks] = -np.inf
         picks.append(int(gains.argmax()))
@@ -130,7 +130,7 @@ def forward_backward(
     return picks
 
 
-class _State:
+class _InverseInformation:
     """The inverse A of the information and B = A F A, with the products V A V' and V B V' of all rows."""
 
     def __init__(self, points: FloatArray, factors: FloatArray, a: FloatArray, b: FloatArray) -> None:
@@ -138,12 +138,12 @@ class _State:
         self.vav, self.vbv = self._quadratic(a), self._quadratic(b)
 
     def gains(self, rows: IntArray, sign: float) -> FloatArray:
-        """(r,) how much the trace falls if rows are added (sign 1); minus how much it grows if removed (-1)."""
+        """(r,) the decrease of the trace if each row is added (sign 1), or minus its increase if it is removed (-1)."""
         inner = sign * np.eye(self.factors.shape[1]) + self.vav[rows]
         return np.asarray(np.einsum("nii->n", np.linalg.solve(inner, self.vbv[rows])))
 
     def update(self, row: int, sign: float) -> None:
-        """Add or remove a row by the identity of Woodbury."""
+        """Add or remove a row, by the Woodbury identity."""
         v = np.kron(self.factors[row], self.points[row])
         g, h = self.a @ v.T, self.b @ v.T
         q = np.linalg.inv(sign * np.eye(len(v)) + v @ g)

@@ -1,9 +1,9 @@
-"""DropQuery and ALFA-Mix: candidates whose predicted class changes as features do, then one of each cluster.
+"""DropQuery and ALFA-Mix: candidates whose predicted class changes with their features, then one of each cluster.
 
 DropQuery (Gupte et al., 2024) drops features at random; ALFA-Mix (Parvaneh et al., CVPR 2022) mixes them with the mean
-of each class. Both need the model's predictions for other features. `linear_head` finds the linear model that gave the
-probabilities: exactly if it was linear in these features, else the nearest one. ALFA-Mix takes the means over predicted
-classes of the labeled rows, where the authors take the labels.
+of each class. Both need the model's predictions for the changed features. `linear_head` reconstructs the linear model
+that gave the probabilities: exactly if it was linear in these features, else by least squares. ALFA-Mix groups the
+labeled rows by predicted class, while the authors group them by label.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from dubito.strategies.base import Choice, require_probabilities, without_distan
 from dubito.strategies.kmeans import cluster_centers, nearest_unpicked
 
 CANDIDATES_PER_PICK = 25
-SMALLEST = 1e-300
-"""Probabilities below this count as this in logarithms."""
+MIN_PROBABILITY = 1e-300
+"""Smaller probabilities are replaced by this before taking logarithms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class LinearHead:
         return np.asarray(self.classes[(points @ self.weights + self.biases).argmax(axis=1)])
 
     def probabilities(self, points: FloatArray) -> FloatArray:
-        found = np.zeros((len(points), self.n_classes))
-        found[:, self.classes] = softmax(points @ self.weights + self.biases)
-        return found
+        probabilities = np.zeros((len(points), self.n_classes))
+        probabilities[:, self.classes] = softmax(points @ self.weights + self.biases)
+        return probabilities
 
 
 def linear_head(points: FloatArray, probabilities: FloatArray) -> LinearHead:
@@ -56,23 +56,23 @@ def linear_head(points: FloatArray, probabilities: FloatArray) -> LinearHead:
     """
     rows = sample_rows(np.arange(len(points)))
     classes = np.flatnonzero(probabilities.max(axis=0) > 0.0)
-    logits = np.log(np.maximum(probabilities[np.ix_(rows, classes)], SMALLEST))
+    logits = np.log(np.maximum(probabilities[np.ix_(rows, classes)], MIN_PROBABILITY))
     logits -= logits.mean(axis=1, keepdims=True)
-    found = np.linalg.lstsq(np.column_stack([points[rows], np.ones(len(rows))]), logits, rcond=None)[0]
-    return LinearHead(found[:-1], found[-1], classes, probabilities.shape[1])
+    solution = np.linalg.lstsq(np.column_stack([points[rows], np.ones(len(rows))]), logits, rcond=None)[0]
+    return LinearHead(solution[:-1], solution[-1], classes, probabilities.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
 class DropQuery:
-    """Candidates whose prediction changes when features are dropped; the ones nearest K-means centers of these.
+    """Of the candidates whose prediction changes when features are dropped, those nearest the K-means centers.
 
     Parameters
     ----------
     rate : float
         The share of the features that is dropped.
     passes : int
-        How often features are dropped. More than half of the passes must change the prediction, or fewer if there would
-        be less than 25 candidates for each pick.
+        How often features are dropped. More than half of the passes must change the prediction, or fewer passes if
+        otherwise less than 25 candidates per pick would remain.
     """
 
     name: ClassVar[str] = "dropquery"
@@ -89,7 +89,7 @@ class DropQuery:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
-        points, probabilities = candidates_of(request, self.name)
+        points, probabilities = read_candidates(request, self.name)
         head, rng = linear_head(points, probabilities), np.random.default_rng(request.seed)
         predicted, n_changed = probabilities.argmax(axis=1), np.zeros(len(points), dtype=np.int64)
         for _ in range(self.passes):
@@ -103,7 +103,7 @@ class DropQuery:
 
 @dataclass(frozen=True, slots=True)
 class AlfaMix:
-    """Candidates whose prediction changes when mixed with the mean of a class; the ones nearest K-means centers.
+    """Of the candidates whose prediction changes when mixed with a class mean, those nearest the K-means centers.
 
     The mixture is the one, at most 0.2/√d long in units of the distance, that changes the loss most.
     """
@@ -116,34 +116,34 @@ class AlfaMix:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
-        points, probabilities = candidates_of(request, self.name)
+        points, probabilities = read_candidates(request, self.name)
         head, rng = linear_head(points, probabilities), np.random.default_rng(request.seed)
         predicted = head.predict(points)
         labeled = read_rows(request.references, slice(0, len_of(request.references)), request.metric)
         classes = head.predict(labeled) if len(labeled) else np.empty(0, dtype=np.int64)
-        means = [labeled[classes == each].mean(axis=0) for each in np.unique(classes)]
         errors = head.probabilities(points)
         errors[np.arange(len(points)), predicted] -= 1.0
         gradients = errors[:, head.classes] @ head.weights.T
         lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
         is_changed = np.zeros(len(points), dtype=np.bool_)
-        for mean in means:
-            apart = mean - points
+        for code in np.unique(classes):
+            to_mean = labeled[classes == code].mean(axis=0) - points
             with np.errstate(divide="ignore", invalid="ignore"):
-                share = np.linalg.norm(apart, axis=1, keepdims=True) * gradients / (lengths * apart)
+                share = np.linalg.norm(to_mean, axis=1, keepdims=True) * gradients / (lengths * to_mean)
             share = 0.2 / np.sqrt(points.shape[1]) * np.nan_to_num(share, posinf=0.0, neginf=0.0)
-            is_changed |= head.predict(points + share * apart) != predicted
+            is_changed |= head.predict(points + share * to_mean) != predicted
         return one_of_each_cluster(request, points, is_changed, rng)
 
 
-def candidates_of(request: Request, strategy: str) -> tuple[FloatArray, FloatArray]:
+def read_candidates(request: Request, strategy: str) -> tuple[FloatArray, FloatArray]:
+    """(n, d) features and (n, c) probabilities of the candidates."""
     probabilities = require_probabilities(request, strategy)
     points = read_rows(request.pool, request.candidates, request.metric)
     return points, mean_probabilities(probabilities[request.candidates])
 
 
 def one_of_each_cluster(request: Request, points: FloatArray, is_kept: BoolArray, rng: np.random.Generator) -> Choice:
-    """The candidate kept that is nearest each of b K-means centers; random ones if too few are kept."""
+    """The kept candidate nearest each of b K-means centers; if too few are kept, all of them and random others."""
     kept = np.flatnonzero(is_kept)
     if len(kept) < request.budget:
         others = rng.choice(np.flatnonzero(~is_kept), request.budget - len(kept), replace=False)

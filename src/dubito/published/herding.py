@@ -17,7 +17,7 @@ from dubito.core.problem import Request
 from dubito.doubt import margin_doubt, mean_probabilities
 from dubito.errors import InvalidArgument
 from dubito.experiments.seeds import derive_seed
-from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
+from dubito.matrix import FloatArray, IntArray, blocks, len_of
 from dubito.request.arrays import check_integer, check_positive, check_real
 from dubito.strategies.base import Choice, Strategy, doubt_of, pick_one_by_one, require_doubt
 from dubito.strategies.kmeans import cluster_points
@@ -29,10 +29,10 @@ Kernel = Callable[[FloatArray], FloatArray]
 """Similarities in [0, 1] from squared distances."""
 
 ROWS_AT_ONCE = 512
-STALE_AT_ONCE = 64
-"""Number of candidates whose gains are brought up to date at once."""
-MOST_CANDIDATES = 35_000
-"""Uncertainty Herding and MaxHerding draw at most so many candidates at random."""
+UPDATED_AT_ONCE = 64
+"""Number of outdated gains that are recomputed together."""
+MAX_CANDIDATES = 35_000
+"""Uncertainty Herding and MaxHerding use at most this many candidates, drawn at random."""
 TEMPERATURES = np.arange(1.0, 20.0, 0.1)
 HELD_OUT = 0.3
 """The share of the labels on which a temperature is fitted."""
@@ -96,8 +96,7 @@ class UncertaintyHerding:
         """Priorities are gains of coverage."""
         self.plan(request)
         request = with_fewer_candidates(request)
-        labeled = unit_length(request, request.references, slice(0, len_of(request.references)))
-        bandwidth = smallest_distance(labeled) if self.bandwidth is None else self.bandwidth
+        bandwidth = smallest_distance(labeled_of(request)) if self.bandwidth is None else self.bandwidth
         return cover(request, self._weights(request), gaussian(bandwidth))
 
     def _weights(self, request: Request) -> FloatArray:
@@ -116,17 +115,17 @@ class UncertaintyHerding:
 
 @dataclass(frozen=True, slots=True)
 class ProbCover:
-    """The greatest number of candidates within a distance of what is labeled or picked, on features of unit length.
+    """As many candidates as possible within a distance of a labeled or picked point, on features of unit length.
 
     Parameters
     ----------
     delta : float, optional
-        The distance. By default the largest at which the balls around 95% of the points hold one K-means cluster only,
-        with as many clusters as classes. (The authors search it on a grid of 64 steps; this is the exact one.)
+        The distance. By default the largest one at which the balls around 95% of the points contain points of a single
+        K-means cluster, with as many clusters as classes. (The authors search a grid of 64 steps; this is exact.)
     purity : float
-        The share of the balls.
+        The share of the balls that must contain a single cluster.
     classes : int, optional
-        The number of clusters; by default that of the columns of the probabilities.
+        The number of clusters; by default the number of columns of the probabilities.
     """
 
     name: ClassVar[str] = "probcover"
@@ -148,17 +147,16 @@ class ProbCover:
             raise InvalidArgument(problem, argument="strategy", value=self.name, hint="write probcover:classes=10.")
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are numbers of points covered anew. Once all are covered, the first rows follow."""
+        """Priorities are numbers of newly covered points. Once all are covered, the first rows follow."""
         self.plan(request)
         delta = self.delta or self._delta(request)
         return cover(request, np.ones(len(request.candidates)), ball(delta))
 
     def _delta(self, request: Request) -> float:
-        labeled = unit_length(request, request.references, slice(0, len_of(request.references)))
-        points = np.concatenate([unit_length(request, request.pool, request.candidates), labeled])
+        points = np.concatenate([candidates_of(request), labeled_of(request)])
         n_classes = self.classes or (request.probabilities.shape[-1] if request.probabilities is not None else 1)
         cluster = cluster_points(points, min(n_classes, len(points)), request.seed)
-        return pure_distance(points, cluster, self.purity)
+        return purity_radius(points, cluster, self.purity)
 
 
 # Greedy coverage.
@@ -167,8 +165,8 @@ class ProbCover:
 class Coverage:
     """Greedy maximization of ``Σ w(x) · max over labeled and picked y of k(x, y)``; ties go to the first candidate.
 
-    A gain only falls as coverage grows, so an old one is an upper bound: only candidates whose bound exceeds the best
-    gain are computed again.
+    Gains never increase as coverage grows, so an outdated gain is an upper bound: only candidates whose bound exceeds
+    the best gain are recomputed.
     """
 
     def __init__(self, points: FloatArray, covered: FloatArray, weights: FloatArray, kernel: Kernel) -> None:
@@ -185,7 +183,7 @@ class Coverage:
         best = int(self.gains.argmax())
         while self.is_stale[best]:
             bounds = np.where(self.is_stale, self.gains, -np.inf)
-            n_rows = min(STALE_AT_ONCE, int(self.is_stale.sum()))
+            n_rows = min(UPDATED_AT_ONCE, int(self.is_stale.sum()))
             self._update(np.argpartition(-bounds, n_rows - 1)[:n_rows])
             best = int(self.gains.argmax())
         gain = float(self.gains[best])
@@ -206,13 +204,12 @@ class Coverage:
 
 
 def cover(request: Request, weights: FloatArray, kernel: Kernel) -> Choice:
-    """Cover the candidates, given those that what is labeled covers."""
-    points = unit_length(request, request.pool, request.candidates)
-    labeled = unit_length(request, request.references, slice(0, len_of(request.references)))
+    """Pick greedily to cover the candidates, starting from the coverage of the labeled points."""
+    points, labeled = candidates_of(request), labeled_of(request)
     covered, sizes = np.zeros(len(points)), (labeled * labeled).sum(axis=1)
     for span in blocks(len(points), ROWS_AT_ONCE) if len(labeled) else ():
-        near = points[span]
-        squared = (near * near).sum(axis=1)[:, None] + sizes - 2.0 * (near @ labeled.T)
+        block = points[span]
+        squared = (block * block).sum(axis=1)[:, None] + sizes - 2.0 * (block @ labeled.T)
         covered[span] = kernel(np.maximum(squared, 0.0)).max(axis=1)
     return pick_one_by_one(request, Coverage(points, covered, weights, kernel).pick)
 
@@ -226,18 +223,27 @@ def ball(radius: float) -> Kernel:
     return lambda squared: np.asarray(squared < radius * radius, dtype=np.float64)
 
 
-def unit_length(request: Request, matrix: Matrix, rows: IntArray | slice) -> FloatArray:
-    """Features of unit length; rows of zeros stay."""
-    points = read_rows(matrix, rows, request.metric)
+def candidates_of(request: Request) -> FloatArray:
+    """Features of the candidates, of unit length."""
+    return _unit_length(read_rows(request.pool, request.candidates, request.metric))
+
+
+def labeled_of(request: Request) -> FloatArray:
+    """Features of the labeled points, of unit length."""
+    return _unit_length(read_rows(request.references, slice(0, len_of(request.references)), request.metric))
+
+
+def _unit_length(points: FloatArray) -> FloatArray:
+    """Scale rows to unit length; rows of zeros stay zeros."""
     lengths = np.sqrt((points * points).sum(axis=1, keepdims=True))
     return np.asarray(points / np.where(lengths > 0.0, lengths, 1.0))
 
 
 def with_fewer_candidates(request: Request) -> Request:
-    """The request with a random subset of the candidates, as large as the authors' memory allowed."""
-    n_known = len_of(request.references) + request.budget
-    fitting = int(np.sqrt(45_000 * 45_000 + n_known**2 / 4) - 1.5 * n_known)
-    n_kept = max(min(MOST_CANDIDATES, fitting), request.budget)
+    """The request with a random subset of the candidates, of the size that the authors use."""
+    n_labeled = len_of(request.references) + request.budget
+    limit = int(np.sqrt(45_000 * 45_000 + n_labeled**2 / 4) - 1.5 * n_labeled)
+    n_kept = max(min(MAX_CANDIDATES, limit), request.budget)
     if n_kept >= len(request.candidates):
         return request
     kept = np.random.default_rng(request.seed).choice(request.candidates, n_kept, replace=False)
@@ -252,19 +258,19 @@ def smallest_distance(points: FloatArray) -> float:
     >>> smallest_distance(np.array([[0.0], [0.0], [3.0], [5.0]]))
     2.0
     """
-    least = np.inf
+    smallest = np.inf
     for row in range(1, len(points)):
-        apart = np.linalg.norm(points[:row] - points[row], axis=1)
-        least = min(least, apart[apart > 0.0].min(initial=np.inf))
-    return float(least) if np.isfinite(least) else 1.0
+        distances = np.linalg.norm(points[:row] - points[row], axis=1)
+        smallest = min(smallest, distances[distances > 0.0].min(initial=np.inf))
+    return float(smallest) if np.isfinite(smallest) else 1.0
 
 
-def pure_distance(points: FloatArray, cluster: IntArray, purity: float) -> float:
-    """The largest distance at which this share of the balls holds points of one cluster; 2 if there is one cluster.
+def purity_radius(points: FloatArray, cluster: IntArray, purity: float) -> float:
+    """The largest radius at which this share of the balls contains one cluster only; 2 if there is a single cluster.
 
     Examples
     --------
-    >>> pure_distance(np.array([[0.0], [1.0], [5.0], [9.0]]), np.array([0, 0, 1, 1]), 0.5)
+    >>> purity_radius(np.array([[0.0], [1.0], [5.0], [9.0]]), np.array([0, 0, 1, 1]), 0.5)
     5.0
     """
     nearest, sizes = np.full(len(points), np.inf), (points * points).sum(axis=1)
@@ -307,13 +313,13 @@ def calibration_error(probabilities: FloatArray, labels: IntArray) -> float:
 
 
 def held_out_temperature(turn: "Turn") -> float:
-    """The temperature with the least calibration error on a part of the labels that the model is not trained on."""
+    """The temperature with the smallest calibration error on labels that the model is not trained on."""
     rows = np.random.default_rng(derive_seed(turn.seed_data.seed, "held-out", turn.number)).permutation(turn.rows)
-    n_held = int(HELD_OUT * len(rows))
-    if n_held == 0:
+    n_held_out = int(HELD_OUT * len(rows))
+    if n_held_out == 0:
         return 1.0
-    held, data = rows[:n_held], turn.seed_data.data
-    fitted = turn.experiment.model.fit(replace(turn, rows=np.sort(rows[n_held:])).train_set({}))
-    probabilities = fitted.predict_proba(data.features[held])
-    errors = [calibration_error(with_temperature(probabilities, each), data.labels[held]) for each in TEMPERATURES]
+    held_out, data = rows[:n_held_out], turn.seed_data.data
+    fitted = turn.experiment.model.fit(replace(turn, rows=np.sort(rows[n_held_out:])).train_set({}))
+    probabilities, labels = fitted.predict_proba(data.features[held_out]), data.labels[held_out]
+    errors = [calibration_error(with_temperature(probabilities, each), labels) for each in TEMPERATURES]
     return float(TEMPERATURES[int(np.argmin(errors))])

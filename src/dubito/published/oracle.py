@@ -1,7 +1,7 @@
-"""An oracle in the manner of BoSS (Huseljic et al., 2025): of many candidate batches the one whose labels help most.
+"""An oracle like BoSS (Huseljic et al., 2025): of many candidate batches, the one whose labels help most.
 
 It trains the model with the true labels of every candidate batch and measures the accuracy on the test set, so it only
-runs in experiments. No strategy is expected to reach it: it is the practical limit of what a batch can gain.
+runs in experiments. No strategy is expected to reach its accuracy: it is a practical upper bound for one batch.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from dubito.strategies.base import Choice, without_distances
 if TYPE_CHECKING:
     from dubito.experiments.rounds import Turn, View
 
-Judge = Callable[[IntArray], float]
+AccuracyAfter = Callable[[IntArray], float]
 """The test accuracy after labeling a batch."""
 
 
@@ -37,7 +37,7 @@ class Oracle:
     batches : int
         The number of candidate batches.
     subset : int
-        Each is selected from so many candidates, drawn at random.
+        Each batch is selected from this many candidates, drawn at random.
     """
 
     name: ClassVar[str] = "oracle"
@@ -60,7 +60,6 @@ class Oracle:
 
     def in_simulation(self, turn: "Turn", view: "View") -> Strategy:
         """The oracle of this round, which knows the labels."""
-        # Only experiments load it.
         from dataclasses import replace
 
         from dubito.experiments.rounds import accuracy
@@ -68,20 +67,20 @@ class Oracle:
         data, model = turn.seed_data.data, turn.experiment.model
         state = {} if turn.experiment.schedule.from_scratch or not model.continues else view.state
 
-        def judge(batch: IntArray) -> float:
-            after = replace(turn, number=turn.number + 1, rows=np.sort(np.concatenate([turn.rows, batch])))
-            fitted = model.fit(after.train_set(state))
+        def accuracy_after(batch: IntArray) -> float:
+            next_turn = replace(turn, number=turn.number + 1, rows=np.sort(np.concatenate([turn.rows, batch])))
+            fitted = model.fit(next_turn.train_set(state))
             return accuracy(fitted.predict_proba(data.test_features), data.test_labels)
 
-        return _Informed(self, judge, data.labels, turn.rows)
+        return _RoundOracle(self, accuracy_after, data.labels, turn.rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Informed:
+class _RoundOracle:
     """The oracle of one round, with the labels of the pool and the accuracy that a batch leads to."""
 
     oracle: Oracle
-    judge: Judge
+    accuracy_after: AccuracyAfter
     labels: IntArray
     labeled: IntArray
     name: ClassVar[str] = "oracle"
@@ -91,16 +90,16 @@ class _Informed:
         """The priority of all picks is the accuracy after labeling them."""
         rng = np.random.default_rng(request.seed)
         ensemble = (*ENSEMBLE, Auto(), Coreset(), Balanced(self.labels, self.labeled))
-        best, most = request.candidates[: request.budget], -1.0
-        for _, batch in batches_of(ensemble, request, self.oracle.batches, self.oracle.subset, rng):
-            if (found := self.judge(batch)) > most:
-                best, most = batch, found
-        return without_distances(request, best, np.full(len(best), most))
+        best, best_accuracy = request.candidates[: request.budget], -1.0
+        for batch in batches_of(ensemble, request, self.oracle.batches, self.oracle.subset, rng):
+            if (accuracy := self.accuracy_after(batch)) > best_accuracy:
+                best, best_accuracy = batch, accuracy
+        return without_distances(request, best, np.full(len(best), best_accuracy))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Balanced:
-    """The candidate nearest the mean of its true class, in turn of the class with the fewest labels."""
+    """Pick in turn from the class with the fewest labels: the candidate nearest the mean of its class."""
 
     labels: IntArray
     labeled: IntArray
@@ -111,16 +110,16 @@ class Balanced:
         """Priorities are NaN."""
         points, classes = read_rows(request.pool, request.candidates, request.metric), self.labels[request.candidates]
         n_classes = int(self.labels.max()) + 1
-        seen, queues = np.bincount(self.labels[self.labeled], minlength=n_classes), dict[int, list[int]]()
-        for name in np.unique(classes).tolist():
-            members = np.flatnonzero(classes == name)
-            apart = np.linalg.norm(points[members] - points[members].mean(axis=0), axis=1)
-            queues[name] = members[np.argsort(apart, kind="stable")].tolist()
+        counts, queues = np.bincount(self.labels[self.labeled], minlength=n_classes), dict[int, list[int]]()
+        for code in np.unique(classes).tolist():
+            members = np.flatnonzero(classes == code)
+            distances = np.linalg.norm(points[members] - points[members].mean(axis=0), axis=1)
+            queues[code] = members[np.argsort(distances, kind="stable")].tolist()
         picks = list[int]()
         while len(picks) < request.budget:
-            name = min(queues, key=lambda each: (seen[each], each))
-            picks.append(queues[name].pop(0))
-            seen[name] += 1
-            if not queues[name]:
-                del queues[name]
+            rarest = min(queues, key=lambda code: (counts[code], code))
+            picks.append(queues[rarest].pop(0))
+            counts[rarest] += 1
+            if not queues[rarest]:
+                del queues[rarest]
         return without_distances(request, request.candidates[picks], np.full(request.budget, np.nan))

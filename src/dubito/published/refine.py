@@ -31,12 +31,15 @@ ENSEMBLE: tuple[Strategy, ...] = (
     MaxHerding(),
     UncertaintyHerding(),
 )
-FIRST_SUBSET, MOST_LEFT = 5000, 10_000
+FIRST_SUBSET = 5000
+"""Number of candidates that a batch of the first step is selected from."""
+MAX_CANDIDATES = 10_000
+"""After each step, at most this many candidates are kept, at random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refine:
-    """Uncertainty Herding among the candidates that an ensemble of nine strategies prefers.
+    """Uncertainty Herding among the candidates that an ensemble of nine strategies selects.
 
     Takes the time of ``depth`` times ``batches`` selections from at most 5,000 candidates. Uncertainty Herding is not
     calibrated here.
@@ -66,27 +69,26 @@ class Refine:
         require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are gains of coverage of the candidates that are left."""
+        """Priorities are gains of coverage of the remaining candidates."""
         self.plan(request)
-        left, subset = request.candidates, FIRST_SUBSET
+        candidates, subset = request.candidates, FIRST_SUBSET
         rng = np.random.default_rng(request.seed)
         for _ in range(self.depth):
-            among = replace(request, candidates=left, progress=None)
-            found = [picks for _, picks in batches_of(ENSEMBLE, among, self.batches, subset, rng)]
-            left = np.unique(np.concatenate(found))
-            if len(left) > MOST_LEFT:
-                left = np.sort(rng.choice(left, MOST_LEFT, replace=False))
-            subset = max(request.budget, int(self.share * len(left)))
-        return UncertaintyHerding().choose(replace(request, candidates=left))
+            remaining = replace(request, candidates=candidates, progress=None)
+            candidates = np.unique(np.concatenate(list(batches_of(ENSEMBLE, remaining, self.batches, subset, rng))))
+            if len(candidates) > MAX_CANDIDATES:
+                candidates = np.sort(rng.choice(candidates, MAX_CANDIDATES, replace=False))
+            subset = max(request.budget, int(self.share * len(candidates)))
+        return UncertaintyHerding().choose(replace(request, candidates=candidates))
 
 
 def batches_of(
     ensemble: tuple[Strategy, ...], request: Request, n_batches: int, subset: int, rng: np.random.Generator
-) -> Iterator[tuple[Strategy, IntArray]]:
-    """Batches of each strategy, from random subsets of the candidates."""
+) -> Iterator[IntArray]:
+    """The same number of batches from each strategy, selected from random subsets of ``subset`` candidates."""
     for strategy in ensemble:
         for _ in range(max(n_batches // len(ensemble), 1)):
             size = max(min(subset, len(request.candidates)), request.budget)
             candidates = np.sort(rng.choice(request.candidates, size, replace=False))
             choice = strategy.choose(replace(request, candidates=candidates, known=None, seed=int(rng.integers(2**31))))
-            yield strategy, choice.configurations[0].indices
+            yield choice.configurations[0].indices

@@ -1,8 +1,8 @@
-"""TypiClust (Hacohen, Dekel and Weinshall, ICML 2022), as its authors' code has it.
+"""TypiClust (Hacohen, Dekel and Weinshall, ICML 2022), as in its authors' code.
 
-It differs from dubito's ``typiclust`` in this: features have unit length; clusters of five points or fewer are left
-out; the order of the clusters, by labels and then by size, is fixed before the first pick; and typicality is one over
-the mean *squared* distance to half of the cluster, 20 neighbors at most. K-means is dubito's.
+Differences from dubito's ``typiclust``: features have unit length; clusters of five points or fewer are ignored; the
+order of the clusters, by labels and then by size, is fixed before the first pick; and typicality is one over the mean
+*squared* distance to half of the cluster, at most 20 neighbors. K-means is dubito's.
 """
 
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from typing import ClassVar
 import numpy as np
 
 from dubito.core.problem import Request
-from dubito.matrix import FloatArray, IntArray, blocks, len_of
-from dubito.published.herding import unit_length
+from dubito.matrix import FloatArray, IntArray, blocks
+from dubito.published.herding import candidates_of, labeled_of
 from dubito.strategies.base import Choice, without_distances
 from dubito.strategies.kmeans import MOST_CLUSTERS, cluster_points
 
 NEIGHBORS = 20
 ROWS_AT_ONCE = 1024
-SMALLEST = 5
-"""Clusters with so many points or fewer are left out."""
+MAX_IGNORED = 5
+"""Clusters of this size or smaller are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +32,35 @@ class PublishedTypiClust:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
-        points = unit_length(request, request.pool, request.candidates)
-        labeled = unit_length(request, request.references, slice(0, len_of(request.references)))
+        points, labeled = candidates_of(request), labeled_of(request)
         n_clusters = min(len(labeled) + request.budget, MOST_CLUSTERS, len(labeled) + len(points))
         cluster = cluster_points(np.concatenate([labeled, points]), n_clusters, request.seed)
-        picks = typical_in_turn(points, cluster[len(labeled) :], cluster[: len(labeled)], request.budget)
+        picks = pick_typical(points, cluster[len(labeled) :], cluster[: len(labeled)], request.budget)
         return without_distances(request, request.candidates[picks], np.full(request.budget, np.nan))
 
 
-def typical_in_turn(points: FloatArray, cluster: IntArray, labeled: IntArray, budget: int) -> IntArray:
-    """Positions of the picks, from clusters (n,) of the points and (m,) of what is labeled."""
-    n_clusters = int(np.concatenate([cluster, labeled]).max()) + 1
-    seen = np.bincount(labeled, minlength=n_clusters)
-    sizes = seen + np.bincount(cluster, minlength=n_clusters)
-    order = np.lexsort((np.arange(n_clusters), -sizes, seen))
-    order = order[sizes[order] > SMALLEST] if (sizes > SMALLEST).any() else order[sizes[order] > 0]
-    is_left, picks = np.ones(len(points), dtype=np.bool_), list[int]()
+def pick_typical(points: FloatArray, cluster: IntArray, labeled_cluster: IntArray, budget: int) -> IntArray:
+    """Positions of the picks, given the clusters (n,) of the points and (m,) of the labeled points."""
+    n_clusters = int(np.concatenate([cluster, labeled_cluster]).max()) + 1
+    n_labeled = np.bincount(labeled_cluster, minlength=n_clusters)
+    sizes = n_labeled + np.bincount(cluster, minlength=n_clusters)
+    order = np.lexsort((np.arange(n_clusters), -sizes, n_labeled))
+    order = order[sizes[order] > MAX_IGNORED] if (sizes > MAX_IGNORED).any() else order[sizes[order] > 0]
+    is_unpicked, picks = np.ones(len(points), dtype=np.bool_), list[int]()
     for number in range(budget):
         turn = number % len(order)
-        for name in (*order[turn:], *order[:turn]):
-            if len(members := np.flatnonzero(is_left & (cluster == name))):
+        for code in (*order[turn:], *order[:turn]):
+            if len(members := np.flatnonzero(is_unpicked & (cluster == code))):
                 break
-        else:  # Only small clusters are left.
-            members = np.flatnonzero(is_left)
+        else:  # Only ignored clusters have unpicked points.
+            members = np.flatnonzero(is_unpicked)
         picks.append(int(members[most_typical(points[members])]))
-        is_left[picks[-1]] = False
+        is_unpicked[picks[-1]] = False
     return np.array(picks)
 
 
 def most_typical(points: FloatArray) -> int:
-    """The point with the least mean squared distance to its nearest neighbors.
+    """The position of the point with the smallest mean squared distance to its nearest neighbors.
 
     Examples
     --------
@@ -71,9 +70,9 @@ def most_typical(points: FloatArray) -> int:
     n_near = min(NEIGHBORS, len(points) // 2)
     if n_near == 0:
         return 0
-    sizes, apart = (points * points).sum(axis=1), np.empty(len(points))
+    norms, totals = (points * points).sum(axis=1), np.empty(len(points))
     for span in blocks(len(points), ROWS_AT_ONCE):
-        squared = sizes[span, None] + sizes - 2.0 * (points[span] @ points.T)
+        squared = norms[span, None] + norms - 2.0 * (points[span] @ points.T)
         squared[np.arange(len(squared)), np.arange(span.start, span.stop)] = np.inf
-        apart[span] = np.partition(squared, n_near - 1, axis=1)[:, :n_near].sum(axis=1)
-    return int(apart.argmin())
+        totals[span] = np.partition(squared, n_near - 1, axis=1)[:, :n_near].sum(axis=1)
+    return int(totals.argmin())

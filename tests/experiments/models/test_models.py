@@ -232,5 +232,5 @@ def test_an_estimator_without_probabilities_says_so(data: Dataset) -> None:
     with pytest.raises(InvalidArgument, match="does not predict probabilities with these options"):
         Sklearn("sklearn.svm.SVC").fit(train_set_of(data))
     short = Sklearn("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 500}).fit(train_set_of(data))
-    with pytest.raises(InvalidData, match="gives no probabilities: Expected n_neighbors"):
+    with pytest.raises(InvalidData, match="cannot predict probabilities: Expected n_neighbors"):
         short.predict_proba(data.features)

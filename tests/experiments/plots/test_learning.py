@@ -22,8 +22,8 @@ from dubito.experiments.plots.comparing import (
 )
 from dubito.experiments.plots.learning import (
     differences_figure,
-    held_below,
     learning_figure,
+    shift_below,
     spread_apart,
     styles,
     wrapped,
@@ -105,7 +105,7 @@ def test_places_keep_their_distance_and_their_order(places: list[float]) -> None
     moved = spread_apart(np.array(places), 0.05)
     order = np.argsort(places, kind="stable")
     assert (np.diff(moved[order]) >= 0.05 - 1e-9).all()
-    held = held_below(moved, 0.97, 0.05)
+    held = shift_below(moved, 0.97, 0.05)
     assert (np.diff(held[order]) >= 0.05 - 1e-9).all()
     assert held.max() <= 0.97
 

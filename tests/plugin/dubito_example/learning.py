@@ -11,10 +11,10 @@ from dubito.doubt import softmax
 from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.images import DownloadProgress, ImageSet
-from dubito.experiments.journal import Ledger, Run
+from dubito.experiments.journal import ExperimentJournal, Run
 from dubito.experiments.models.base import Fitted, ModelDefaults, State, TrainingSet, flat, over_all_classes
 from dubito.experiments.plan import Experiment
-from dubito.experiments.runner import Step, run_one_by_one
+from dubito.experiments.runner import ProgressReport, run_one_by_one
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
 
@@ -82,7 +82,12 @@ def dots(folder: Path, /, *, allow_download: bool = False, progress: DownloadPro
 
 
 def run_backwards(
-    remaining: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
+    remaining: Sequence[Run],
+    experiment: Experiment,
+    folder: Path,
+    source: DataSource,
+    journal: ExperimentJournal,
+    report: ProgressReport,
 ) -> bool:
     """The last run first."""
-    return run_one_by_one(remaining[::-1], experiment, folder, source, ledger, step)
+    return run_one_by_one(remaining[::-1], experiment, folder, source, journal, report)

@@ -16,7 +16,7 @@ from dubito.cli.output import plain_cells, put, say, show
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, read_dataset
 from dubito.experiments.images import COLLECTIONS, load_images
-from dubito.experiments.journal import DamagedLine, Record, sealed, unsealed
+from dubito.experiments.journal import DamagedLine, Record, decode_line, encode_line
 from dubito.experiments.models.kinds import model_as_table
 from dubito.experiments.plan import Data, Experiment
 from dubito.experiments.report import About, ReportFiles, fact_texts, write_report
@@ -234,7 +234,7 @@ def save_about(folder: Path, data: Dataset, command: str) -> None:
     shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
     test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
     record = {"schema": 1, "checks": True, "command": command, "shape": shape + test, "classes": list(data.classes)}
-    write_atomically(str(folder / ABOUT), sealed(record))
+    write_atomically(str(folder / ABOUT), encode_line(record))
 
 
 def read_about(folder: Path) -> SavedFacts:
@@ -243,7 +243,7 @@ def read_about(folder: Path) -> SavedFacts:
     if not path.exists():
         return SavedFacts()
     try:
-        record, _ = unsealed(path.read_bytes())
+        record, _ = decode_line(path.read_bytes())
     except DamagedLine as error:
         raise _damaged(path, f"it {error}") from None
     classes = record.get("classes", [])

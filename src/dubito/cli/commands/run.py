@@ -25,8 +25,15 @@ from dubito.experiments.models.networks.network import Slow
 from dubito.experiments.models.networks.training import rows_trained
 from dubito.experiments.plan import Data, Experiment, find_experiment, shipped_experiments
 from dubito.experiments.records import Round, curves
-from dubito.experiments.runner import EXPERIMENT, is_finished, lines_unchecked, read_folder, read_rounds, run_experiment
-from dubito.experiments.toml import naming
+from dubito.experiments.runner import (
+    EXPERIMENT,
+    count_unchecked_lines,
+    is_finished,
+    read_folder,
+    read_rounds,
+    run_experiment,
+)
+from dubito.experiments.toml import prefix_errors
 from dubito.io.column_notes import When, describe_features, describe_scale
 from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
@@ -93,7 +100,7 @@ def run(
     with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
         if not is_done(folder):
             describe_data(experiment.data, source, quiet=quiet)
-    with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
+    with bounded_inputs(input_limit), data_folder(data_dir, download), prefix_errors(file):
         gather(experiment, folder, source, download, quiet)
         finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
 
@@ -120,7 +127,7 @@ def resume(
     chosen = latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
     count = read_workers(workers, experiment)
-    with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
+    with bounded_inputs(input_limit), data_folder(data_dir, download), prefix_errors(str(chosen / EXPERIMENT)):
         source = gather(experiment, chosen, DataSource(experiment, chosen), download, quiet)
         finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)
 
@@ -165,7 +172,7 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
 
 def warn_of_old_lines(folder: Path, quiet: bool) -> None:
     """Warn if the journal has lines without checksums, in which damage could go unnoticed."""
-    count = lines_unchecked(folder)
+    count = count_unchecked_lines(folder)
     if count:
         say(
             f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage in "
@@ -321,7 +328,7 @@ def gather(experiment: Experiment, folder: Path, source: DataSource, download: b
     with download_bar(quiet) as progress:
         try:
             if source.is_published:
-                source.whole(download=download, progress=progress)
+                source.shared(download=download, progress=progress)
         except MissingFile as error:
             missing.append(error.render(Span.marked))
         try:

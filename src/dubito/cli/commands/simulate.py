@@ -167,7 +167,7 @@ def simulate(
             source = read_data(draft, data, test, missing_mode)
             standardized = should_standardize(standardize_mode, columns_of(data, columns))
             draft = replace(draft, data=replace(draft.data, standardize=standardized, missing=missing_mode))
-        experiment = scheduled(draft, source.whole(), sizes)
+        experiment = scheduled(draft, source.shared(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
         open_run(experiment, folder, force)
         describe_data(draft.data, source, standardize_mode, quiet=quiet)
@@ -294,7 +294,7 @@ def read_data(draft: Experiment, data: str, test: str | None = None, missing: st
             hint = "add an array labels with one class per row."
             raise MissingFile(f"{path} holds no labels, only {opened.listing()}", hint=hint)
     if not draft.data.labeled:
-        _check_classes(data, draft.data.label_column, source.whole())
+        _check_classes(data, draft.data.label_column, source.shared())
     return source
 
 
@@ -353,7 +353,7 @@ def run(
     experiment: Experiment, folder: Path, source: DataSource, command: str, workers: str | None, *, quiet: bool
 ) -> None:
     """Run the experiment in its folder, and save the description of the data for its report."""
-    data = source.whole()
+    data = source.shared()
     processes = read_workers(workers, experiment, data.features.size)
     n_runs = len(experiment.strategies) * len(experiment.seeds)
     say(f"{experiment.name}: {describe_schedule(experiment)}; {n_runs} runs into {folder}", quiet=quiet)

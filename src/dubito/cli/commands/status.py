@@ -15,7 +15,7 @@ from dubito.io.inputs import Inputs, handle_missing, leave_out, read_inputs, wit
 from dubito.io.labeled import read_drawn, read_labels
 from dubito.labeling.project import is_project
 from dubito.matrix import len_of
-from dubito.models.accuracy import FEWEST_DRAWN
+from dubito.models.accuracy import MIN_DRAWN
 from dubito.models.held_out import Share
 from dubito.models.progress import LabelsSoFar, measure_progress
 from dubito.registry import require
@@ -150,5 +150,5 @@ def accuracy_lines(found: LabelsSoFar) -> list[str]:
         return []
     return [
         "accuracy    unknown: the labels were chosen, so that the held-out accuracy may be far from that on the other "
-        f"rows; label {FEWEST_DRAWN} or more that are drawn at random, marked by 1 in a column drawn"
+        f"rows; label {MIN_DRAWN} or more that are drawn at random, marked by 1 in a column drawn"
     ]

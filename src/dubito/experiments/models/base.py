@@ -1,4 +1,4 @@
-"""The interface of a model: a `Model` is a frozen dataclass of its settings, and `fit` returns a `Fitted` one.
+"""The interface of a model: a `Model` is a frozen dataclass of its settings, and its `fit` returns a `Fitted` model.
 
 A model's `State`, a dictionary of arrays, is saved without pickling after each turn, and the next turn continues from
 it exactly. A new kind inherits from `ModelDefaults`, which implements everything but `kind` and `fit`, and is added to
@@ -89,11 +89,11 @@ class Model(Protocol):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Packages other than NumPy and scikit-learn whose versions affect its results."""
+        """Packages besides NumPy and scikit-learn whose versions affect the results."""
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it is trained on a GPU, where several processes are not faster than one."""
+        """Whether it is trained on a GPU; there, several processes are not faster than one."""
 
     @property
     def runner(self) -> str:

@@ -40,25 +40,27 @@ def model_from_table(table: Mapping[str, object]) -> Model:
     Linear(c=10.0, iterations=1000, samples=0)
     """
     kind = table.get("kind", Linear.kind)
-    make = MODELS.find("kind", kind)
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "kind"}
-    check_keys(f"kind = {kind!r}", given, settings_of(make))
+    model_class = MODELS.find("kind", kind)
+    settings = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "kind"
+    }
+    check_keys(f"kind = {kind!r}", settings, settings_of(model_class))
     missing = [
         name
-        for name, each in settings_of(make).items()
-        if each.default is MISSING and each.default_factory is MISSING and name not in given
+        for name, each in settings_of(model_class).items()
+        if each.default is MISSING and each.default_factory is MISSING and name not in settings
     ]
     if missing:
         raise InvalidArgument(f"needs the key {missing[0]!r}", argument="kind", value=kind, hint="add it.")
-    made = make(**given)
-    if not isinstance(made, Model):
+    model = model_class(**settings)
+    if not isinstance(model, Model):
         raise InvalidArgument(
             "is not a model: it does not implement dubito.experiments.models.base.Model",
             argument="kind",
             value=kind,
             hint="inherit from ModelDefaults, which has everything but kind and fit.",
         )
-    return made
+    return model
 
 
 def model_as_table(model: Model, *, explicit: bool = True) -> dict[str, object]:

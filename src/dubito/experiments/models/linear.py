@@ -21,7 +21,7 @@ from dubito.experiments.models.base import (
 )
 from dubito.experiments.seeds import derive_seed
 from dubito.matrix import AnyArray, FloatArray, IntArray
-from dubito.models.estimators import many_classes
+from dubito.models.estimators import ignore_many_classes_warning
 from dubito.registry import check_options, import_object
 from dubito.request.arrays import check_integer, check_positive
 
@@ -30,8 +30,8 @@ from dubito.request.arrays import check_integer, check_positive
 class Linear(ModelDefaults):
     """Multinomial logistic regression of scikit-learn (L-BFGS), on the original features.
 
-    Training continues from the weights of the previous turn if the same classes are present. If only one class is, its
-    probability is 1.
+    Training continues from the weights of the previous turn if the same classes are present. If only one class is
+    present, its probability is 1.
     """
 
     c: float = 1.0
@@ -59,7 +59,7 @@ class Linear(ModelDefaults):
             model.coef_, model.intercept_ = train_set.state["coef"].copy(), train_set.state["intercept"].copy()
             model.classes_ = train_set.present
         with warnings.catch_warnings():
-            # A fit that has not converged after the last iteration is used as it is.
+            # The weights after the last iteration are used even if training has not converged.
             warnings.simplefilter("ignore")
             model.fit(features, train_set.labels)
         return LinearFit(model.coef_, model.intercept_, train_set.present, train_set.n_classes)
@@ -113,14 +113,19 @@ class Sklearn(ModelDefaults):
         check_options("estimator", self.estimator, factory, self.options)
 
     def fit(self, train_set: TrainingSet) -> Fitted:
+        from sklearn.dummy import DummyClassifier
+
         if len(train_set.present) == 1:
-            return Constant(int(train_set.present[0]), train_set.n_classes)
+            # Most estimators need two classes.
+            constant = DummyClassifier().fit(flat(train_set.features), train_set.labels)
+            return EstimatorFit(constant, train_set.n_classes)
         factory = import_object("estimator", self.estimator)
-        random_state = {"random_state": derive_seed(train_set.seed, "weights", train_set.turn)}
-        usual = random_state if "random_state" in inspect.signature(factory).parameters else {}
+        options = dict(self.options)
+        if "random_state" in inspect.signature(factory).parameters:
+            options.setdefault("random_state", derive_seed(train_set.seed, "weights", train_set.turn))
         try:
-            with many_classes():
-                fitted = factory(**{**usual, **self.options}).fit(flat(train_set.features), train_set.labels)
+            with ignore_many_classes_warning():
+                fitted = factory(**options).fit(flat(train_set.features), train_set.labels)
         except ValueError as error:
             problem = f"cannot be trained on these labels: {error}"
             raise InvalidData(problem, argument="estimator", value=self.estimator) from error
@@ -145,27 +150,9 @@ class EstimatorFit:
         try:
             known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
         except ValueError as error:
-            problem = f"gives no probabilities: {error}"
+            problem = f"cannot predict probabilities: {error}"
             raise InvalidData(problem, argument="estimator", value=type(self.fitted).__name__) from error
         return over_all_classes(known, self.fitted.classes_, self.n_classes)
-
-    def embed(self, features: AnyArray) -> AnyArray:
-        return flat(features)
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Predicts the only class that has labels, with probability 1."""
-
-    code: int
-    n_classes: int
-
-    @property
-    def state(self) -> State:
-        return {}
-
-    def predict_proba(self, features: AnyArray) -> FloatArray:
-        return over_all_classes(np.ones((len(features), 1)), np.array([self.code]), self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:
         return flat(features)

@@ -1,18 +1,11 @@
-"""The linear probe in PyTorch, on a CPU or a GPU: full-batch L-BFGS, continued from the previous turn."""
+"""The linear probe in PyTorch, on a CPU or a GPU: full-batch L-BFGS that continues from the previous turn."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dubito.experiments.models.base import (
-    Fitted,
-    ModelDefaults,
-    State,
-    TrainingSet,
-    check_samples,
-    flat,
-)
+from dubito.experiments.models.base import Fitted, ModelDefaults, State, TrainingSet, check_samples, flat
 from dubito.experiments.models.networks.training import check_device, deterministic, device_facts
 from dubito.matrix import AnyArray, BoolArray, FloatArray
 from dubito.registry import require

@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from dubito.experiments.plots.learning import longest_line, wrapped
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, plain_axes, strategy_color
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, add_headline, plain_axes, strategy_color
 from dubito.experiments.statistics import Comparison, Saving
 from dubito.experiments.summary import NOT_REACHED, format_saved, is_sure
 from dubito.matrix import FloatArray
 
-ROW, HEAD = 0.34, 1.35
+ROW_HEIGHT, MARGIN_HEIGHT = 0.34, 1.35
 """Height in inches of a row, and of everything above and below the rows."""
-LETTER = 0.085
-"""Width in inches of a letter in the names of the matrix."""
-TEXT_LETTER = 0.015
+LETTER_INCHES = 0.085
+"""Width of a letter in the names of the matrix."""
+LETTER_SHARE = 0.015
 """Width of a letter next to a bar, as a fraction of the chart."""
 BEATEN = "mean: beaten by others"
 POINTS = FuncFormatter(lambda value, _: f"{value:+g}" if value else "0")
@@ -29,7 +29,7 @@ COUNTS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 def areas_figure(comparisons: Sequence[Sequence[Comparison]]) -> Figure:
     """The primary endpoint: each strategy's area under the curve less a baseline's, a panel for each baseline.
 
-    A full mark is significant after Holm's correction, a hollow one is not.
+    Filled markers are significant after Holm's correction, hollow ones are not.
 
     Examples
     --------
@@ -40,16 +40,20 @@ def areas_figure(comparisons: Sequence[Sequence[Comparison]]) -> Figure:
     """
     shown = [panel for panel in comparisons if panel]
     names = list(dict.fromkeys(each.name for panel in reversed(shown) for each in panel))
-    figure = Figure(figsize=(2.2 + 3.4 * len(shown), HEAD + ROW * len(names)), layout="constrained", facecolor="white")
+    figure = Figure(
+        figsize=(2.2 + 3.4 * len(shown), MARGIN_HEIGHT + ROW_HEIGHT * len(names)),
+        layout="constrained",
+        facecolor="white",
+    )
     panels = figure.subplots(1, len(shown), sharey=True, sharex=True, squeeze=False)[0]
     for axes, panel in zip(panels, shown, strict=True):
-        _rows(axes, names)
+        _prepare_rows(axes, names)
         axes.axvline(0.0, color=QUIET, linewidth=0.9)
         for each in panel:
             _draw_interval(axes, each, names.index(each.name))
         axes.set_title(f"against {panel[0].baseline}", loc="left", color=INK, fontsize=10, fontweight="bold")
         axes.xaxis.set_major_formatter(POINTS)
-    _headline(figure, "mean accuracy over the curve, difference in points")
+    add_headline(figure, "mean accuracy over the curve, difference in points")
     figure.supxlabel("95% t interval over seeds; full: significant after Holm's correction", color=QUIET, fontsize=9)
     return figure
 
@@ -60,14 +64,14 @@ def _draw_interval(axes: Axes, each: Comparison, row: int) -> None:
         axes.plot(
             [100 * interval.low, 100 * interval.high], [row, row], color=color, linewidth=2.0, solid_capstyle="butt"
         )
-    is_sure = each.is_better or each.is_worse
+    is_significant = each.is_better or each.is_worse
     axes.plot(
         100 * interval.estimate,
         row,
         marker="o",
         markersize=7,
         color=color,
-        markerfacecolor=color if is_sure else "white",
+        markerfacecolor=color if is_significant else "white",
         markeredgewidth=1.6,
     )
 
@@ -86,13 +90,11 @@ def pairwise_figure(names: Sequence[str], penalties: FloatArray) -> Figure:
     k, shown = len(names), [wrapped(name) for name in names]
     table = np.vstack([penalties, penalties.sum(axis=0) / max(k - 1, 1)])
     # Names are to the left of the cells, and above them at an angle.
-    aside = LETTER * max(longest_line(shown), len(BEATEN))
-    above = LETTER * longest_line(shown)
-    line = max(1 + name.count("\n") for name in shown)
-    width, height = (
-        max(0.52, 0.24 * line) * k + aside + 0.77 * above + 0.3,
-        max(0.4, 0.15 * line) * (k + 1) + 0.65 * above + 1.0,
-    )
+    left = LETTER_INCHES * max(longest_line(shown), len(BEATEN))
+    above = LETTER_INCHES * longest_line(shown)
+    n_lines = max(1 + name.count("\n") for name in shown)
+    width = max(0.52, 0.24 * n_lines) * k + left + 0.77 * above + 0.3
+    height = max(0.4, 0.15 * n_lines) * (k + 1) + 0.65 * above + 1.0
     figure = Figure(figsize=(max(width, 5.4), height), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     shades = LinearSegmentedColormap.from_list("share", ["#FFFFFF", OKABE_ITO["blue"]])
@@ -103,7 +105,7 @@ def pairwise_figure(names: Sequence[str], penalties: FloatArray) -> Figure:
         if row == column:
             continue
         text = f"{share:.2f}".rstrip("0").rstrip(".")
-        axes.text(column, row, text, ha="center", va="center", fontsize=8.5, color=_on_shade(share))
+        axes.text(column, row, text, ha="center", va="center", fontsize=8.5, color=_text_color(share))
     axes.axhline(k - 0.5, color=INK, linewidth=1.0)
     axes.set_xticks(range(k), shown, rotation=40, ha="left", rotation_mode="anchor")
     axes.set_yticks(range(k + 1), [*shown, BEATEN])
@@ -111,12 +113,12 @@ def pairwise_figure(names: Sequence[str], penalties: FloatArray) -> Figure:
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, colors=INK, labelsize=9)
-    _headline(figure, "share of label counts at which the row beats the column")
+    add_headline(figure, "share of label counts at which the row beats the column")
     return figure
 
 
-def _on_shade(share: float) -> str:
-    """A text color that is legible on the matrix, also in a page with its own colors."""
+def _text_color(share: float) -> str:
+    """A text color that is legible in this cell of the matrix, also in dark mode."""
     if share == 0.0:
         return INK
     return "#FEFEFE" if share > 0.55 else "#111111"
@@ -132,14 +134,12 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     >>> [text.get_text() for text in savings_figure([saving]).axes[0].texts]
     ['40 [20 to 60]']
     """
-    figure, axes = _bars([each.name for each in savings])
+    figure, axes = _bar_figure([each.name for each in savings])
     axes.axvline(0.0, color=QUIET, linewidth=0.9)
     ends = [end for each in savings for end in (each.saved.estimate, each.saved.low, each.saved.high) if isfinite(end)]
     reach = max([abs(end) for end in ends], default=1.0) or 1.0
-    low, margin = (
-        min([0.0, *ends]) - 0.12 * reach,
-        0.05 + TEXT_LETTER * max(len(format_saved(each)) for each in savings),
-    )
+    low = min([0.0, *ends]) - 0.12 * reach
+    margin = 0.05 + LETTER_SHARE * max(len(format_saved(each)) for each in savings)
     axes.set_xlim(low, low + (max([0.0, *ends]) - low) / (1.0 - min(margin, 0.6)))
     for row, each in enumerate(savings):
         _draw_saving(axes, each, row, reach)
@@ -147,7 +147,7 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     baseline, first = savings[0].baseline, savings[0]
     axes.set_xlabel(f"labels; {baseline} needs {round(first.baseline_needed):,} for {first.accuracy:.1%}", color=INK)
     interval = "" if all(np.isnan(each.saved.low) for each in savings) else ", with 95% bootstrap interval"
-    _headline(figure, f"labels saved for what {baseline} learns{interval}")
+    add_headline(figure, f"labels saved for what {baseline} learns{interval}")
     return figure
 
 
@@ -163,8 +163,8 @@ def _draw_saving(axes: Axes, each: Saving, row: int, reach: float) -> None:
         axes.plot([low, saved.high], [row, row], color=INK, linewidth=1.3, solid_capstyle="butt")
         axes.plot(low, row, marker="<" if saved.low == -inf else "|", color=INK, markersize=6, clip_on=False)
         axes.plot(saved.high, row, marker="|", color=INK, markersize=6)
-    furthest = max(saved.estimate, 0.0 if np.isnan(saved.high) else saved.high, 0.0)
-    axes.text(furthest + 0.025 * reach, row, format_saved(each), va="center", fontsize=9, color=INK)
+    right = max(saved.estimate, 0.0 if np.isnan(saved.high) else saved.high, 0.0)
+    axes.text(right + 0.025 * reach, row, format_saved(each), va="center", fontsize=9, color=INK)
 
 
 def times_figure(names: Sequence[str], seconds: Sequence[float], training: float) -> Figure:
@@ -175,14 +175,14 @@ def times_figure(names: Sequence[str], seconds: Sequence[float], training: float
     >>> [text.get_text() for text in times_figure(["random", "coreset"], [0.0, 0.25], 1.0).axes[0].texts]
     ['0.0 ms', '250 ms']
     """
-    figure, axes = _bars(names)
+    figure, axes = _bar_figure(names)
     longest = max(seconds, default=0.0) or 1.0
     for row, (name, each) in enumerate(zip(names, seconds, strict=True)):
         axes.barh(row, each, height=0.6, color=strategy_color(name), alpha=0.85)
         axes.text(each + 0.015 * longest, row, format_seconds(each), va="center", fontsize=9, color=INK)
     axes.set_xlim(0.0, 1.15 * longest)
     axes.set_xlabel(f"seconds; a training takes {format_seconds(training)} on average", color=INK)
-    _headline(figure, "mean time of a selection")
+    add_headline(figure, "mean time of a selection")
     return figure
 
 
@@ -199,14 +199,14 @@ def format_seconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms" if seconds < 0.01 else f"{1000 * seconds:.0f} ms"
 
 
-def _bars(names: Sequence[str]) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(7.4, HEAD + ROW * len(names)), layout="constrained", facecolor="white")
+def _bar_figure(names: Sequence[str]) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.4, MARGIN_HEIGHT + ROW_HEIGHT * len(names)), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
-    _rows(axes, names)
+    _prepare_rows(axes, names)
     return figure, axes
 
 
-def _rows(axes: Axes, names: Sequence[str]) -> None:
+def _prepare_rows(axes: Axes, names: Sequence[str]) -> None:
     """One row per strategy, the first at the top, with colored names."""
     plain_axes(axes)
     axes.spines["left"].set_visible(False)
@@ -218,7 +218,3 @@ def _rows(axes: Axes, names: Sequence[str]) -> None:
     # Of panels that share rows, only the first has names.
     for label, name in zip(axes.get_yticklabels(), names, strict=False):
         label.set(color=strategy_color(name), fontweight="bold")
-
-
-def _headline(figure: Figure, text: str) -> None:
-    figure.suptitle(text, x=0.01, ha="left", color=INK, fontsize=11.5, fontweight="bold")

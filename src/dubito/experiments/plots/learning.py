@@ -10,7 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from dubito.experiments.plots.style import FAINT, INK, QUIET, new_figure, plain_axes, strategy_color, title
+from dubito.experiments.plots.style import (
+    FAINT,
+    INK,
+    QUIET,
+    add_headline,
+    add_label,
+    new_figure,
+    plain_axes,
+    strategy_color,
+    title,
+)
 from dubito.experiments.records import Curve
 from dubito.experiments.statistics import Interval, Saving, paired_test
 from dubito.experiments.summary import format_interval, is_sure
@@ -32,31 +42,31 @@ BASELINE: tuple[LineStyle, str] = ((0, (4, 2)), "o")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How one strategy is drawn."""
+class CurveStyle:
+    """How one strategy is style_of."""
 
     color: str
     line: LineStyle
     marker: str
 
 
-def styles(names: Sequence[str]) -> dict[str, Look]:
+def styles(names: Sequence[str]) -> dict[str, CurveStyle]:
     """The style of each name: the color of the strategy, and a different line for each name of that color.
 
     Examples
     --------
-    >>> drawn = styles(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
-    >>> drawn["doubt-coreset"].color == drawn["doubt-coreset:strength=0.5"].color
+    >>> by_name = styles(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
+    >>> by_name["doubt-coreset"].color == by_name["doubt-coreset:strength=0.5"].color
     True
-    >>> drawn["doubt-coreset"].line, drawn["doubt-coreset:strength=0.5"].marker
+    >>> by_name["doubt-coreset"].line, by_name["doubt-coreset:strength=0.5"].marker
     ('-', 's')
     """
-    result: dict[str, Look] = {}
+    result: dict[str, CurveStyle] = {}
     for name in names:
         color = strategy_color(name)
-        used = sum(look.color == color for look in result.values())
+        used = sum(style.color == color for style in result.values())
         line, marker = BASELINE if color == QUIET else STYLES[used % len(STYLES)]
-        result[name] = Look(color, line, marker)
+        result[name] = CurveStyle(color, line, marker)
     return result
 
 
@@ -102,12 +112,12 @@ def spread_apart(positions: FloatArray, gap: float) -> FloatArray:
     return result
 
 
-def held_below(positions: FloatArray, limit: float, gap: float) -> FloatArray:
+def shift_below(positions: FloatArray, limit: float, gap: float) -> FloatArray:
     """Positions moved down to stay below ``limit`` and at least ``gap`` apart, in the same order.
 
     Examples
     --------
-    >>> held_below(np.array([0.9, 1.05, 0.2]), 1.0, 0.15).round(2).tolist()
+    >>> shift_below(np.array([0.9, 1.05, 0.2]), 1.0, 0.15).round(2).tolist()
     [0.85, 1.0, 0.2]
     """
     rank = np.argsort(np.argsort(-positions, kind="stable"))
@@ -127,9 +137,9 @@ NAME_HEIGHT = 0.22
 """Distance in inches of the names of two curves."""
 HIGHEST_NAME = 0.985
 """The highest position of a name, as a fraction of the axis."""
-MANY = 7
+MANY_CURVES = 7
 """From this number of curves on, bands are fainter and names smaller."""
-COLUMNS, PANEL = 4, 2.05
+MAX_COLUMNS, PANEL_HEIGHT = 4, 2.05
 """Panels per row in the plot of differences, and the height of a panel in inches."""
 
 
@@ -159,6 +169,7 @@ def learning_figure(
 
 
 def learning_size(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Width and height of the plot in inches."""
     return 6.4 + 0.088 * max(len(curve.name) + 7 for curve in curves), max(5.0, 1.9 + NAME_HEIGHT * len(curves))
 
 
@@ -166,62 +177,62 @@ def draw_learning(axes: Axes, curves: Sequence[Curve], height: float) -> None:
     """Draw curves with bands and names on axes with this height in inches."""
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
-    drawn = styles([curve.name for curve in curves])
+    style_of = styles([curve.name for curve in curves])
     for curve in curves:
-        _draw_curve(axes, curve, drawn[curve.name], is_one_of_many=len(curves) >= MANY)
-    _label_axis(axes, curves[0], most=9)
+        _draw_curve(axes, curve, style_of[curve.name], is_one_of_many=len(curves) >= MANY_CURVES)
+    _label_axis(axes, curves[0], max_ticks=9)
     axes.set_ylabel("accuracy on held-out data", color=INK)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
     axes.margins(x=0.02)
-    _name_curves(axes, curves, drawn, gap=NAME_HEIGHT / (height - 1.3))
+    _name_curves(axes, curves, style_of, gap=NAME_HEIGHT / (height - 1.3))
 
 
-def _draw_curve(axes: Axes, curve: Curve, look: Look, *, is_one_of_many: bool) -> None:
+def _draw_curve(axes: Axes, curve: Curve, style: CurveStyle, *, is_one_of_many: bool) -> None:
     """The mean as a line, one standard deviation as a band."""
     mean, spread = curve.mean, curve.spread
     shade = 0.05 if is_one_of_many else 0.1
-    axes.fill_between(curve.labels, mean - spread, mean + spread, color=look.color, alpha=shade, linewidth=0)
+    axes.fill_between(curve.labels, mean - spread, mean + spread, color=style.color, alpha=shade, linewidth=0)
     axes.plot(
         curve.labels,
         mean,
-        color=look.color,
+        color=style.color,
         linewidth=1.7 if is_one_of_many else 2.2,
-        linestyle=look.line,
-        marker=look.marker,
+        linestyle=style.line,
+        marker=style.marker,
         markersize=4.5,
         markeredgecolor="white",
         markeredgewidth=0.8,
     )
 
 
-def _label_axis(axes: Axes, curve: Curve, most: int) -> None:
-    axes.set_xticks(curve.labels[:: ceil(len(curve.labels) / most)])
+def _label_axis(axes: Axes, curve: Curve, max_ticks: int) -> None:
+    axes.set_xticks(curve.labels[:: ceil(len(curve.labels) / max_ticks)])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("labels", color=INK)
 
 
-def _name_curves(axes: Axes, curves: Sequence[Curve], drawn: dict[str, Look], gap: float) -> None:
+def _name_curves(axes: Axes, curves: Sequence[Curve], style_of: dict[str, CurveStyle], gap: float) -> None:
     """Names to the right of the last points, connected to them by a line."""
     low, high = axes.get_ylim()
     ends = np.array([curve.mean[-1] for curve in curves])
-    positions = held_below(spread_apart((ends - low) / (high - low), gap), HIGHEST_NAME, gap) * (high - low) + low
+    positions = shift_below(spread_apart((ends - low) / (high - low), gap), HIGHEST_NAME, gap) * (high - low) + low
     last, width = float(curves[0].labels[-1]), axes.get_xlim()[1] - axes.get_xlim()[0]
     for curve, end, position in zip(curves, ends, positions, strict=True):
-        look = drawn[curve.name]
+        style = style_of[curve.name]
         axes.annotate(
             f"{curve.name}  {end:.1%}",
             xy=(last, end),
             xytext=(last + 0.07 * width, position),
-            color=look.color,
-            fontsize=9 if len(curves) >= MANY else 10,
+            color=style.color,
+            fontsize=9 if len(curves) >= MANY_CURVES else 10,
             fontweight="bold",
             va="center",
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
-                "color": look.color,
-                "linestyle": look.line,
+                "color": style.color,
+                "linestyle": style.line,
                 "linewidth": 1.0,
                 "alpha": 0.6,
                 "shrinkA": 2,
@@ -251,17 +262,9 @@ def _mark_saving(axes: Axes, saving: Saving) -> None:
         xytext=(end, floor),
         arrowprops={"arrowstyle": "<|-|>", "color": INK, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
     )
-    axes.annotate(
-        f"{round(saving.saved.estimate):,} labels saved\n(95% interval {format_interval(saving)})",
-        xy=((start + end) / 2, floor),
-        xytext=(0, -6),
-        textcoords="offset points",
-        color=INK,
-        fontsize=10,
-        ha="center",
-        va="top",
-        linespacing=1.35,
-    )
+    label = f"{round(saving.saved.estimate):,} labels saved\n(95% interval {format_interval(saving)})"
+    middle, style = ((start + end) / 2, floor), {"color": INK, "fontsize": 10, "linespacing": 1.35}
+    add_label(axes, label, middle, (0, -6), ha="center", va="top", **style)
 
 
 def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Figure:
@@ -277,22 +280,22 @@ def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Fig
     """
     reference = next(curve for curve in curves if curve.name == baseline)
     others = [curve for curve in curves if curve.name != baseline]
-    drawn = styles([curve.name for curve in curves])
-    columns = min(COLUMNS, max(len(others), 1))
+    style_of = styles([curve.name for curve in curves])
+    columns = min(MAX_COLUMNS, max(len(others), 1))
     rows = ceil(max(len(others), 1) / columns)
-    figure = Figure(figsize=(max(2.6 * columns, 4.2), PANEL * rows + 0.9), layout="constrained", facecolor="white")
+    figure = Figure(
+        figsize=(max(2.6 * columns, 4.2), PANEL_HEIGHT * rows + 0.9), layout="constrained", facecolor="white"
+    )
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, curve in zip(panels, others, strict=False):
         intervals = [_interval(gain) for gain in 100.0 * (curve.accuracy - reference.accuracy).T]
-        _draw_difference(axes, curve, intervals, drawn[curve.name])
+        _draw_difference(axes, curve, intervals, style_of[curve.name])
     for position, axes in enumerate(panels):
         axes.set_visible(position < len(others))
         axes.tick_params(labelbottom=position + columns >= len(others))
     seeds = len(reference.accuracy)
     interval = f", mean and 95% interval of {seeds} seeds" if seeds > 1 else ""
-    figure.suptitle(
-        f"accuracy above {baseline}, in points", x=0.01, ha="left", color=INK, fontsize=11.5, fontweight="bold"
-    )
+    add_headline(figure, f"accuracy above {baseline}, in points")
     figure.supxlabel(f"labels{interval}", color=INK, fontsize=10)
     return figure
 
@@ -302,7 +305,7 @@ def _interval(gains: FloatArray) -> Interval:
     return paired_test(gains)[0] if gains.any() else Interval(0.0, 0.0, 0.0)
 
 
-def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], look: Look) -> None:
+def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], style: CurveStyle) -> None:
     plain_axes(axes)
     axes.axhline(0.0, color=QUIET, linewidth=0.9)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
@@ -311,15 +314,20 @@ def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], lo
         curve.labels,
         [each.low for each in intervals],
         [each.high for each in intervals],
-        color=look.color,
+        color=style.color,
         alpha=0.18,
         linewidth=0,
     )
     axes.plot(
-        curve.labels, [each.estimate for each in intervals], color=look.color, linewidth=1.8, marker=look.marker, ms=3.5
+        curve.labels,
+        [each.estimate for each in intervals],
+        color=style.color,
+        linewidth=1.8,
+        marker=style.marker,
+        ms=3.5,
     )
     # Long names are wrapped, so that they do not overlap the next panel.
-    axes.set_title(wrapped(curve.name), loc="left", color=look.color, fontsize=9, fontweight="bold", pad=4)
-    _label_axis(axes, curve, most=4)
+    axes.set_title(wrapped(curve.name), loc="left", color=style.color, fontsize=9, fontweight="bold", pad=4)
+    _label_axis(axes, curve, max_ticks=4)
     axes.set_xlabel("")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")

@@ -7,16 +7,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dubito.experiments.plots.style import INK, QUIET, strategy_color
+from dubito.experiments.plots.style import INK, QUIET, add_label, strategy_color
 from dubito.matrix import AnyArray, BoolArray, IntArray
 
-TILE, LEFT, HEADER = 0.46, 1.75, 0.62
-"""Inches: the width of an image with its gap, of the names, and the height of the title."""
-ROW = 0.66
+IMAGE_WIDTH, NAMES_WIDTH, TITLE_HEIGHT, ROW_HEIGHT = 0.46, 1.75, 0.62, 0.66
+"""In inches; `IMAGE_WIDTH` includes the gap between images."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PickedPictures:
+    """The first picks of one strategy."""
+
     name: str
     rows: IntArray
     """(b,) rows of the images, in the order of the picks."""
@@ -32,11 +33,11 @@ def picks_figure(
     Parameters
     ----------
     images : array (n, height, width)
-        Gray images, dark where large.
+        Gray images; larger values are darker.
     classes : array (n,)
-        True classes, to count how many kinds were picked for.
+        True classes, to count how many each strategy picked.
     picked : sequence of PickedPictures
-        One row of the picture each.
+        One row of images for each strategy.
 
     Examples
     --------
@@ -47,11 +48,11 @@ def picks_figure(
     """
     n_columns = max(len(each.rows) for each in picked)
     # At least as wide as the title.
-    width, height = max(LEFT + TILE * n_columns + 0.1, 8.0), HEADER + ROW * len(picked)
+    width, height = max(NAMES_WIDTH + IMAGE_WIDTH * n_columns + 0.1, 8.0), TITLE_HEIGHT + ROW_HEIGHT * len(picked)
     figure = Figure(figsize=(width, height), facecolor="white")
     for position, each in enumerate(picked):
-        bottom = (height - HEADER - ROW * (position + 1)) / height
-        axes = figure.add_axes((LEFT / width, bottom, TILE * n_columns / width, ROW / height))
+        bottom = (height - TITLE_HEIGHT - ROW_HEIGHT * (position + 1)) / height
+        axes = figure.add_axes((NAMES_WIDTH / width, bottom, IMAGE_WIDTH * n_columns / width, ROW_HEIGHT / height))
         draw_row(axes, images, classes, each, n_columns)
     top = 1 - 0.12 / height
     figure.text(0.12 / width, top, headline, color=INK, fontsize=11.5, fontweight="bold", va="top")
@@ -71,21 +72,11 @@ def draw_row(axes: Axes, images: AnyArray, classes: AnyArray, picked: PickedPict
             axes.plot([left, left + width], [bar, bar], color=INK, linewidth=1.8, solid_capstyle="butt")
     axes.set(xlim=(0, n_columns * step), ylim=(-0.35 * height, height * 1.05))
     axes.set_axis_off()
-    kinds = len(np.unique(classes[picked.rows]))
-    counts = f"{kinds} classes, {int(picked.misread.sum())} misread"
+    n_classes = len(np.unique(classes[picked.rows]))
+    counts = f"{n_classes} classes, {int(picked.misread.sum())} misread"
     for text, middle, size, color, weight in (
         (picked.name, 0.68, 10.0, strategy_color(picked.name), "bold"),
         (counts, 0.38, 8.5, QUIET, "normal"),
     ):
-        axes.annotate(
-            text,
-            (0.0, middle),
-            xytext=(-8, 0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            color=color,
-            fontsize=size,
-            fontweight=weight,
-        )
+        style = {"xycoords": "axes fraction", "color": color, "fontsize": size, "fontweight": weight}
+        add_label(axes, text, (0.0, middle), (-8, 0), ha="right", va="center", **style)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from io import BytesIO, StringIO
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from matplotlib import rc_context
@@ -52,8 +53,8 @@ STRATEGY_COLORS = {
     "batchbald": "#332288",
     "probabilistic-coreset": "#5A1A1A",
 }
-"""Random, the baseline, is gray. Readers with either kind of red-green blindness can distinguish the last four, which
-are not in the palette, from it and from each other."""
+"""Random, the baseline, is gray. The last four are not in the palette; readers with either kind of red-green blindness
+can distinguish them from gray and from each other."""
 
 
 def strategy_color(name: str) -> str:
@@ -96,6 +97,25 @@ def title(axes: Axes, headline: str, detail: str = "") -> None:
         axes.text(0.0, 1.035, detail, transform=axes.transAxes, color=QUIET, fontsize=9, va="bottom")
 
 
+def add_headline(figure: Figure, text: str) -> None:
+    """Add a bold headline at the left edge of a figure with several panels."""
+    figure.suptitle(text, x=0.01, ha="left", color=INK, fontsize=11.5, fontweight="bold")
+
+
+def add_label(
+    axes: Axes,
+    text: str,
+    point: tuple[float, float],
+    offset: tuple[float, float],
+    *,
+    ha: str = "left",
+    va: str = "baseline",
+    **options: Any,
+) -> None:
+    """Add text at an offset in typographic points from a point of the data; ``options`` as in `Axes.annotate`."""
+    axes.annotate(text, point, xytext=offset, textcoords="offset points", ha=ha, va=va, **options)
+
+
 def save_figure(
     figure: Figure, path: str | Path, *, formats: Sequence[str] = ("svg", "png"), force: bool = False
 ) -> list[Path]:
@@ -119,20 +139,14 @@ def save_figure(
         raise MissingFile("is in a folder that does not exist", argument="path", value=str(path), hint=hint)
     stem = path.with_suffix("") if path.suffix in (".svg", ".png") else path
     targets = [stem.with_name(f"{stem.name}.{each}") for each in formats]
-    taken = [target for target in targets if target.exists()]
-    if taken and not force:
-        raise OutputExists(f"{taken[0]} exists", hint=f"pass {FORCE} to replace it, or another path.")
+    existing = [target for target in targets if target.exists()]
+    if existing and not force:
+        raise OutputExists(f"{existing[0]} exists", hint=f"pass {FORCE} to replace it, or another path.")
     for target in targets:
-        _write(figure, target)
+        picture, suffix = BytesIO(), target.suffix[1:]
+        figure.savefig(picture, format=suffix, dpi=160, metadata={"Date": None} if suffix == "svg" else None)
+        write_atomically(str(target), picture.getvalue())
     return targets
-
-
-def _write(figure: Figure, target: Path) -> None:
-    """Render in memory, and write the file atomically."""
-    picture = BytesIO()
-    suffix = target.suffix[1:]
-    figure.savefig(picture, format=suffix, dpi=160, metadata={"Date": None} if suffix == "svg" else None)
-    write_atomically(str(target), picture.getvalue())
 
 
 # A figure as SVG text inside an HTML page, which sets its colors for light and dark mode.
@@ -148,26 +162,22 @@ def inline_svg(figure: Figure, name: str, alt: str) -> str:
 
     Examples
     --------
-    >>> from dubito.experiments.plots.style import new_figure
     >>> text = inline_svg(new_figure()[0], "radii", "Radii against picks")
     >>> text[:44]
     '<svg role="img" aria-label="Radii against pi'
     """
     picture = StringIO()
     with rc_context({"svg.hashsalt": "dubito"}):
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(picture, format="svg", transparent=True, metadata=nothing)
+        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(picture, format="svg", transparent=True, metadata=no_metadata)
     text = picture.getvalue()
     text = text[text.index("<svg") :].strip()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg {_opening(alt)} viewBox="\1">', text, count=1)
+    attributes = f'role="img" aria-label="{escape(alt, quote=True)}" xmlns="http://www.w3.org/2000/svg"'
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg {attributes} viewBox="\1">', text, count=1)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text)
     text = re.sub(r'xlink:href="#', f'href="#{name}-', text)
     for color, variable in PAGE_COLORS.items():
         text = re.sub(rf"(?<=: ){color}(?=[;\"])", variable, text, flags=re.IGNORECASE)
     return text
-
-
-def _opening(alt: str) -> str:
-    return f'role="img" aria-label="{escape(alt, quote=True)}" xmlns="http://www.w3.org/2000/svg"'

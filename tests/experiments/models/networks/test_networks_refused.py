@@ -11,7 +11,7 @@ import torch
 
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.data import Dataset
-from dubito.experiments.journal import Ledger
+from dubito.experiments.journal import ExperimentJournal
 from dubito.experiments.models.networks.checks import check_converged, check_learning, full_state
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
 from dubito.experiments.models.networks.network import Torch
@@ -134,7 +134,7 @@ def test_what_others_put_into_the_folder_of_a_refused_run_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = tmp_path / "run" / "notes.md"
-    monkeypatch.setattr(Ledger, "write_header", lambda *given: notes.write_text("mine"))
+    monkeypatch.setattr(ExperimentJournal, "write_header", lambda *given: notes.write_text("mine"))
     with pytest.raises((InvalidArgument, InvalidData)):
         played("Twice", tmp_path / "run")
     assert [path.name for path in notes.parent.iterdir()] == ["notes.md"]

@@ -8,7 +8,7 @@ import pytest
 
 from dubito.errors import InvalidData
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.journal import PACKAGES, Journal, sealed, version_of
+from dubito.experiments.journal import PACKAGES, Journal, encode_line, version_of
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.models.networks.network import Mlp, Torch
@@ -33,7 +33,7 @@ def test_the_same_device_and_precision_go_on() -> None:
 
 
 def test_another_device_is_refused_with_the_hint() -> None:
-    assert "begun on a GPU and torch finds none here" in refusal(OWN, ON_GPU, HERE)
+    assert "started on a GPU and torch finds none here" in refusal(OWN, ON_GPU, HERE)
     assert "on a machine with a GPU" in refusal(OWN, ON_GPU, HERE)
     assert 'hide the GPU with CUDA_VISIBLE_DEVICES=""' in refusal(OWN, HERE, ON_GPU)
 
@@ -93,7 +93,7 @@ def cut(folder: Path, **changed: object) -> None:
     path = folder / "journal.jsonl"
     header, first = list(Journal(path).read())[:2]
     kept = {key: value for key, value in {**header, **changed}.items() if value is not None}
-    path.write_bytes(sealed(kept) + sealed(first))
+    path.write_bytes(encode_line(kept) + encode_line(first))
 
 
 def test_what_a_resume_checks_is_in_the_journal(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_what_a_resume_checks_is_in_the_journal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"device": "cuda"}, "begun on a GPU and torch finds none here"),
+        ({"device": "cuda"}, "started on a GPU and torch finds none here"),
         ({"precision": "bfloat16"}, "trained in bfloat16 and would continue in float32"),
         ({"precision": None, "minibatches": None}, "an earlier version of dubito began it"),
     ],

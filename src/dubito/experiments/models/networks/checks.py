@@ -55,7 +55,7 @@ def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
     was_training = network.training
     try:
         with torch.no_grad():
-            given = network.eval()(inputs)
+            output = network.eval()(inputs)
     except Exception as error:
         raise InvalidArgument(
             f"the network cannot process items of shape {shape}: {type(error).__name__}: {error}. Fix the network, or "
@@ -63,16 +63,16 @@ def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
         ) from error
     finally:
         network.train(was_training)
-    check_logits(given, len(inputs), n_classes)
+    check_logits(output, len(inputs), n_classes)
 
 
-def check_logits(given: object, n_items: int, n_classes: int, when: str = "") -> None:
+def check_logits(output: object, n_items: int, n_classes: int, when: str = "") -> None:
     """Raise if the output is not a number for every item and class."""
     import torch
 
-    if not isinstance(given, torch.Tensor) or given.shape != (n_items, n_classes):
-        got = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
-        problem = f"the network returns {got} for {n_items} items{when}, and there are {n_classes} classes"
+    if not isinstance(output, torch.Tensor) or output.shape != (n_items, n_classes):
+        actual = f"shape {tuple(output.shape)}" if isinstance(output, torch.Tensor) else f"type {type(output).__name__}"
+        problem = f"the network returns {actual} for {n_items} items{when}, and there are {n_classes} classes"
         raise InvalidArgument(problem, hint=f"it must return logits of shape ({n_items}, {n_classes}).")
 
 
@@ -82,7 +82,7 @@ def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
 
     calls: list[tuple[object, ...]] = []
     hook = network.get_submodule(head).register_forward_pre_hook(
-        lambda module, given, named: calls.append((*given, *named.values())), with_kwargs=True
+        lambda module, inputs, options: calls.append((*inputs, *options.values())), with_kwargs=True
     )
     try:
         with torch.no_grad():
@@ -107,16 +107,16 @@ def check_learning(network: Any, inputs: "torch.Tensor", n_classes: int, batch: 
     """
     import torch
 
-    held = full_state(network.train())
-    start = {name: each.detach().clone() for name, each in held.items()}
+    tensors = full_state(network.train())
+    start = {name: each.detach().clone() for name, each in tensors.items()}
     outputs, other_state, random_state = list[torch.Tensor](), list[dict[str, Any]](), random.getstate()
     for _ in range(2):
         with torch.no_grad():
-            for name, each in held.items():
+            for name, each in tensors.items():
                 each.copy_(start[name])
-        outputs.append(_step(network, inputs[:batch], n_classes, batch))
+        outputs.append(_training_step(network, inputs[:batch], n_classes, batch))
         other_state.append(_plain_attributes(network))
-        _check_same_tensors(held, full_state(network))
+        _check_same_tensors(tensors, full_state(network))
     first, second = other_state
     changed = [name for name, value in second.items() if name in first and not _is_same(first[name], value)]
     if changed or not _is_same(*outputs) or random.getstate() != random_state:
@@ -146,16 +146,16 @@ def full_state(network: Any) -> "dict[str, torch.Tensor]":
     return dict([*network.named_parameters(remove_duplicate=False), *network.named_buffers(remove_duplicate=False)])
 
 
-def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "torch.Tensor":
+def _training_step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "torch.Tensor":
     """The logits of one training step, always with the same seed."""
     import torch
 
     try:
         with torch.random.fork_rng([inputs.device] if inputs.is_cuda else []):
             torch.manual_seed(0)
-            given = network(inputs)
-            check_logits(given, len(inputs), n_classes, " in training")
-            given.logsumexp(dim=1).sum().backward()
+            logits = network(inputs)
+            check_logits(logits, len(inputs), n_classes, " in training")
+            logits.logsumexp(dim=1).sum().backward()
             torch.optim.Adam(each for each in network.parameters() if each.requires_grad).step()
     except InvalidArgument:
         raise
@@ -170,33 +170,33 @@ def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "
             value=1,
             hint=f"{PASS} {named(name)} >= 2.",
         ) from error
-    return given.detach().clone()
+    return logits.detach().clone()
 
 
 def _plain_attributes(network: Any) -> dict[str, Any]:
     """Numbers and tensors that are plain attributes of modules, by name."""
     import torch
 
-    usual = vars(torch.nn.Module())
+    of_every_module = vars(torch.nn.Module())
     return {
         f"{path}.{name}".lstrip("."): value.detach().clone() if isinstance(value, torch.Tensor) else value
         for path, module in network.named_modules()
         for name, value in vars(module).items()
-        if name not in usual and isinstance(value, torch.Tensor | int | float)
+        if name not in of_every_module and isinstance(value, torch.Tensor | int | float)
     }
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two numbers or tensors are equal up to rounding: a GPU adds in any order, and may round products."""
+    """Whether two numbers or tensors are equal up to the rounding errors of sums in another order, as on a GPU."""
     import torch
 
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return bool(type(one) is type(other) and (one == other or one != one))
     if one.shape != other.shape or not one.numel():
         return bool(one.shape == other.shape)
-    wide = one.to(torch.complex128), other.to(torch.complex128)
-    scale, share = float(wide[0].abs().nan_to_num(posinf=0.0).max()), 1e-2 if one.is_cuda else 1e-6
-    return bool(torch.allclose(*wide, rtol=share, atol=share * scale, equal_nan=True))
+    one, other, tolerance = one.to(torch.complex128), other.to(torch.complex128), 1e-2 if one.is_cuda else 1e-6
+    scale = float(one.abs().nan_to_num(posinf=0.0).max())
+    return bool(torch.allclose(one, other, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
 
 
 def _check_same_tensors(before: "dict[str, torch.Tensor]", after: "dict[str, torch.Tensor]") -> None:
@@ -221,25 +221,32 @@ def check_converged(weights: "Iterable[torch.Tensor]", turn: int, learning_rate:
 # Whether a run can be continued: the header of its journal compared with the current training.
 
 GAPLESS, BY_EPOCH = "gapless", "by epoch"
-"""The schemes of minibatches: that of `training.minibatches`; or that of earlier versions for networks trained alone,
-in which each epoch ended with a short minibatch, and the learning rate fell from epoch to epoch."""
+"""How rows are divided into minibatches: as by `training.minibatches`, or as in earlier versions for networks trained
+alone, where each epoch ended with a short minibatch and the learning rate changed once per epoch."""
 
 
 def training_facts(training: Training) -> dict[str, str]:
     """The entries for the header of a journal."""
-    stated = {"precision": training.stated_precision, "minibatches": GAPLESS}
-    return {**device_facts(training.device), **stated}
+    return {**device_facts(training.device), "precision": training.resolved_precision, "minibatches": GAPLESS}
 
 
-def training_refusal(begun: Facts, now: Facts, *, is_the_same: bool, was_side_by_side: bool) -> str | None:
+def training_refusal(begun: Facts, now: Facts, *, minibatches_coincide: bool, was_side_by_side: bool) -> str | None:
     """Why the run with the header ``begun`` cannot be continued here, with the fix; None if it can.
 
-    Headers of early versions lack precision and minibatches. Then they depend on whether such networks were trained
-    side by side on a GPU, and ``is_the_same`` tells whether both schemes of minibatches coincide.
+    Headers of early versions lack precision and minibatches. These followed from whether such networks were trained
+    side by side on a GPU. ``minibatches_coincide`` is the result of `epochs_are_full`.
     """
     was_on_gpu = begun.get("device", now["device"]) != "cpu"
     if was_on_gpu != (now["device"] != "cpu"):
-        return _other_device(was_on_gpu)
+        if was_on_gpu:
+            return (
+                "it was started on a GPU and torch finds none here, and networks trained on either cannot be compared; "
+                "continue on a machine with a GPU, or run the experiment in another folder."
+            )
+        return (
+            "it was started on a CPU and would continue on a GPU, and networks trained on either cannot be compared; "
+            'hide the GPU with CUDA_VISIBLE_DEVICES="", or run the experiment in another folder.'
+        )
     was_parallel = was_on_gpu and was_side_by_side
     precision = begun.get("precision", now["precision"] if was_parallel else "float32")
     if precision != now["precision"]:
@@ -247,7 +254,7 @@ def training_refusal(begun: Facts, now: Facts, *, is_the_same: bool, was_side_by
             f"its networks were trained in {precision} and would continue in {now['precision']}; run the experiment in "
             "another folder."
         )
-    if begun.get("minibatches", GAPLESS if was_parallel else BY_EPOCH) != GAPLESS and not is_the_same:
+    if begun.get("minibatches", GAPLESS if was_parallel else BY_EPOCH) != GAPLESS and not minibatches_coincide:
         return (
             "an earlier version of dubito began it, with other minibatches (a short one at the end of every epoch) and "
             "learning rates, so results cannot be compared; run the experiment in another folder."
@@ -255,25 +262,13 @@ def training_refusal(begun: Facts, now: Facts, *, is_the_same: bool, was_side_by
     return None
 
 
-def is_same_by_epoch(training: Training, labels: IntArray) -> bool:
-    """Whether every epoch consists of full minibatches at one learning rate: then both schemes coincide.
+def epochs_are_full(training: Training, labels: IntArray) -> bool:
+    """Whether every epoch has full minibatches and one learning rate, so that `GAPLESS` and `BY_EPOCH` coincide.
 
     Examples
     --------
     >>> import numpy as np
-    >>> [is_same_by_epoch(Training(2, 1, 0.1, False, batch, "cpu"), np.array([20, 30])) for batch in (10, 8)]
+    >>> [epochs_are_full(Training(2, 1, 0.1, False, batch, "cpu"), np.array([20, 30])) for batch in (10, 8)]
     [True, False]
     """
     return not training.decay and not (labels % training.batch).any()
-
-
-def _other_device(was_on_gpu: bool) -> str:
-    if was_on_gpu:
-        return (
-            "it was begun on a GPU and torch finds none here, and networks trained on either cannot be compared; "
-            "continue on a machine with a GPU, or run the experiment in another folder."
-        )
-    return (
-        "it was begun on a CPU and would continue on a GPU, and networks trained on either cannot be compared; hide "
-        'the GPU with CUDA_VISIBLE_DEVICES="", or run the experiment in another folder.'
-    )

@@ -1,4 +1,4 @@
-"""Training of one network with Adam, whose step reads all of its inputs on the device.
+"""Training of one network with Adam; each step reads all of its inputs on the device.
 
 `Learner` trains every network, alone (`train`) or side by side with others on a GPU.
 """
@@ -66,24 +66,29 @@ class Split:
             for name, child in list(vars(module)["_modules"].items()):
                 if child is self.head:  # It may have two names.
                     setattr(module, name, torch.nn.Identity())
-        self.of_body = list({id(each): name for name, each in reversed(full_state(self.body).items())}.values())
-        """Names of the tensors of the body; one name for a tensor that has several."""
+        self.body_names = list({id(each): name for name, each in reversed(full_state(self.body).items())}.values())
+        """Names of the tensors of the body, with one name for a shared tensor."""
         self.device, self.batch = training.device, training.batch
-        self.is_narrow = training.stated_precision == "bfloat16"
-        self.units = color_normalization(self.device)
+        self.uses_bfloat16 = training.resolved_precision == "bfloat16"
+        self.normalization = color_normalization(self.device)
 
     def __call__(self, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
         """(b, ...) features and (b, c) logits, both float32, of unscaled rows of the data."""
         import torch
 
-        own = self.head_name + "."
-        of_head = {name.removeprefix(own): each for name, each in weights.items() if name.startswith(own)}
-        of_body = {name: weights[name] for name in self.of_body}
-        given = normalized(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
-        with torch.autocast(self.device.partition(":")[0], torch.bfloat16, enabled=self.is_narrow):
-            features = torch.func.functional_call(self.body, of_body, (given,))
+        prefix = self.head_name + "."
+        head_weights = {name.removeprefix(prefix): each for name, each in weights.items() if name.startswith(prefix)}
+        body_weights = {name: weights[name] for name in self.body_names}
+        with torch.autocast(self.device.partition(":")[0], torch.bfloat16, enabled=self.uses_bfloat16):
+            features = torch.func.functional_call(self.body, body_weights, (self._inputs(rows),))
         features = features.float()
-        return features, torch.func.functional_call(self.head, of_head, (features,))
+        return features, torch.func.functional_call(self.head, head_weights, (features,))
+
+    def _inputs(self, rows: "torch.Tensor") -> "torch.Tensor":
+        """Rows of the data as inputs of the network: images are normalized."""
+        import torch
+
+        return normalized(rows, *self.normalization) if rows.dtype == torch.uint8 else rows.float()
 
     def check(self, network: "torch.nn.Module", rows: "torch.Tensor", n_classes: int) -> None:
         """Raise if the network cannot be trained or returns no logits, or if the head is not what computes them."""
@@ -99,18 +104,18 @@ class Split:
         import torch
 
         whole = copy_network(network).to(self.device).eval()
-        given = normalized(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
-        check_network(whole, given, n_classes)
-        check_head(whole, self.head_name, given)
+        inputs = self._inputs(rows)
+        check_network(whole, inputs, n_classes)
+        check_head(whole, self.head_name, inputs)
         with torch.no_grad():
-            expected = whole(given)
-        found = self._logits(dict(full_state(whole)), rows)
+            expected = whole(inputs)
+        logits = self._logits(dict(full_state(whole)), rows)
         scale = expected.abs().max().clamp_min(1e-6)
-        if expected.shape != found.shape or float((expected - found).abs().max() / scale) > 0.1:
+        if expected.shape != logits.shape or float((expected - logits).abs().max() / scale) > 0.1:
             problem = "is not the last module of the network: its output is not the logits (a softmax may follow it)"
             hint = "name the module that computes the logits."
             raise InvalidArgument(problem, argument="head", value=self.head_name, hint=hint)
-        check_learning(copy_network(network).to(self.device), given, n_classes, self.batch)
+        check_learning(copy_network(network).to(self.device), inputs, n_classes, self.batch)
 
     def _logits(self, weights: Weights, rows: "torch.Tensor") -> "torch.Tensor":
         """The head's output. Raises if the network does not work without its head."""
@@ -157,16 +162,16 @@ class Learner:
         self.forward, self.rows, self.labels, self.is_on_gpu = forward, rows, labels, training.is_on_gpu
         self.device = rows.device
         layout = torch.channels_last if rows.ndim == 4 else torch.preserve_format
-        held = full_state(network)
-        own = {id(each): _copied(each, self.device, layout) for each in held.values()}
-        self.weights = {name: own[id(each)] for name, each in held.items()}  # Two names may share a tensor.
-        self.learned = [own[id(each)].requires_grad_() for each in network.parameters() if each.requires_grad]
+        tensors = full_state(network)
+        copies = {id(each): _copied(each, self.device, layout) for each in tensors.values()}
+        self.weights = {name: copies[id(each)] for name, each in tensors.items()}  # Two names may share a tensor.
+        self.trainable = [copies[id(each)].requires_grad_() for each in network.parameters() if each.requires_grad]
         self.order = torch.zeros(capacity, training.batch, dtype=torch.int64, device=self.device)
         self.rates = torch.zeros(capacity, device=self.device)
         self.position = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.rate = torch.zeros((), device=self.device)  # Every step first copies its rate from `rates`.
         self.optimizer = torch.optim.Adam(
-            self.learned, lr=self.rate, fused=self.is_on_gpu or None, capturable=self.is_on_gpu
+            self.trainable, lr=self.rate, fused=self.is_on_gpu or None, capturable=self.is_on_gpu
         )
 
     def begin(self, weights: Weights, steps: Steps) -> None:
@@ -176,7 +181,7 @@ class Learner:
         with torch.no_grad():
             for name in {**self.weights, **weights}:
                 if name not in self.weights or name not in weights or weights[name].shape != self.weights[name].shape:
-                    hint = "restore the code of the network that the run was begun with."
+                    hint = "restore the code of the network that the run was started with."
                     raise InvalidData(f"the saved {name!r} does not fit the network", hint=hint)
             for name, each in self.weights.items():
                 each.copy_(weights[name])
@@ -195,8 +200,8 @@ class Learner:
         self.position += 1
         _, logits = self.forward(self.weights, self.rows.index_select(0, rows))
         loss = torch.nn.functional.cross_entropy(logits, self.labels.index_select(0, rows))
-        gradients = torch.autograd.grad(loss, self.learned, allow_unused=True)
-        for each, gradient in zip(self.learned, gradients, strict=True):
+        gradients = torch.autograd.grad(loss, self.trainable, allow_unused=True)
+        for each, gradient in zip(self.trainable, gradients, strict=True):
             each.grad = gradient
         self.optimizer.step()
 
@@ -206,11 +211,11 @@ class Learner:
 
 
 def _copied(tensor: "torch.Tensor", device: Any, layout: Any) -> "torch.Tensor":
-    """A copy on the device; the layout matters for the weights of convolutions only."""
+    """A copy on the device; the layout is only used for the weights of convolutions."""
     import torch
 
-    fitting = layout if tensor.ndim == 4 else torch.preserve_format
-    return tensor.detach().to(device, memory_format=fitting).clone()
+    memory_format = layout if tensor.ndim == 4 else torch.preserve_format
+    return tensor.detach().to(device, memory_format=memory_format).clone()
 
 
 # One network trained alone, on a CPU or a GPU.
@@ -241,13 +246,13 @@ class NetworkFit:
         """The inputs of the head, and the logits, of every row."""
         import torch
 
-        device, bodies, heads = self.split.device, list[AnyArray](), list[AnyArray]()
+        device, inputs_of_head, all_logits = self.split.device, list[AnyArray](), list[AnyArray]()
         with deterministic(0, device), torch.no_grad():
             for start in range(0, len(features), READ_ROWS):
                 body, logits = self.split(self.weights, on_device(features[start : start + READ_ROWS], device))
-                bodies.append(body.flatten(1).cpu().numpy())
-                heads.append(logits.cpu().numpy())
-        return np.concatenate(bodies), np.concatenate(heads)
+                inputs_of_head.append(body.flatten(1).cpu().numpy())
+                all_logits.append(logits.cpu().numpy())
+        return np.concatenate(inputs_of_head), np.concatenate(all_logits)
 
 
 def train(
@@ -266,7 +271,7 @@ def train(
     learner.begin(as_weights(train_set.state, training.device) if train_set.state else state_of(network), steps)
     for _ in range(steps.count):
         learner.step()
-    check_converged(learner.learned, train_set.turn, training.learning_rate)
+    check_converged(learner.trainable, train_set.turn, training.learning_rate)
     return NetworkFit(Split(network, head, training, is_training=False), learner.finish(), learns_features)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast, get_ar
 
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.experiments.models.base import Facts, Fitted, Model, ModelDefaults, TrainingSet, check_samples, flat
-from dubito.experiments.models.networks.checks import is_same_by_epoch, training_facts, training_refusal
+from dubito.experiments.models.networks.checks import epochs_are_full, training_facts, training_refusal
 from dubito.experiments.models.networks.learner import Split, train
 from dubito.experiments.models.networks.training import (
     Precision,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 PARALLEL_RUNNER = "side-by-side"
-"""The runner that trains several networks on one GPU; `dubito.paper` offers one."""
+"""The runner that trains several networks on one GPU; `dubito.paper` registers it."""
 
 
 class Trainable(Model, Protocol):
@@ -51,7 +51,7 @@ class Trainable(Model, Protocol):
 
 @runtime_checkable
 class Slow(Trainable, Protocol):
-    """A network that takes hours or days to train without a GPU, of which users are warned."""
+    """A network that takes hours or days to train without a GPU, so that users are warned."""
 
     @property
     def rows_a_second(self) -> float:
@@ -100,16 +100,17 @@ class Network(ModelDefaults):
 
     @property
     def runner(self) -> str:
-        """`PARALLEL_RUNNER` on a GPU if an installed package offers it, else one run after another."""
-        is_offered = PARALLEL_RUNNER in Registry("dubito.runners", {}).names()
-        return PARALLEL_RUNNER if self.on_gpu and is_offered else "one-by-one"
+        """`PARALLEL_RUNNER` on a GPU if an installed package registers it, else ``one-by-one``."""
+        is_installed = PARALLEL_RUNNER in Registry("dubito.runners", {}).names()
+        return PARALLEL_RUNNER if self.on_gpu and is_installed else "one-by-one"
 
     def facts(self) -> dict[str, str]:
         return training_facts(self.training)
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """Refuse another device, another precision, or the minibatches of earlier versions."""
-        return training_refusal(begun, now, is_the_same=is_same_by_epoch(self.training, labels), was_side_by_side=True)
+        return training_refusal(
+            begun, now, minibatches_coincide=epochs_are_full(self.training, labels), was_side_by_side=True
+        )
 
 
 def training_of(model: "Network | Mlp", device: str, precision: Precision) -> Training:
@@ -149,18 +150,18 @@ class Torch(Network):
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
         """The untrained module, with weights drawn with the seed."""
         with deterministic(derive_seed(seed, "weights"), self.training.device):
-            made = self._make(n_classes)
-        names = [name for name, _ in made.named_modules(remove_duplicate=False) if name]
+            network = self._call_factory(n_classes)
+        names = [name for name, _ in network.named_modules(remove_duplicate=False) if name]
         if self.head not in names:
             hint = f"it has {', '.join(names)}."
             raise InvalidArgument(f"is not a module of {self.factory}", argument="head", value=self.head, hint=hint)
-        return cast("torch.nn.Module", made)
+        return cast("torch.nn.Module", network)
 
-    def _make(self, n_classes: int) -> Any:
+    def _call_factory(self, n_classes: int) -> Any:
         import torch
 
         try:
-            made = import_object("factory", self.factory)(n_classes=n_classes, **self.options)
+            network = import_object("factory", self.factory)(n_classes=n_classes, **self.options)
         except DubitoError:
             raise
         except Exception as error:
@@ -169,10 +170,12 @@ class Torch(Network):
                 f"{type(error).__name__}: {error}. Fix it there."
             )
             raise InvalidArgument(problem, argument="factory", value=self.factory) from error
-        if not isinstance(made, torch.nn.Module):
+        if not isinstance(network, torch.nn.Module):
             hint = "return a torch.nn.Module."
-            raise InvalidArgument(f"returned {type(made).__name__}", argument="factory", value=self.factory, hint=hint)
-        return made
+            raise InvalidArgument(
+                f"returned {type(network).__name__}", argument="factory", value=self.factory, hint=hint
+            )
+        return network
 
     def fit(self, train_set: TrainingSet) -> Fitted:
         return fit_network(self, train_set)
@@ -244,12 +247,12 @@ class Mlp(ModelDefaults):
             return train(network, HEAD, self.training, train_set, learns_features=self.learns_features)
 
     def facts(self) -> dict[str, str]:
-        """Device, precision and the scheme of minibatches."""
         return training_facts(self.training)
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """Refuse another device, or different minibatches of earlier versions."""
-        return training_refusal(begun, now, is_the_same=is_same_by_epoch(self.training, labels), was_side_by_side=False)
+        return training_refusal(
+            begun, now, minibatches_coincide=epochs_are_full(self.training, labels), was_side_by_side=False
+        )
 
 
 def perceptron(widths: tuple[int, ...]) -> "torch.nn.Module":
@@ -259,7 +262,7 @@ def perceptron(widths: tuple[int, ...]) -> "torch.nn.Module":
     layers: dict[str, torch.nn.Module] = {"flat": torch.nn.Flatten()}
     for position, (n_in, n_out) in enumerate(pairwise(widths[:-1])):
         layers[f"hidden{position}"], layers[f"relu{position}"] = torch.nn.Linear(n_in, n_out), torch.nn.ReLU()
-    layers["head"] = torch.nn.Linear(widths[-2], widths[-1])
+    layers[HEAD] = torch.nn.Linear(widths[-2], widths[-1])
     network = torch.nn.Sequential()
     for name, layer in layers.items():
         network.add_module(name, layer)

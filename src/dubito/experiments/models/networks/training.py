@@ -15,8 +15,8 @@ from dubito.request.arrays import check_choice, check_integer, check_positive
 if TYPE_CHECKING:
     import torch
 
-Stated = Literal["bfloat16", "float32"]
-Precision = Literal["auto"] | Stated
+ResolvedPrecision = Literal["bfloat16", "float32"]
+Precision = Literal["auto"] | ResolvedPrecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Training:
 
     Examples
     --------
-    >>> [Training(30, 12, 1e-4, False, 64, device).stated_precision for device in ("cpu", "cuda")]
+    >>> [Training(30, 12, 1e-4, False, 64, device).resolved_precision for device in ("cpu", "cuda")]
     ['float32', 'bfloat16']
     """
 
@@ -45,7 +45,7 @@ class Training:
     def __post_init__(self) -> None:
         for name in ("epochs", "later_epochs", "batch"):
             check_integer(name, getattr(self, name), least=1)
-        check_choice("precision", self.precision, ("auto", *get_args(Stated)))
+        check_choice("precision", self.precision, ("auto", *get_args(ResolvedPrecision)))
         check_positive("learning_rate", self.learning_rate)
         if not isinstance(self.decay, bool):
             raise InvalidArgument("is not allowed", argument="decay", value=self.decay, hint=TRUE_OR_FALSE)
@@ -55,8 +55,8 @@ class Training:
         return self.device != "cpu"
 
     @property
-    def stated_precision(self) -> Stated:
-        """The precision, with ``auto`` replaced."""
+    def resolved_precision(self) -> ResolvedPrecision:
+        """The precision, where ``auto`` is resolved by the device."""
         if self.precision == "auto":
             return "bfloat16" if self.is_on_gpu else "float32"
         return self.precision

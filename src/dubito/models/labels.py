@@ -1,4 +1,4 @@
-"""Reading of the argument ``labels``: by row or by id, for some rows or for all."""
+"""The argument ``labels``: by row or by id, for some rows or for all."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -14,37 +14,37 @@ from dubito.request.labels import are_labels, as_labels
 from dubito.request.rows import Labeled, labeled_in_order
 
 
-class GivenLabels(NamedTuple):
+class KnownLabels(NamedTuple):
+    """The labels that were passed, without missing ones."""
+
     labeled: Labeled
-    """All labeled points, including those whose label is not known."""
+    """All labeled points, including those whose label is missing."""
     features: Matrix
     """(m, d) features of the points with a label."""
     rows: IntArray | None
     """(m,) their rows in the pool, ascending; None if features were passed as ``labeled``."""
     values: AnyArray
     """(m,) integers, or text."""
-    spelled: Mapping[object, str] | None = None
-    """If all labels were passed as text, the text of each: "7" must be returned as text."""
+    texts: Mapping[object, str] | None = None
+    """If all labels were passed as text, the text of each value: "7" must be returned as text."""
 
 
-class _Named(NamedTuple):
-    """Labels of some rows of the pool."""
-
-    rows: IntArray
-    values: AnyArray
+RowLabels = tuple[IntArray, AnyArray]
+"""Rows of the pool, and the label of each."""
 
 
 def check_no_label(no_label: object) -> list[str]:
     """Values that mean unlabeled, as text; ``no_label`` is one value or several."""
     if no_label is None:
         return []
-    several = not isinstance(no_label, str) and isinstance(no_label, Iterable)
-    return [str(each) for each in (no_label if several and isinstance(no_label, Iterable) else [no_label])]
+    if isinstance(no_label, Iterable) and not isinstance(no_label, str):
+        return [str(each) for each in no_label]
+    return [str(no_label)]
 
 
-def read_given(
+def parse_labels(
     labels: Any, labeled: object, checked: Labeled, pool: Matrix, names: RowNames, no_label: object = None
-) -> GivenLabels:
+) -> KnownLabels:
     """The labels without missing ones, and their rows or features.
 
     Parameters
@@ -62,81 +62,87 @@ def read_given(
     no_label : object
         Further values that mean unlabeled.
     """
-    found = _by_name(labels, len_of(pool), names)
-    is_all = labeled is None
-    if found is None:
+    with_rows = _labels_with_rows(labels, len_of(pool), names)
+    if with_rows is None:
         values = as_names("labels", labels)
-        if not is_all and not len(checked.rows) and values.shape == (len_of(checked.references),):
-            return _of_features(values, checked, no_label)
-        found = _by_order(values, labeled, checked, len_of(pool), names)
-    elif not is_all:
-        others = np.setdiff1d(found.rows, checked.rows)
+        if labeled is not None and not len(checked.rows) and values.shape == (len_of(checked.references),):
+            return _labels_of_features(values, checked, no_label)
+        with_rows = _labels_in_order(values, labeled, checked, len_of(pool), names)
+    elif labeled is not None:
+        others = np.setdiff1d(with_rows[0], checked.rows)
         if len(others):
             problem = f"are of {len(others)} rows that are not labeled (row {others[0]})"
             hint = f"leave {named('labeled')} out, or label no others."
             raise InvalidArgument(problem, argument="labels", hint=hint)
-    kept = are_labels("labels", found.values, check_no_label(no_label))
-    rows, values = found.rows[kept], found.values[kept]
+    rows, given = with_rows
+    kept = are_labels("labels", given, check_no_label(no_label))
+    rows, given = rows[kept], given[kept]
     order = np.argsort(rows, kind="stable")
-    rows, texts = rows[order], values[order]
-    values = as_labels(texts)
-    seen = Labeled(Rows(pool, rows), rows, 0.0) if is_all else checked
-    return GivenLabels(seen, Rows(pool, rows), rows, values, _spelled(values, texts))
+    rows, given = rows[order], given[order]
+    values = as_labels(given)
+    all_labeled = Labeled(Rows(pool, rows), rows, 0.0) if labeled is None else checked
+    return KnownLabels(all_labeled, Rows(pool, rows), rows, values, _texts_of_values(values, given))
 
 
-def _of_features(values: AnyArray, checked: Labeled, no_label: object) -> GivenLabels:
-    positions = np.flatnonzero(are_labels("labels", values, check_no_label(no_label)))
-    texts = values[positions]
-    values = as_labels(texts)
-    return GivenLabels(checked, Rows(checked.references, positions), None, values, _spelled(values, texts))
+def _labels_of_features(given: AnyArray, checked: Labeled, no_label: object) -> KnownLabels:
+    positions = np.flatnonzero(are_labels("labels", given, check_no_label(no_label)))
+    given = given[positions]
+    values = as_labels(given)
+    return KnownLabels(checked, Rows(checked.references, positions), None, values, _texts_of_values(values, given))
 
 
-def _spelled(values: AnyArray, texts: AnyArray) -> dict[object, str] | None:
+def _texts_of_values(values: AnyArray, given: AnyArray) -> dict[object, str] | None:
     """The text of each label as it was first written; None if a label is not text."""
-    given = texts.tolist()
-    if not all(isinstance(text, str) for text in given):
+    texts = given.tolist()
+    if not all(isinstance(text, str) for text in texts):
         return None
-    return {value: text.strip() for value, text in zip(reversed(values.tolist()), reversed(given), strict=True)}
+    return {value: text.strip() for value, text in zip(reversed(values.tolist()), reversed(texts), strict=True)}
 
 
-def _by_order(values: AnyArray, labeled: object, checked: Labeled, n_pool: int, names: RowNames) -> _Named:
+def _labels_in_order(values: AnyArray, labeled: object, checked: Labeled, n_pool: int, names: RowNames) -> RowLabels:
     """Labels in an array: of all pool rows, or of the labeled rows in their order."""
     if labeled is None:
         if values.shape != (n_pool,):
             hint = f"pass one for each of the {n_pool} pool rows{in_python(' (None for those without)')}, or by id."
             raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
-        return _Named(np.arange(n_pool), values)
+        return np.arange(n_pool), values
     rows = labeled_in_order(labeled, checked, n_pool, names)
     if values.shape not in ((n_pool,), (len(rows),)):
         hint = f"pass one for each of the {len(rows)} labeled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
-    return _Named(rows, values[rows] if len(values) == n_pool else values)
+    return rows, values[rows] if len(values) == n_pool else values
 
 
-def _by_name(labels: Any, n_pool: int, names: RowNames) -> _Named | None:
-    """Labels in a mapping, or in a data frame with ids; None for an array."""
+def _labels_with_rows(labels: Any, n_pool: int, names: RowNames) -> RowLabels | None:
+    """Labels in a mapping or a data frame; None for an array."""
     if isinstance(labels, Mapping):
-        keys = Ids("labels", _objects(labels), argument="labels")
-        return _Named(_rows_of(keys, n_pool, names), _objects(labels.values()))
-    value, own = split_ids("labels", labels)
-    columns = columns_of(value)
-    values = _only_column(value, columns) if columns else None
-    if own.ids is None:
-        return None if values is None else _Named(np.arange(n_pool), _checked_length(values, n_pool))
-    values = as_names("labels", value) if values is None else values
-    pair = matching_ids(own, names)
-    return _Named(_rows_of(own.ids, n_pool, names) if pair is None else rows_of(*pair), values)
+        keys = Ids("labels", _object_array(labels), argument="labels")
+        return _rows_of(keys, n_pool, names), _object_array(labels.values())
+    values, ids = split_ids("labels", labels)
+    columns = columns_of(values)
+    if columns:
+        values = _label_column(values, columns)
+    if ids.ids is not None:
+        values = values if columns else as_names("labels", values)
+        pair = matching_ids(ids, names)
+        return _rows_of(ids.ids, n_pool, names) if pair is None else rows_of(*pair), values
+    if not columns:
+        return None
+    if len(values) != n_pool:
+        hint = f"give it ids, or pass one label for each of the {n_pool} pool rows."
+        raise InvalidArgument(f"has {len(values)} rows without ids", argument="labels", hint=hint)
+    return np.arange(n_pool), values
 
 
-def _objects(values: Iterable[object]) -> AnyArray:
+def _object_array(values: Iterable[object]) -> AnyArray:
     """An object array: NumPy would convert a mixture of numbers and text to text."""
-    each = list(values)
-    array = np.empty(len(each), dtype=object)
-    array[:] = each
+    listed = list(values)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
     return array
 
 
-def _only_column(frame: Any, columns: list[str]) -> AnyArray:
+def _label_column(frame: Any, columns: list[str]) -> AnyArray:
     name = label_name(columns) or (columns[0] if len(columns) == 1 else None)
     if name is None:
         problem = f"has the columns {', '.join(columns)}, none of them called label"
@@ -144,21 +150,14 @@ def _only_column(frame: Any, columns: list[str]) -> AnyArray:
     return column_of("labels", frame, name)
 
 
-def _checked_length(values: AnyArray, n_pool: int) -> AnyArray:
-    if len(values) != n_pool:
-        hint = f"give it ids, or pass one label for each of the {n_pool} pool rows."
-        raise InvalidArgument(f"has {len(values)} rows without ids", argument="labels", hint=hint)
-    return values
-
-
 def _rows_of(ids: Ids, n_pool: int, names: RowNames) -> IntArray:
     """The rows with these ids, or row numbers if the pool has no ids."""
     if names.ids is not None:
         return rows_of(ids, names.ids)
     numbers = {str(row): row for row in range(n_pool)}
-    strange = [row for row, key in enumerate(ids.keys) if key not in numbers]
-    if strange:
-        problem = f"names {ids.shown(strange)}, and the pool has no ids, only row numbers, 0 to {n_pool - 1}"
+    unknown = [row for row, key in enumerate(ids.keys) if key not in numbers]
+    if unknown:
+        problem = f"names {ids.shown(unknown)}, and the pool has no ids, only row numbers, 0 to {n_pool - 1}"
         raise InvalidData(problem, argument="labels", hint=f"pass {named('ids')}, or labels by row number.")
     rows = np.array([numbers[key] for key in ids.keys], dtype=np.int64)
     if len(np.unique(rows)) < len(rows):
