@@ -1,12 +1,11 @@
-"""The command line: one file a command, each of which parses, calls the library and prints.
+"""The command line: each command has a file in `commands`, which parses options, calls the library and prints.
 
-A command is imported when it runs or shows its help, so that ``--help``, ``--version`` and the others are quick.
-Packages offer commands by the entry-point group ``dubito.commands``; `dubito.paper` does.
+A command is imported only when it runs or shows its help, which keeps ``dubito --help`` fast.
+Other packages add commands with the entry-point group ``dubito.commands``, as `dubito.paper` does.
 """
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dubito import __version__
 from dubito.cli.options import fill_in_values, option
-from dubito.cli.output import HELP_NAMES, INTERRUPTED, command_wording, exit_code_of, print_error
+from dubito.cli.output import HELP_NAMES, command_wording, exit_code_of
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.registry import Command, Registry
 
@@ -99,12 +98,12 @@ class Program(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else self.commands[name], rest
+        return name, None if name is None else load_command(name), rest
 
 
 @cache
 def load_command(name: str) -> Any:
-    """Import a command, and clean up its help."""
+    """Import a command."""
     declared = COMMANDS.find("command", name)
     module, _, attribute = declared.path.partition(":")
     try:
@@ -180,7 +179,7 @@ def build_program() -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; what goes wrong becomes one line on stderr and an exit code.
+    """Run the program and return its exit code; an error is printed as one line on stderr.
 
     Examples
     --------
@@ -188,14 +187,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.2.0
     0
     """
+    given = fill_in_values(sys.argv[1:] if arguments is None else arguments)
+    run = partial(build_program(), args=given, prog_name="dubito", standalone_mode=False)
+    return exit_code_of(run, lambda span: command_wording(options_of_command(given))(span))
+
+
+def options_of_command(arguments: Sequence[str]) -> set[str]:
+    """The options of the command that these arguments run; none if there is no such command."""
+    name = next((each for each in arguments if not each.startswith("-")), "")
     try:
-        given, command_line = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
-        options: set[str] = set()  # The command's, for the wording of errors.
-        name = next((each for each in given if each in command_line.commands), None)
-        with suppress(DubitoError):  # If the command cannot be imported, this is raised again when it runs.
-            parameters = () if name is None else parameters_of(command_line.commands[name])
-            options = {option for parameter in parameters for option in parameter.opts}
-    except KeyboardInterrupt:  # Importing a command takes a while.
-        return print_error("interrupted.", INTERRUPTED)
-    run = partial(command_line, args=given, prog_name="dubito", standalone_mode=False)
-    return exit_code_of(run, command_wording(options))
+        return {option for parameter in parameters_of(load_command(name)) for option in parameter.opts}
+    except DubitoError:
+        return set()

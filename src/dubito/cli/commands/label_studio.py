@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from dubito.arguments import check_settings
 from dubito.cli import options
-from dubito.cli.commands.select import read_options
+from dubito.cli.commands.select import read_numbers
 from dubito.cli.inputs import read_columns, read_standardize, reading_files, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
 from dubito.cli.output import say
@@ -238,7 +239,8 @@ def watch(
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
     server = connect(url, token_file, timeout, quiet=quiet)
     display = DisplayOptions(show, prefix, local_files, document_root)
-    settings = read_options({"memory_limit": memory_limit, "seed": seed}, metric=metric, model=model)
+    numbers = read_numbers({"memory_limit": memory_limit, "seed": seed})
+    settings = check_settings({**numbers, "metric": metric, "model": model})
     settings |= {"strategy": build_strategy(strategy, {}), "engine": engine}
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, memory_limit, quiet=quiet):

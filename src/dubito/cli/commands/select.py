@@ -5,16 +5,16 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dubito import api
 from dubito.api import answer, forecast
+from dubito.api import select as library_select
 from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files, resolve_project
@@ -122,10 +122,10 @@ def select(
     pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force, safe_csv)
     numbers = {"budget": budget, "spend": spend, "temperature": temperature, "memory_limit": memory_limit, "seed": seed}
-    settings = read_options(numbers, metric=metric, model=model)
+    settings = check_settings({**read_numbers(numbers), "metric": metric, "model": model})
     strategy_options = read_numbers({"strength": strength, "beam_width": beam_width})
     chosen = configure_strategy(strategy, engine, **strategy_options, scaling=scaling, features=features)
-    settings["quotas"] = read_quotas(quota)
+    settings["quotas"] = read_quotas(quota) if quota else None
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     contact_sheet = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column])
@@ -143,16 +143,23 @@ def select(
         finish(picked, target, quiet, labeled or [])
         return
     del settings["metric"]  # `check_points` takes it.
-    with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
+    lock: AbstractContextManager[None] = nullcontext()
+    if (
+        append and target.path is not None and not dry_run
+    ):  # Held from before its picks are read until others are added.
+        notice = f"waiting for another process that adds to {target.path}"
+        lock = file_lock(target.path, waiting=lambda: say(notice, quiet=quiet))
+    with lock, Bar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            group_prices = read_prices(costs, group_column)  # None: costs are per row.
+            # None if costs are per row.
+            group_prices = None if costs is None or group_column is None else read_prices(costs, group_column)
             per_row = {
                 **specs,
                 "costs": costs if group_prices is None else None,
                 "classes": classes,
                 "groups": group_column,
             }
-            group_files = [] if group_column is None else [each for each in labeled or [] if names_groups(each)]
+            group_files = [each for each in labeled or [] if group_column is not None and names_groups(each)]
             row_files = [each for each in labeled or [] if each not in group_files]
             found = read_inputs(pool, row_files, per_row, columns)
             for path in group_files:
@@ -331,29 +338,21 @@ def write(selection: Selection, target: Target) -> None:
         save_selection(selection, target.path, format=target.format, **more)
 
 
-def read_options(numbers: Mapping[str, str | None], **others: object) -> dict[str, Any]:
-    """The arguments of `dubito.select` that need no file, checked before any file is read.
-
-    ``numbers`` are the options that are numbers. What was not given is left out.
-    """
-    return check_settings({**read_numbers(numbers), **others})
-
-
 def read_numbers(options: Mapping[str, str | None]) -> dict[str, object]:
     """The options that were given, as numbers; text that is not a number is left for the library to refuse."""
     return {name: read_number(text) for name, text in options.items() if text is not None}
 
 
-def read_quotas(texts: Sequence[str] | None) -> object:
+def read_quotas(texts: Sequence[str]) -> object:
     """Parse ``N`` (every class) and ``CLASS=N`` (one class) into the ``quotas`` argument of `dubito.select`.
 
     Examples
     --------
-    >>> read_quotas(["20"]), read_quotas(["20", "cat=3"]), read_quotas(None)
-    (20, {None: 20, 'cat': 3}, None)
+    >>> read_quotas(["20"]), read_quotas(["20", "cat=3"])
+    (20, {None: 20, 'cat': 3})
     """
     quotas: dict[str | None, object] = {}
-    for text in texts or ():
+    for text in texts:
         name, equals, limit = (part.strip() for part in text.rpartition("="))
         if not limit or (equals and not name):
             raise InvalidArgument(f"{option_of('quota')} {text} is neither N nor CLASS=N", hint="write 20, or cat=5.")
@@ -362,17 +361,7 @@ def read_quotas(texts: Sequence[str] | None) -> object:
             problem = "names a class twice" if equals else "is given twice for every class"
             raise InvalidArgument(f"{option_of('quota')} {text} {problem}", hint="leave one out.")
         quotas[key] = read_number(limit)
-    return quotas[None] if quotas.keys() == {None} else quotas or None
-
-
-@contextmanager
-def lock_output(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
-    """With ``--append``, hold a lock on the file from before its picks are read until the new ones are added."""
-    if dry_run or not target.append or target.path is None:
-        yield
-        return
-    with file_lock(target.path, waiting=lambda: say(f"waiting for another who adds to {target.path}", quiet=quiet)):
-        yield
+    return quotas[None] if quotas.keys() == {None} else quotas
 
 
 def in_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Selection:
@@ -538,7 +527,7 @@ def pick_on_cluster(
     connect(address)
     with Bar("picking", quiet=quiet) as bar:
         try:
-            return api.select(
+            return library_select(
                 shards,
                 options["budget"],
                 labeled=rows,
