@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dubito.cli.commands.run import data_option, read_workers, warn_of_cost
-from dubito.cli.output import Board, pace
+from dubito.cli.output import RunProgress, pace
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import RunStatus, read_rounds
 
@@ -265,7 +265,7 @@ def test_the_board_tells_pace_and_time_left() -> None:
 def test_the_board_is_drawn_on_a_terminal_only(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Board() as board:
+    with RunProgress() as board:
         board(standing(10, 5.0))
     assert capfd.readouterr().err == ""
     for name, value in {"TERM": "xterm", "COLUMNS": "100", "LINES": "20"}.items():
@@ -273,12 +273,12 @@ def test_the_board_is_drawn_on_a_terminal_only(
     near, far = pty.openpty()
     with os.fdopen(far, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        with Board() as board:
+        with RunProgress() as board:
             board(standing(0, 0.4))
             assert board.drawn is None, "half a second passes first"
             board(standing(10, 5.0))
             board(standing(20, 10.0))
-        with Board(quiet=True) as board:
+        with RunProgress(quiet=True) as board:
             board(standing(10, 5.0))
             assert board.drawn is None
     shown = read_terminal(near)

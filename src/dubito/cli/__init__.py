@@ -21,39 +21,43 @@ from dubito.registry import Command, Registry
 
 __all__ = ["app", "main"]
 
-HOME = "dubito.cli.commands"
+PACKAGE = "dubito.cli.commands"
 PICK, MEASURE, HELP = "Pick and label", "Measure and compare", "Help"
-"""Groups of commands in the help."""
+"""Headings of the list of commands."""
 BUILT_IN: dict[str, Command] = {
-    "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool.", PICK),
-    "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next.", PICK),
+    "embed": Command(f"{PACKAGE}.embed:embed", "Turn a folder of pictures or a table of texts into a pool.", PICK),
+    "select": Command(f"{PACKAGE}.select:select", "Pick the rows of a pool that are worth labeling next.", PICK),
     "dedupe": Command(
-        f"{HOME}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one.", PICK
+        f"{PACKAGE}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one.", PICK
     ),
     "export": Command(
-        f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table.", PICK
+        f"{PACKAGE}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table.", PICK
     ),
-    "import": Command(f"{HOME}.import_:import_", "Read labels from a labeling tool.", PICK),
-    "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks.", PICK),
+    "import": Command(f"{PACKAGE}.import_:import_", "Read labels from a labeling tool.", PICK),
+    "label": Command(f"{PACKAGE}.label:label", "Open the labeling page: people label what dubito picks.", PICK),
     "label-studio": Command(
-        f"{HOME}.label_studio:label_studio", "Send picks to a Label Studio server and get labels back, in rounds.", PICK
+        f"{PACKAGE}.label_studio:label_studio",
+        "Send picks to a Label Studio server and get labels back, in rounds.",
+        PICK,
     ),
     "update": Command(
-        f"{HOME}.update:update", "Add new items to a project, change its classes, or use your own model.", PICK
+        f"{PACKAGE}.update:update", "Add new items to a project, change its classes, or use your own model.", PICK
     ),
     "status": Command(
-        f"{HOME}.status:status", "Show what is labeled, how accurate a model is, and whether to label more.", PICK
+        f"{PACKAGE}.status:status", "Show what is labeled, how accurate a model is, and whether to label more.", PICK
     ),
     "simulate": Command(
-        f"{HOME}.simulate:simulate", "Replay active learning on labeled data: would it save labels?", MEASURE
+        f"{PACKAGE}.simulate:simulate", "Replay active learning on labeled data: would it save labels?", MEASURE
     ),
-    "diagnose": Command(f"{HOME}.diagnose:diagnose", "Show what the theory says about a pool, with advice.", MEASURE),
-    "run": Command(f"{HOME}.run:run", "Run an experiment that a TOML file describes.", MEASURE),
-    "resume": Command(f"{HOME}.run:resume", "Continue an interrupted run.", MEASURE),
-    "report": Command(f"{HOME}.report:report", "Write the report of a run.", MEASURE),
-    "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline.", HELP),
-    "mcp": Command(f"{HOME}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol).", HELP),
-    "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine.", HELP),
+    "diagnose": Command(
+        f"{PACKAGE}.diagnose:diagnose", "Show what the theory says about a pool, with advice.", MEASURE
+    ),
+    "run": Command(f"{PACKAGE}.run:run", "Run an experiment that a TOML file describes.", MEASURE),
+    "resume": Command(f"{PACKAGE}.run:resume", "Continue an interrupted run.", MEASURE),
+    "report": Command(f"{PACKAGE}.report:report", "Write the report of a run.", MEASURE),
+    "demo": Command(f"{PACKAGE}.demo:demo", "See it work on real handwritten digits, offline.", HELP),
+    "mcp": Command(f"{PACKAGE}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol).", HELP),
+    "doctor": Command(f"{PACKAGE}.doctor:doctor", "Show versions, engines, extras and this machine.", HELP),
 }
 COMMANDS = Registry("dubito.commands", BUILT_IN)
 
@@ -77,7 +81,7 @@ class Commands(Mapping[str, Any]):
 
 
 class Program(TyperGroup):
-    """Lists commands by their declarations, and imports the one that runs."""
+    """Lists the commands without importing them, and imports the one that runs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -87,7 +91,7 @@ class Program(TyperGroup):
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A stand-in with the summary of a command, for the list of commands."""
+        """A placeholder with the name and summary of a command, for the list of commands."""
         if cmd_name not in self.commands:
             return None
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from dubito.cli import options
 from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, gather, read_workers
 from dubito.cli.options import argument, option
-from dubito.cli.output import Board, Stopped, plain, put, say, show
+from dubito.cli.output import RunProgress, Stopped, escape, print_lines, print_note, print_table
 from dubito.errors import OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Experiment
@@ -97,7 +97,7 @@ def reproduce(
     if as_json:
         print(json.dumps({"schema": 1, "measured": records}, indent=2, ensure_ascii=False))
     elif len(records) > 1:
-        put([f"{count_claims(records)}; pictures in {output}"])
+        print_lines([f"{count_claims(records)}; pictures in {output}"])
 
 
 def count_claims(records: Sequence[Mapping[str, object]]) -> str:
@@ -111,7 +111,7 @@ def count_claims(records: Sequence[Mapping[str, object]]) -> str:
 def spinner(note: str, quiet: bool) -> Iterator[None]:
     """Print a note on stderr; on a terminal, show it with a spinner while the block runs."""
     if quiet or not sys.stderr.isatty():
-        say(note, quiet=quiet)
+        print_note(note, quiet=quiet)
         yield
         return
     from rich.console import Console
@@ -148,7 +148,7 @@ def measure_one(
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
     record = write_measured(measured, folder)
     if not as_json:
-        put(report(exhibit, measured, [str(path) for path in (*pictures, record)]))
+        print_lines(report(exhibit, measured, [str(path) for path in (*pictures, record)]))
     return {**measured.as_dict(), "claim": exhibit.claim, "files": [str(path) for path in (*pictures, record)]}
 
 
@@ -165,8 +165,8 @@ def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterat
 @contextmanager
 def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
     """The study with a live display of its trainings; after Ctrl-C, say how to continue."""
-    say(note, quiet=quiet)
-    with Board(quiet=quiet) as board:
+    print_note(note, quiet=quiet)
+    with RunProgress(quiet=quiet) as board:
         try:
             yield replace(study, progress=board) if isinstance(study, NetworkStudy) else study
         except KeyboardInterrupt:
@@ -216,8 +216,8 @@ def show_list(folder: Path) -> None:
         shown = f"[bold]{each.title}[/bold]\n{each.claim}"
         cost = f"{each.cost}\nquick {each.quick_cost}"
         table.add_row(each.id, shown, cost, outcome_of(known.get(each.id)), end_section=True)
-    show(table)
-    put(["Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick"])
+    print_table(table)
+    print_lines(["Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick"])
 
 
 def outcome_of(known: tuple[Measured, str] | None) -> "Text":
@@ -227,4 +227,6 @@ def outcome_of(known: tuple[Measured, str] | None) -> "Text":
         return Text("not yet", "dim")
     measured, whose = known
     when = f"{measured.when[:10]}, {'quick, ' if measured.quick else ''}{whose}"
-    return Text.assemble((plain(measured.outcome), "green" if measured.holds else "yellow"), "\n", (plain(when), "dim"))
+    return Text.assemble(
+        (escape(measured.outcome), "green" if measured.holds else "yellow"), "\n", (escape(when), "dim")
+    )

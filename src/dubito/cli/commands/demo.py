@@ -15,7 +15,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.commands import report, simulate
 from dubito.cli.options import option
-from dubito.cli.output import program_name, put, say
+from dubito.cli.output import print_lines, print_note, program_name
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data, Experiment, Schedule
@@ -72,7 +72,7 @@ def demo(
         rounds=check_integer("rounds", read_number(rounds), least=1),
         folder=folder,
     )
-    say("preparing 1,797 handwritten digits...", quiet=quiet)  # Imports and a first model take some seconds.
+    print_note("preparing 1,797 handwritten digits...", quiet=quiet)  # Imports and a first model take some seconds.
     prepare_folder(experiment, folder)
     source = simulate.read_data(experiment, str(folder / DIGITS))
     simulate.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
@@ -188,7 +188,7 @@ def run_round_trip(folder: Path) -> None:
     pool, first, second = (folder / name for name in ("pool.parquet", "batch-1.csv", "batch-2.csv"))
     for each in (pool, first, second):
         each.unlink(missing_ok=True)
-    put([f"{len(answers):,} pictures of digits in {folder / 'pictures'}; no embeddings, no model, no labels."])
+    print_lines([f"{len(answers):,} pictures of digits in {folder / 'pictures'}; no embeddings, no model, no labels."])
     run_command("embed", folder / "pictures", "-o", pool)
     run_command("select", pool, "--budget", TRIP_BUDGET, "-o", first)
     fill_in(first, answers)
@@ -216,7 +216,7 @@ def write_pictures(folder: Path) -> dict[str, int]:
 def run_command(*words: object) -> None:
     """Print a command and run it with this installation."""
     given = [str(word) for word in words]
-    put(["", f"$ {program_name()} {shlex.join(given)}"])
+    print_lines(["", f"$ {program_name()} {shlex.join(given)}"])
     sys.stdout.flush()
     if subprocess.run([sys.executable, "-m", "dubito", *given], check=False).returncode:
         raise DubitoError(f"dubito {given[0]} failed", hint="see what it said above.")
@@ -230,4 +230,4 @@ def fill_in(batch: Path, answers: dict[str, int]) -> None:
         table = csv.DictWriter(file, [*picks[0], "label"])
         table.writeheader()
         table.writerows({**pick, "label": answers[pick["id"]]} for pick in picks)
-    put([f"({len(picks)} labels filled in for you, in a column label of {batch})"])
+    print_lines([f"({len(picks)} labels filled in for you, in a column label of {batch})"])

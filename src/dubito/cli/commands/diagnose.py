@@ -11,7 +11,7 @@ from dubito import Diagnosis
 from dubito import diagnose as library_diagnose
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files
-from dubito.cli.output import put, say
+from dubito.cli.output import print_lines, print_note
 from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import find_array, read_array, split_spec
@@ -69,11 +69,11 @@ def diagnose(
         is_standardized = should_standardize(standardize_mode, found.pool.feature_names)
         diagnosis = measure(found, head, outcomes, metric, is_standardized)
     if advice := describe_scale(standardize_mode, found.pool.feature_names, found.pool.features):
-        say(advice, quiet=quiet)
+        print_note(advice, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **diagnosis.to_dict()}, indent=2, allow_nan=False))
     else:
-        put(report(diagnosis))
+        print_lines(report(diagnosis))
     if plot is not None:
         draw(diagnosis, plot, force, quiet)
 
@@ -163,4 +163,4 @@ def draw(diagnosis: Diagnosis, plot: str, force: bool, quiet: bool) -> None:
     from dubito.experiments.plots import diagnosis_figure, save_figure
 
     save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)
-    say(f"picture written to {plot}.", quiet=quiet)
+    print_note(f"picture written to {plot}.", quiet=quiet)

@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from typing import Annotated, Any
 
 from dubito.cli.options import option
-from dubito.cli.output import show
+from dubito.cli.output import print_table
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
 EVERYDAY_ROWS = 500
@@ -31,14 +31,14 @@ def doctor(as_json: Annotated[bool, option("--json", "Print JSON.")] = False) ->
         return
     from rich.table import Table
 
-    from dubito.cli.output import plain_cells
+    from dubito.cli.output import escaped_cells
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in lines(found):
-        table.add_row(*plain_cells(name, text))
-    show(table)
+        table.add_row(*escaped_cells(name, text))
+    print_table(table)
 
 
 def examine() -> dict[str, Any]:

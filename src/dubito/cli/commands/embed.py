@@ -11,7 +11,7 @@ import typer
 from dubito import io as files
 from dubito.cli import options
 from dubito.cli.options import FILES, METHOD, OUTPUT, argument, option
-from dubito.cli.output import Bar, Stopped, program_name, say
+from dubito.cli.output import ProgressBar, Stopped, print_note, program_name
 from dubito.embedding import api
 from dubito.embedding.source import Embedded
 from dubito.errors import InvalidArgument
@@ -192,7 +192,7 @@ def _is_list(path: str) -> bool:
 def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[str, Any], quiet: bool) -> Embedded:
     """Embed with a progress bar; after Ctrl-C, say how to continue."""
     is_begun = False
-    with Bar("embedding", quiet=quiet) as bar:
+    with ProgressBar("embedding", quiet=quiet) as bar:
 
         def progress(done: int, total: int, radius: None, seconds: float) -> None:
             nonlocal is_begun
@@ -208,26 +208,26 @@ def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[st
 def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, groups: str | None = None) -> None:
     """Print the result, the items left out and the next command; the exit code says whether items were left out."""
     for note in embedded.notes:
-        say(note, quiet=quiet)
+        print_note(note, quiet=quiet)
     for each in embedded.left_out[:MOST_SHOWN]:
-        say(f"left out: {each}", quiet=quiet)
+        print_note(f"left out: {each}", quiet=quiet)
     if embedded.changes is not None:
-        say(f"since the pool was written: {embedded.changes}.", quiet=quiet)
+        print_note(f"since the pool was written: {embedded.changes}.", quiet=quiet)
     rest = len(embedded.left_out) - MOST_SHOWN
     if rest > 0:
         where = f"{errors} lists them all" if errors else "--errors FILE lists them all"
-        say(f"left out: {rest} more; {where}", quiet=quiet)
+        print_note(f"left out: {rest} more; {where}", quiet=quiet)
     if errors is not None:
         rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
         text = csv_text([["id", "problem"], *rows])
         files.write_atomically(errors, text.encode("utf-8", "backslashreplace"))
     if as_json:
         print(json.dumps(summary(embedded)))
-    say(described(embedded), quiet=quiet)
+    print_note(described(embedded), quiet=quiet)
     path = embedded.path or ""
     n_items = embedded.n_rows if groups is None else len(set(open_source(path).entry(groups).values().tolist()))
     arguments = f"-b {min(MOST_ADVISED, max(1, n_items // 2))}" + (f" --group-column {groups}" if groups else "")
-    say(f"next: {program_name()} select {shlex.quote(path)} {arguments} -o batch.csv", quiet=quiet)
+    print_note(f"next: {program_name()} select {shlex.quote(path)} {arguments} -o batch.csv", quiet=quiet)
     if embedded.left_out:
         raise typer.Exit(SOME_LEFT_OUT)
 

@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 from dubito.cli import options
 from dubito.cli.inputs import reading_files, split_names
 from dubito.cli.options import argument, option
-from dubito.cli.output import one_of, say
+from dubito.cli.output import one_of, print_note
 from dubito.errors import InvalidArgument
 from dubito.integrations.exchange import export_picks, read_items
 from dubito.integrations.exchange.boxes import box_config, read_pictures
@@ -69,10 +69,10 @@ def export(
     with reading_files(input_limit, None, quiet=quiet):
         n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
         if to == "label-studio" and known and n:
-            say(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
+            print_note(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
         if to == "label-studio-boxes":
-            say(f"labeling config: {box_config(read_pictures(picks), known)}", quiet=quiet)
-    say(f"{n} items written to {output} for {to}.", quiet=quiet)
+            print_note(f"labeling config: {box_config(read_pictures(picks), known)}", quiet=quiet)
+    print_note(f"{n} items written to {output} for {to}.", quiet=quiet)
 
 
 def export_project(folder: str, to: str, output: str, test_share: float | None, *, force: bool, quiet: bool) -> None:
@@ -87,11 +87,11 @@ def export_project(folder: str, to: str, output: str, test_share: float | None, 
     check_choice("to", to, (*FORMATS, "folders"))
     if to == "folders":
         n_files = export_folders(state, output, test_share)
-        say(
+        print_note(
             f"{n_files} labeled items written to {output}; {os.path.join(output, 'labels.csv')} lists them.",
             quiet=quiet,
         )
         return
     found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True, test_share=test_share)
     write_atomically(output, found.data, new=not force)
-    say(f"{len(state.label_table.labels)} labels written to {output} for {to}.", quiet=quiet)
+    print_note(f"{len(state.label_table.labels)} labels written to {output} for {to}.", quiet=quiet)

@@ -6,7 +6,7 @@ from dubito.cli import options
 from dubito.cli.commands.export import Classes
 from dubito.cli.inputs import reading_files, split_names
 from dubito.cli.options import argument, option
-from dubito.cli.output import one_of, say
+from dubito.cli.output import one_of, print_note
 from dubito.integrations.exchange import TOOLS, import_labels
 from dubito.io import output_format, write_atomically
 from dubito.io.picks import render_columns
@@ -34,7 +34,7 @@ def import_(
         found = import_labels(labels, source, classes=known)
     write_atomically(output, render_columns(found.columns(), format, safe_csv=True), new=not force)
     split = sum(share < 1.0 for share in found.agreements)
-    say(
+    print_note(
         f"{len(found.names)} labels of {len(set(found.labels))} classes written to {output}; {len(found.skipped)} "
         f"skipped, {len(found.tied)} tied, {split} by a majority without full agreement.",
         quiet=quiet,

@@ -17,7 +17,7 @@ from dubito.cli import options
 from dubito.cli.commands import embed as embedding
 from dubito.cli.inputs import split_names
 from dubito.cli.options import FILES, METHOD, argument, option
-from dubito.cli.output import Bar, program_name, put, say
+from dubito.cli.output import ProgressBar, print_lines, print_note, program_name
 from dubito.errors import InvalidArgument
 from dubito.labeling.project import Project, Settings, lost_labels, read_token
 from dubito.registry import require
@@ -228,7 +228,7 @@ def open_source(
     *,
     quiet: bool,
 ) -> "tuple[Project, Contents]":
-    tell = partial(say, quiet=quiet)
+    tell = partial(print_note, quiet=quiet)
     if source is None and not demo:
         raise InvalidArgument("SOURCE is missing", hint="name a folder or a table, or try dubito label --demo.")
     if demo or (source is not None and os.path.exists(source)):  # Imports and embedding can take ten seconds.
@@ -236,7 +236,7 @@ def open_source(
     from dubito.labeling import creation
 
     names = split_names(classes)
-    with Bar("embedding", quiet=quiet) as bar:
+    with ProgressBar("embedding", quiet=quiet) as bar:
         project, contents = creation.open_project(
             creation.demo_source(source) if demo or source is None else source,
             classes=names or (creation.CLASSES if demo else None),
@@ -272,8 +272,8 @@ def serve_page(
 
     lost = lost_labels(project)
     if lost is not None:
-        say(f"warning: {lost}")
-    service = LabelingService(project, contents, watch=watch, report=partial(say, quiet=quiet))
+        print_note(f"warning: {lost}")
+    service = LabelingService(project, contents, watch=watch, report=partial(print_note, quiet=quiet))
     try:
         token = given_token or read_token(project)[0]
         opened = open_socket(host, port)
@@ -282,13 +282,13 @@ def serve_page(
         raise
     address = address_of(opened, host)
     if public is not None:
-        say(f"listening on {address}, for the server at {public}", quiet=quiet)
+        print_note(f"listening on {address}, for the server at {public}", quiet=quiet)
         address = f"{public}/"
     service.lock.tell(address)
     state = service.state
-    say(f"{state.n_items:,} items, {state.n_labeled:,} labeled, in {project.folder}", quiet=quiet)
-    put([address if given_token else f"{address}?token={token}"])
-    say("label there; Ctrl-C stops, and the same command continues.", quiet=quiet)
+    print_note(f"{state.n_items:,} items, {state.n_labeled:,} labeled, in {project.folder}", quiet=quiet)
+    print_lines([address if given_token else f"{address}?token={token}"])
+    print_note("label there; Ctrl-C stops, and the same command continues.", quiet=quiet)
 
     def ready() -> None:
         if browser and sys.stderr.isatty():
@@ -298,4 +298,4 @@ def serve_page(
         serve(service, token, opened, host, ready, public)
     near = os.path.relpath(project.folder)
     folder = os.path.abspath(near) if near.startswith(os.pardir) else near
-    say(f"stopped; {program_name()} label {shlex.quote(folder)} continues.", quiet=quiet)
+    print_note(f"stopped; {program_name()} label {shlex.quote(folder)} continues.", quiet=quiet)

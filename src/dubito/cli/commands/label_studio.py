@@ -14,7 +14,7 @@ from dubito.cli import options
 from dubito.cli.commands.select import read_numbers
 from dubito.cli.inputs import read_columns, read_standardize, reading_files, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
-from dubito.cli.output import say
+from dubito.cli.output import print_note
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
 from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, items_of, read_items, refuse_unknown
 from dubito.integrations.label_studio.client import RetryPolicy, Server, read_token
@@ -296,7 +296,7 @@ class LabelFiles:
 
     def print_counts(self, found: Gathered, *, quiet: bool) -> None:
         split = sum(share < 1.0 for share in found.agreements)
-        say(
+        print_note(
             f"{len(found.names)} labels of {len(set(found.labels))} classes in {self.output}; {len(found.skipped)} "
             f"skipped, {len(found.tied)} tied, {split} by a majority without full agreement.",
             quiet=quiet,
@@ -328,7 +328,7 @@ def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> S
     """The server with its token. Sends no request yet."""
     server = Server(url, read_token(token_file), RetryPolicy(_seconds("timeout", timeout)))
     if server.is_unencrypted:
-        say(f"the token is sent to {server.url} without encryption; use https:// to protect it.", quiet=quiet)
+        print_note(f"the token is sent to {server.url} without encryption; use https:// to protect it.", quiet=quiet)
     return server
 
 
@@ -411,7 +411,7 @@ def push_picks(
     display.allow_in(project)
     pushed = push_items(project, picks, jump_ahead=jump_ahead)
     copies = f", {pushed.removed} duplicates removed" if pushed.removed else ""
-    say(
+    print_note(
         f"{pushed.added} items sent to {project.title!r} ({server.url}/projects/{project.id}), {pushed.there} already "
         f"there{copies}.",
         quiet=quiet,
@@ -431,7 +431,7 @@ def watch_project(
     """Repeat rounds until Ctrl-C, or until there is nothing left to do."""
 
     def tell(text: str) -> None:
-        say(text, quiet=quiet)
+        print_note(text, quiet=quiet)
 
     def begin() -> LabelStudioProject:
         found = find_project(server, title, classes=files.classes, kind=picker.items[0].kind)
@@ -445,14 +445,14 @@ def watch_project(
 
     with file_lock(files.output), suppress(KeyboardInterrupt):
         project = wait_for_server(begin, plan, tell)
-        say(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
+        print_note(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
         watch_rounds(project, picker, plan, keep=keep, tell=tell)
-        say("done.", quiet=quiet)
+        print_note("done.", quiet=quiet)
         return
-    say("stopped; run the same command again to continue.", quiet=quiet)
+    print_note("stopped; run the same command again to continue.", quiet=quiet)
 
 
 def _note_sampling(project: LabelStudioProject, jump_ahead: bool, quiet: bool) -> None:
     note = check_sampling(project, jump_ahead=jump_ahead)
     if note is not None:
-        say(note, quiet=quiet)
+        print_note(note, quiet=quiet)

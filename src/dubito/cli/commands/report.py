@@ -12,7 +12,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.commands.run import latest, warn_of_old_lines
 from dubito.cli.options import argument, option
-from dubito.cli.output import plain_cells, put, say, show
+from dubito.cli.output import escaped_cells, print_lines, print_note, print_table
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, read_dataset
 from dubito.experiments.images import COLLECTIONS, load_images
@@ -52,7 +52,7 @@ def report(
     if not run.is_dir():
         raise MissingFile(f"{folder} is not a folder", hint="pass that of a run.")
     if folder is None:
-        say(f"the most recent run is {run}", quiet=quiet)
+        print_note(f"the most recent run is {run}", quiet=quiet)
     warn_of_old_lines(run, quiet)
     where = run if output is None else Path(output)
     targets = read_targets(target)
@@ -167,7 +167,9 @@ def print_report(
     show_table(written.summary)
     result = [finding(written.summary), *(f"- {note}" for note in notes(written.summary))]
     paths = (*more_files, written.results, written.page, written.pictures[-1])
-    put([*result, *target_lines(written.summary, targets), *advice, "", "Written:", *(f"  {path}" for path in paths)])
+    print_lines(
+        [*result, *target_lines(written.summary, targets), *advice, "", "Written:", *(f"  {path}" for path in paths)]
+    )
 
 
 def target_lines(summary: Summary, targets: Sequence[float]) -> Iterator[str]:
@@ -198,8 +200,8 @@ def show_table(summary: Summary) -> None:
     for head in heads:
         table.add_column(head, justify="right")
     for name, cells in table_rows(summary):
-        table.add_row(*plain_cells(name, *cells))
-    show(table)
+        table.add_row(*escaped_cells(name, *cells))
+    print_table(table)
 
 
 def table_rows(summary: Summary) -> Iterator[tuple[str, list[str]]]:

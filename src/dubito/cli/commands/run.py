@@ -14,7 +14,16 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.inputs import bounded_inputs, environment_variable, reading_files
 from dubito.cli.options import argument, option
-from dubito.cli.output import Board, Stopped, new_bars, plain_cells, program_name, put, say, show
+from dubito.cli.output import (
+    RunProgress,
+    Stopped,
+    escaped_cells,
+    print_lines,
+    print_note,
+    print_table,
+    program_name,
+    progress_bars,
+)
 from dubito.errors import DubitoError, MissingFile, Span
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.images import COLLECTIONS, DATA_VARIABLE, DownloadProgress
@@ -130,7 +139,7 @@ def finish(
 ) -> None:
     """Run what is missing, and print the results."""
     turns = experiment.schedule.rounds + 1
-    say(
+    print_note(
         f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
         f"trainings in {folder}",
         quiet=quiet,
@@ -143,7 +152,7 @@ def finish(
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
         show_results(experiment, rounds)
-        put(["", f"{folder / 'journal.jsonl'} holds every round. Next:", f"  {command('report', folder)}"])
+        print_lines(["", f"{folder / 'journal.jsonl'} holds every round. Next:", f"  {command('report', folder)}"])
 
 
 def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
@@ -156,7 +165,7 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
     rows = rows_trained(schedule.labels, model.training, from_scratch=schedule.from_scratch)
     seconds = n_cells * rows / model.rows_a_second
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
-    say(
+    print_note(
         f"{why}: training {experiment.name} takes about {describe_duration(seconds)} of a core, and predictions over "
         "pool and test set come on top. A training that is stopped is lost, those before it are kept",
         quiet=quiet,
@@ -167,7 +176,7 @@ def warn_of_old_lines(folder: Path, quiet: bool) -> None:
     """Warn if the journal has lines without checksums, in which damage could go unnoticed."""
     count = lines_unchecked(folder)
     if count:
-        say(
+        print_note(
             f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage in "
             "them is noticed only if a line can no longer be read",
             quiet=quiet,
@@ -208,7 +217,7 @@ def run_with_progress(
     experiment: Experiment, folder: Path, workers: int, source: DataSource, continuation: str, quiet: bool
 ) -> list[Round]:
     """Run with a live display; after Ctrl-C, print `continuation`, the command that continues."""
-    with Board(quiet=quiet) as board:
+    with RunProgress(quiet=quiet) as board:
         try:
             rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
@@ -218,11 +227,11 @@ def run_with_progress(
                 f"interrupted; {len(read_rounds(folder))} trainings are kept. Go on with: {continuation}"
             ) from None
     if board.last is None:
-        say("everything was done already", quiet=quiet)
+        print_note("everything was done already", quiet=quiet)
     else:
         trained, resumed = board.last.done - board.last.resumed, board.last.resumed
         before = f" ({resumed} were there already)" if resumed else ""
-        say(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
+        print_note(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
     return rounds
 
 
@@ -246,8 +255,8 @@ def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
     for curve in found:
         cells = [f"{100 * curve.mean[position]:.1f} ± {100 * curve.spread[position]:.1f}" for position in positions]
         shown = cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]
-        table.add_row(*plain_cells(curve.name, *shown))
-    show(table)
+        table.add_row(*escaped_cells(curve.name, *shown))
+    print_table(table)
 
 
 def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> dict[str, object]:
@@ -345,7 +354,7 @@ def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
 
     def tell(name: str, done: int, total: int, /) -> None:
         if name not in begun:
-            say(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
+            print_note(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
             begun.add(name)
 
     yield tell
@@ -355,7 +364,7 @@ def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
 def _bars() -> Iterator[DownloadProgress]:
     from rich.progress import DownloadColumn, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
-    with new_bars(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bars:
+    with progress_bars(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bars:
         tasks: dict[str, TaskID] = {}
 
         def draw(name: str, done: int, total: int, /) -> None:
@@ -376,7 +385,7 @@ SAMPLED_ROWS = 10_000
 def describe_data(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
     """Print notes on the features of a file: which columns they are, and whether their scales differ."""
     for note in () if quiet else notes_on_data(settings, source, when):
-        say(note, quiet=quiet)
+        print_note(note, quiet=quiet)
 
 
 def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:

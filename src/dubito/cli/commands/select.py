@@ -18,7 +18,7 @@ from dubito.api import select as library_select
 from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files, resolve_project
-from dubito.cli.output import Bar, Stopped, put, say, write_data
+from dubito.cli.output import ProgressBar, Stopped, print_lines, print_note, write_data
 from dubito.core.problem import Interrupted, Request, Selection
 from dubito.covering_radius import Given
 from dubito.errors import InvalidArgument, InvalidData, OutputExists, name_files_in_errors, named, option_of
@@ -148,8 +148,8 @@ def select(
         append and target.path is not None and not dry_run
     ):  # Held from before its picks are read until others are added.
         notice = f"waiting for another process that adds to {target.path}"
-        lock = file_lock(target.path, waiting=lambda: say(notice, quiet=quiet))
-    with lock, Bar("picking", quiet=quiet) as bar:
+        lock = file_lock(target.path, waiting=lambda: print_note(notice, quiet=quiet))
+    with lock, ProgressBar("picking", quiet=quiet) as bar:
         with reading_files(input_limit, memory_limit, quiet=quiet):
             # None if costs are per row.
             group_prices = None if costs is None or group_column is None else read_prices(costs, group_column)
@@ -300,19 +300,19 @@ def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[
     counted = f"{len(selection)} of {selection.n_pool} rows"
     if selection.groups is not None:
         counted = f"{len(selection.groups.names)} of {selection.groups.n_groups} groups ({len(selection)} rows)"
-    say(
+    print_note(
         f"{counted} picked by {selection.strategy}{engine} "
         f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
         quiet=quiet,
     )
     for text in selection.notes:
-        say(text, quiet=quiet)
+        print_note(text, quiet=quiet)
     if target.safe_csv and target.format == "csv":
         note_escaped_text(selection, where.removeprefix("to "), quiet)
     if target.path is not None:
         files = dict.fromkeys([*labeled, target.path])
         options = " ".join(f"--labeled {shlex.quote(path)}" for path in files)
-        say(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
+        print_note(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
 
 
 def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
@@ -321,7 +321,7 @@ def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
     n_marked = {name: sum(map(needs_escape, values)) for name, values in columns.items()}
     text = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
     if text:
-        say(
+        print_note(
             f"text that begins like a formula has an apostrophe before it in {where} ({text}), for spreadsheets; "
             "dubito takes it off again. --no-safe-csv writes it as it is.",
             quiet=quiet,
@@ -393,11 +393,11 @@ def show_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: boo
     }
     notes = [*request.notes, *([] if remark is None else [remark])]
     for text in notes:
-        say(text, quiet=quiet)
+        print_note(text, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **facts, "notes": notes}, indent=2))
     else:
-        put(f"{name:<12}{'none' if value is None else value}" for name, value in facts.items())
+        print_lines(f"{name:<12}{'none' if value is None else value}" for name, value in facts.items())
 
 
 # ``dubito select --sheet``: a contact sheet of the picks.
@@ -427,7 +427,7 @@ class SheetTarget:
         page = render_sheet(Sheet(title, names, selection.priorities.tolist(), shown_texts, pictures))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
         kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
-        say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+        print_note(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
 
     def _write_boxes(self, selection: Selection, *, quiet: bool) -> None:
         """An item for each picked picture, with its boxes: those that earned the pick come first."""
@@ -452,7 +452,7 @@ class SheetTarget:
         paths = picture_paths([columns["path"][part[0]] for part in parts], self.folders)
         page = render_sheet(Sheet(title, names, groups.priorities.tolist(), {"boxes": found}, paths, boxes))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
-        say(f"a page of {len(names)} pictures with their boxes is written to {self.path}.", quiet=quiet)
+        print_note(f"a page of {len(names)} pictures with their boxes is written to {self.path}.", quiet=quiet)
 
 
 def _has_boxes(selection: Selection) -> bool:
@@ -523,9 +523,9 @@ def pick_on_cluster(
     shards = Shards(pool, columns=columns, **given)
     rows = _read_labeled_rows(labeled, columns)
     address = cluster["address"]
-    say("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
+    print_note("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
     connect(address)
-    with Bar("picking", quiet=quiet) as bar:
+    with ProgressBar("picking", quiet=quiet) as bar:
         try:
             return library_select(
                 shards,

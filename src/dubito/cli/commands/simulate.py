@@ -23,7 +23,7 @@ from dubito.cli.inputs import (
     resolve_project,
 )
 from dubito.cli.options import argument, option
-from dubito.cli.output import say
+from dubito.cli.output import print_note
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DataSource
@@ -356,7 +356,7 @@ def run(
     data = source.whole()
     processes = read_workers(workers, experiment, data.features.size)
     n_runs = len(experiment.strategies) * len(experiment.seeds)
-    say(f"{experiment.name}: {describe_schedule(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
+    print_note(f"{experiment.name}: {describe_schedule(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
     run_with_progress(experiment, folder, processes, source, "the same command", quiet)

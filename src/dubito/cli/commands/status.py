@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, reading_files, resolve_project
-from dubito.cli.output import put
+from dubito.cli.output import print_lines
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import Columns
 from dubito.io.inputs import Inputs, handle_missing, leave_out, read_inputs, with_labels
@@ -136,7 +136,7 @@ def show(found: LabelsSoFar, copies: Sequence[str], as_json: bool) -> None:
         lines.append(
             f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
         )
-    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])
+    print_lines([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])
 
 
 def accuracy_lines(found: LabelsSoFar) -> list[str]:

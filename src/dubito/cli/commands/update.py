@@ -10,7 +10,7 @@ from dubito.cli import options
 from dubito.cli.commands import embed as embedding
 from dubito.cli.commands.label import require_extra
 from dubito.cli.options import argument, option
-from dubito.cli.output import Bar, say
+from dubito.cli.output import ProgressBar, print_note
 from dubito.errors import InvalidArgument
 from dubito.labeling.project import ProjectLock, read_project
 
@@ -68,9 +68,9 @@ def update_items(path: str, *, embedder: str, quiet: bool) -> None:
     """Add the new items of the source and the pool to a project; a running server adds them by itself."""
     from dubito.labeling.creation import add_new_items, embed_source, project_folder
 
-    tell = partial(say, quiet=quiet)
+    tell = partial(print_note, quiet=quiet)
     project = read_project(project_folder(path))
-    with Bar("embedding", quiet=quiet) as bar:
+    with ProgressBar("embedding", quiet=quiet) as bar:
         embed_source(project, embedder, bar, tell)
     try:
         ProjectLock(project).close()
@@ -115,7 +115,7 @@ def change_classes(path: str, changes: Sequence[dict[str, str]], *, quiet: bool)
         shown = [f"{name} ({counts[name]} labels)" for name in service.state.project.classes]
     finally:
         service.close()
-    say(f"the classes are now {', '.join(shown) or 'none'}.", quiet=quiet)
+    print_note(f"the classes are now {', '.join(shown) or 'none'}.", quiet=quiet)
 
 
 def update_project(path: str, probabilities: str | None, *, none: bool, is_more: bool, quiet: bool) -> None:
@@ -130,7 +130,7 @@ def update_project(path: str, probabilities: str | None, *, none: bool, is_more:
         raise InvalidArgument("there are two things to do", hint=hint)
     if probabilities is None:
         remove_probabilities(project)
-        say("the next rounds go by dubito's own model.", quiet=quiet)
+        print_note("the next rounds go by dubito's own model.", quiet=quiet)
         return
     n_rows = save_probabilities(project, read_contents(project), probabilities)
-    say(f"{n_rows:,} rows of {probabilities} are kept; the next rounds go by them.", quiet=quiet)
+    print_note(f"{n_rows:,} rows of {probabilities} are kept; the next rounds go by them.", quiet=quiet)
