@@ -80,7 +80,7 @@ def test_a_run_again_has_nothing_to_do(run: Program, plan: Path) -> None:
     assert again.out == first.out
     assert "everything was done already" in again.err
     assert run("resume").complaint == (
-        "every run in dubito-runs is done: there is nothing to resume; begin one with dubito run FILE.toml."
+        "every run in dubito-runs is finished: there is nothing to resume; start one with dubito run FILE.toml."
     )
 
 
@@ -135,7 +135,7 @@ def test_ctrl_c_in_this_process_says_how_to_go_on(
     assert ran.code == 130, ran.err
     kept = len(read_rounds(only_run(tmp_path)))
     assert 0 < kept < 12
-    assert f"interrupted; {kept} trainings are kept. Go on with: " in ran.complaint
+    assert f"interrupted; {kept} trainings are kept. Continue with: " in ran.complaint
     assert ran.complaint.endswith(f"resume dubito-runs/{only_run(tmp_path).name}")
 
 

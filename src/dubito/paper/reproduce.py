@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dubito.cli import options
-from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, gather, read_workers
+from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, fetch_files, read_workers
 from dubito.cli.options import argument, option
 from dubito.cli.output import RunProgress, Stopped, escape, print_lines, print_note, print_table
 from dubito.errors import OutputExists
@@ -127,10 +127,12 @@ def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, qu
         return study
     first = next(iter(study.plans(0).values()))
 
-    def gather_files(experiment: Experiment, folder: Path) -> DataSource:
-        return gather(experiment, folder, DataSource(experiment, folder), download, quiet)
+    def gather(experiment: Experiment, folder: Path) -> DataSource:
+        source = DataSource(experiment, folder)
+        fetch_files(experiment, folder, source, download, quiet)
+        return source
 
-    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=gather_files)
+    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=gather)
 
 
 def measure_one(

@@ -65,13 +65,15 @@ def export(
     if share is not None:
         hint = "leave it out: picks have no labels yet."
         raise InvalidArgument("is for the labels of a project", argument="test_share", value=share, hint=hint)
-    known = split_names(classes)
+    class_names = split_names(classes)
     with reading_files(input_limit, None, quiet=quiet):
-        n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
-        if to == "label-studio" and known and n:
-            print_note(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
+        n = export_picks(
+            picks, output, to, classes=class_names, show=show, prefix=prefix, pictures=pictures, force=force
+        )
+        if to == "label-studio" and class_names and n:
+            print_note(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, class_names)}", quiet=quiet)
         if to == "label-studio-boxes":
-            print_note(f"labeling config: {box_config(read_pictures(picks), known)}", quiet=quiet)
+            print_note(f"labeling config: {box_config(read_pictures(picks), class_names)}", quiet=quiet)
     print_note(f"{n} items written to {output} for {to}.", quiet=quiet)
 
 
@@ -92,6 +94,6 @@ def export_project(folder: str, to: str, output: str, test_share: float | None, 
             quiet=quiet,
         )
         return
-    found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True, test_share=test_share)
-    write_atomically(output, found.data, new=not force)
+    exported = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True, test_share=test_share)
+    write_atomically(output, exported.data, new=not force)
     print_note(f"{len(state.label_table.labels)} labels written to {output} for {to}.", quiet=quiet)

@@ -128,11 +128,13 @@ def label(
     settings = read_settings(batch, overlap, audit, copies)
     from dubito.labeling.web.serving import read_public
 
-    number = None if port is None else read_port(port)
+    port_number = None if port is None else check_integer("port", read_number(port), least=0)
+    if port_number is not None and port_number > 65535:
+        raise InvalidArgument("is not a port", argument="port", value=port_number, hint="choose one below 65536.")
     url = None if public is None else read_public(public)
     columns = read_columns(text, image, id_column, label_column, labels)
     project, contents = open_source(source, demo, classes, embedder, columns, store, settings, quiet=quiet)
-    serve_page(project, contents, host, number, token, url, watch=watch, browser=browser, quiet=quiet)
+    serve_page(project, contents, host, port_number, token, url, watch=watch, browser=browser, quiet=quiet)
 
 
 SHORTEST_TOKEN, FEWEST_LETTERS = 16, 8
@@ -162,23 +164,16 @@ def check_token(token: str | None, host: str) -> None:
 def read_settings(
     batch: str | None, overlap: str | None, audit: str | None, copies: str | None = None
 ) -> dict[str, Any]:
-    given = {"batch": batch, "overlap": overlap}
-    settings: dict[str, Any] = {
-        name: check_integer(name, read_number(text), least=1) for name, text in given.items() if text is not None
-    }
+    settings: dict[str, Any] = {}
+    for name, text in (("batch", batch), ("overlap", overlap)):
+        if text is not None:
+            settings[name] = check_integer(name, read_number(text), least=1)
     if audit is not None:
         settings["audit"] = read_share(audit)
     if copies is not None:
         settings["copies"] = copies
     replace(Settings(), **settings)  # Raises if a setting is out of range.
     return settings
-
-
-def read_port(text: str) -> int:
-    port = check_integer("port", read_number(text), least=0)
-    if port > 65535:
-        raise InvalidArgument("is not a port", argument="port", value=port, hint="choose one below 65536.")
-    return port
 
 
 def read_share(text: str) -> float:
@@ -201,7 +196,7 @@ def read_share(text: str) -> float:
 def read_columns(
     text: str | None, image: str | None, id_column: str | None, label_column: str | None, labels: bool | None
 ) -> dict[str, str]:
-    """The given options that say how to read the source, as `Project.columns` has them."""
+    """The given options about columns and labels of the source, as `Project.columns`."""
     if label_column is not None and labels is False:
         raise InvalidArgument("--label-column and --no-labels are both given", hint="pass one of them.")
     given = {"text": text, "image": image, "id_column": id_column, "label_column": label_column}
@@ -290,12 +285,12 @@ def serve_page(
     print_lines([address if given_token else f"{address}?token={token}"])
     print_note("label there; Ctrl-C stops, and the same command continues.", quiet=quiet)
 
-    def ready() -> None:
+    def open_browser() -> None:
         if browser and sys.stderr.isatty():
             threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
 
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal way to stop; everything is closed by then.
-        serve(service, token, opened, host, ready, public)
-    near = os.path.relpath(project.folder)
-    folder = os.path.abspath(near) if near.startswith(os.pardir) else near
+        serve(service, token, opened, host, open_browser, public)
+    folder = os.path.relpath(project.folder)
+    folder = os.path.abspath(folder) if folder.startswith(os.pardir) else folder
     print_note(f"stopped; {program_name()} label {shlex.quote(folder)} continues.", quiet=quiet)

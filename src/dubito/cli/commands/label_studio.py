@@ -1,9 +1,10 @@
-"""``dubito label-studio push | pull | watch``: picks to a server of Label Studio, and labels back."""
+"""``dubito label-studio push | pull | watch``: send picks to a Label Studio server, and get labels back."""
 
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import typer
 
 from dubito.arguments import check_settings
 from dubito.cli import options
+from dubito.cli.commands.import_ import describe_labels
 from dubito.cli.commands.select import read_numbers
 from dubito.cli.inputs import read_columns, read_standardize, reading_files, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
@@ -188,7 +190,7 @@ def pull(
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
     found = pull_answers(find_project(connect(url, token_file, timeout, quiet=quiet), project))
     files.write(found)
-    files.print_counts(found, quiet=quiet)
+    print_note(describe_labels(found, output), quiet=quiet)
 
 
 @label_studio.command(short_help="Repeat: write labels, fit a model, send the next batch.")
@@ -250,15 +252,15 @@ def watch(
 
 @dataclass(frozen=True, slots=True)
 class DisplayOptions:
-    """Which column is shown to annotators, and where the server finds its files."""
+    """The column that is shown to annotators, and where the server finds the files that it names."""
 
     column: str | None
     prefix: str
     local_files: str | None
     document_root: str | None
 
-    def address(self) -> str:
-        """The prefix that turns the path of a picture into a URL."""
+    def url_prefix(self) -> str:
+        """The text that turns the path of a picture into a URL if it is put before it."""
         if self.local_files is None:
             return self.prefix
         folder = os.path.normpath(self.local_files)
@@ -294,14 +296,6 @@ class LabelFiles:
             unlabeled = [(name, "skipped") for name in found.skipped] + [(name, "tied") for name in found.tied]
             _write(self.skipped, {found.key: [name for name, _ in unlabeled], "why": [why for _, why in unlabeled]})
 
-    def print_counts(self, found: Gathered, *, quiet: bool) -> None:
-        split = sum(share < 1.0 for share in found.agreements)
-        print_note(
-            f"{len(found.names)} labels of {len(set(found.labels))} classes in {self.output}; {len(found.skipped)} "
-            f"skipped, {len(found.tied)} tied, {split} by a majority without full agreement.",
-            quiet=quiet,
-        )
-
 
 def _write(path: str, columns: dict[str, Sequence[object]]) -> None:
     write_atomically(path, render_columns(columns, output_format(path), safe_csv=True))
@@ -315,12 +309,12 @@ def _check_is_label_table(path: str) -> None:
 
 
 def _check_same_project(path: str, found: Gathered) -> None:
-    """Raise if the table has labels, but none of an item of this project."""
+    """Raise if the table has items, but none of this project."""
     entry = open_source(path).entries.get(found.key)
-    before = set() if entry is None else set(label_keys(entry.values()))
-    now = {*found.names, *found.skipped, *found.tied}
-    if before and now and not before & now:
-        problem = f"{path} has labels of other items, such as {min(before)!r}, probably of another project"
+    in_file = set() if entry is None else set(label_keys(entry.values()))
+    in_project = {*found.names, *found.skipped, *found.tied}
+    if in_file and in_project and not in_file & in_project:
+        problem = f"{path} has labels of other items, such as {min(in_file)!r}, probably of another project"
         raise OutputExists(problem, hint="pass another file with -o, or --force to replace it.")
 
 
@@ -351,7 +345,7 @@ def read_suggestions(
     picks: str, display: DisplayOptions, pool: str | None, labeled: Sequence[str], columns: Columns, model: str
 ) -> list[Suggestion]:
     """The picks, with the predictions of a model if a pool and labels are given."""
-    items = read_items(picks, display.column, display.address(), must_show=True)
+    items = read_items(picks, display.column, display.url_prefix(), must_show=True)
     if not items:
         raise InvalidData(f"{picks} holds no picks", hint="pass a file that dubito select wrote.")
     if pool is None:
@@ -383,7 +377,7 @@ def read_picker(
 ) -> PoolPicker:
     found, table = _read_pool(pool, labeled, columns)
     table |= read_carried(pool, None, found.pool, columns)
-    items = items_of(pool, table, display.column, display.address(), must_show=True)
+    items = items_of(pool, table, display.column, display.url_prefix(), must_show=True)
     return PoolPicker(
         found.pool.features,
         items,
@@ -429,11 +423,9 @@ def watch_project(
     quiet: bool,
 ) -> None:
     """Repeat rounds until Ctrl-C, or until there is nothing left to do."""
+    tell = partial(print_note, quiet=quiet)
 
-    def tell(text: str) -> None:
-        print_note(text, quiet=quiet)
-
-    def begin() -> LabelStudioProject:
+    def open_project() -> LabelStudioProject:
         found = find_project(server, title, classes=files.classes, kind=picker.items[0].kind)
         _note_sampling(found, plan.jump_ahead, quiet)
         display.allow_in(found)
@@ -441,10 +433,10 @@ def watch_project(
 
     def keep(found: Gathered) -> None:
         files.write(found)
-        files.print_counts(found, quiet=quiet)
+        print_note(describe_labels(found, files.output), quiet=quiet)
 
     with file_lock(files.output), suppress(KeyboardInterrupt):
-        project = wait_for_server(begin, plan, tell)
+        project = wait_for_server(open_project, plan, tell)
         print_note(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
         watch_rounds(project, picker, plan, keep=keep, tell=tell)
         print_note("done.", quiet=quiet)

@@ -61,34 +61,34 @@ def report(
 
 def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
     """Accuracies as fractions, from text such as 0.9 or 90%."""
-    found: list[float] = []
+    targets: list[float] = []
     for text in given or ():
         value = read_number(text.removesuffix("%"))
         share = check_real("target", value, least=0.0) / (100.0 if text.endswith("%") else 1.0)
         if not 0.0 < share <= 1.0:
             hint = "pass a share such as 0.9, or 90%."
             raise InvalidArgument("is not an accuracy", argument="target", value=text, hint=hint)
-        found.append(share)
-    return tuple(found)
+        targets.append(share)
+    return tuple(targets)
 
 
 def about_run(experiment: Experiment, folder: Path) -> About:
-    kept = read_about(folder)
+    saved = read_about(folder)
     headers = read_headers(folder)
-    latest = headers[-1] if headers else {}
-    classes = list(kept.classes) or latest.get("classes")
+    last = headers[-1] if headers else {}
+    classes = list(saved.classes) or last.get("classes")
     facts = {
-        "data": _describe_data(experiment.data, kept.shape),
+        "data": _describe_data(experiment.data, saved.shape),
         "pool": experiment.pool,
         "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
-        "weights": latest.get("weights"),
+        "weights": last.get("weights"),
         "schedule": describe_schedule(experiment),
         "strategies": ", ".join(arm.name for arm in experiment.strategies),
         "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
-        "versions": _describe_versions(latest),
-        "machine": latest.get("machine"),
+        "versions": _describe_versions(last),
+        "machine": last.get("machine"),
         "begun": headers[0].get("started") if headers else None,
-        "command": kept.command,
+        "command": saved.command,
     }
     return About(
         title=f"dubito: {experiment.name}, active learning replayed",
@@ -116,11 +116,11 @@ def _describe_data(data: Data, shape: object) -> str:
 
 def describe_schedule(experiment: Experiment) -> str:
     schedule, continues = experiment.schedule, experiment.model.continues and not experiment.schedule.from_scratch
-    again = "training goes on from round to round" if continues else "trained from scratch each round"
+    training = "training continues from round to round" if continues else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
     return (
         f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "
-        f"to {schedule.labels[-1]:,}; {again}"
+        f"to {schedule.labels[-1]:,}; {training}"
     )
 
 
@@ -140,13 +140,16 @@ def make_report(folder: Path, output: Path, targets: Sequence[float], force: boo
     rounds = read_rounds(folder)
     if not rounds:
         raise InvalidArgument(f"{folder} has no records yet", hint="run or resume it first.")
-    detail = f"{experiment.name}, {experiment.model.kind} model" + (
-        "" if experiment.pool == "clean" else f", {experiment.pool} pool"
-    )
-    about = about_run(experiment, folder)
-    planned = [arm.name for arm in experiment.strategies]
+    pool = "" if experiment.pool == "clean" else f", {experiment.pool} pool"
     return write_report(
-        rounds, about, output, records=folder, targets=targets, planned=planned, detail=detail, force=force
+        rounds,
+        about_run(experiment, folder),
+        output,
+        records=folder,
+        targets=targets,
+        planned=[arm.name for arm in experiment.strategies],
+        detail=f"{experiment.name}, {experiment.model.kind} model{pool}",
+        force=force,
     )
 
 
@@ -185,7 +188,7 @@ def target_lines(summary: Summary, targets: Sequence[float]) -> Iterator[str]:
 
 
 def show_table(summary: Summary) -> None:
-    """A row for each strategy: accuracy in the end, gain over random, labels saved."""
+    """Print a row for each strategy: final accuracy, gain over random, labels saved."""
     from rich import box
     from rich.table import Table
 

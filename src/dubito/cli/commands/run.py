@@ -41,8 +41,8 @@ from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
 
 MOST_WORKERS = 8
-WORTH_SHARING = 1_000_000
-"""Values of features from which several processes are the default: each takes a second or two to start."""
+FEWEST_SHARED_VALUES = 1_000_000
+"""With fewer feature values, one process is the default, because each takes a second or two to start."""
 
 
 def experiment_names(incomplete: str) -> list[str]:
@@ -103,7 +103,7 @@ def run(
         if not is_done(folder):
             describe_data(experiment.data, source, quiet=quiet)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
-        gather(experiment, folder, source, download, quiet)
+        fetch_files(experiment, folder, source, download, quiet)
         finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
 
 
@@ -130,7 +130,8 @@ def resume(
     experiment = read_folder(chosen)
     count = read_workers(workers, experiment)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
-        source = gather(experiment, chosen, DataSource(experiment, chosen), download, quiet)
+        source = DataSource(experiment, chosen)
+        fetch_files(experiment, chosen, source, download, quiet)
         finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)
 
 
@@ -152,7 +153,7 @@ def finish(
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
         show_results(experiment, rounds)
-        print_lines(["", f"{folder / 'journal.jsonl'} holds every round. Next:", f"  {command('report', folder)}"])
+        print_lines(["", f"{folder / JOURNAL} holds every round. Next:", f"  {command('report', folder)}"])
 
 
 def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
@@ -167,7 +168,7 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
     print_note(
         f"{why}: training {experiment.name} takes about {describe_duration(seconds)} of a core, and predictions over "
-        "pool and test set come on top. A training that is stopped is lost, those before it are kept",
+        "pool and test set take more. An interrupted training is lost, those before it are kept",
         quiet=quiet,
     )
 
@@ -204,11 +205,11 @@ def data_option(experiment: Experiment) -> str:
     return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
-def read_workers(text: str | None, experiment: Experiment, n_values: int = WORTH_SHARING) -> int:
+def read_workers(text: str | None, experiment: Experiment, n_values: int = FEWEST_SHARED_VALUES) -> int:
     """The number of processes: as given, else one on a GPU or for little data, else one per core and at most 8."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    if experiment.model.on_gpu or n_values < WORTH_SHARING:
+    if experiment.model.on_gpu or n_values < FEWEST_SHARED_VALUES:
         return 1
     return min(os.cpu_count() or 1, MOST_WORKERS, len(experiment.strategies) * len(experiment.seeds))
 
@@ -224,7 +225,7 @@ def run_with_progress(
             if not (folder / EXPERIMENT).is_file():
                 raise Stopped("interrupted before the first training; nothing was written.") from None
             raise Stopped(
-                f"interrupted; {len(read_rounds(folder))} trainings are kept. Go on with: {continuation}"
+                f"interrupted; {len(read_rounds(folder))} trainings are kept. Continue with: {continuation}"
             ) from None
     if board.last is None:
         print_note("everything was done already", quiet=quiet)
@@ -281,15 +282,15 @@ def latest_unfinished(runs: Path) -> Path:
     for folder in found:
         if not is_finished(folder):
             return folder
-    there = f"every run in {runs} is done" if found else f"{runs} holds no run"
-    raise MissingFile(f"{there}: there is nothing to resume", hint="begin one with dubito run FILE.toml.")
+    reason = f"every run in {runs} is finished" if found else f"{runs} holds no run"
+    raise MissingFile(f"{reason}: there is nothing to resume", hint="start one with dubito run FILE.toml.")
 
 
 def latest(runs: Path) -> Path:
     """The most recent run in a folder, finished or not."""
     found = by_recency(runs)
     if not found:
-        hint = "pass the folder of one, or begin one with dubito run FILE.toml."
+        hint = "pass the folder of one, or start one with dubito run FILE.toml."
         raise MissingFile(f"{runs} holds no run", hint=hint)
     return found[0]
 
@@ -301,7 +302,7 @@ def by_recency(runs: Path) -> list[Path]:
 
 def last_worked_on(folder: Path) -> float:
     """When a run's journal was last written to."""
-    journal = folder / "journal.jsonl"
+    journal = folder / JOURNAL
     return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime
 
 
@@ -322,10 +323,10 @@ def is_done(folder: Path) -> bool:
     return (folder / EXPERIMENT).is_file() and is_finished(folder)
 
 
-def gather(experiment: Experiment, folder: Path, source: DataSource, download: bool, quiet: bool) -> DataSource:
+def fetch_files(experiment: Experiment, folder: Path, source: DataSource, download: bool, quiet: bool) -> None:
     """Download missing files if allowed, else raise an error that lists all of them. A finished run needs none."""
     if is_done(folder):
-        return source
+        return
     missing: list[str] = []
     with download_bar(quiet) as progress:
         try:
@@ -340,7 +341,6 @@ def gather(experiment: Experiment, folder: Path, source: DataSource, download: b
             missing.append(error.render(Span.marked))
     if missing:
         raise MissingFile(" And ".join(missing))
-    return source
 
 
 @contextmanager
@@ -350,14 +350,14 @@ def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
         with _bars() as progress:
             yield progress
         return
-    begun: set[str] = set()
+    started: set[str] = set()
 
-    def tell(name: str, done: int, total: int, /) -> None:
-        if name not in begun:
+    def note_start(name: str, done: int, total: int, /) -> None:
+        if name not in started:
             print_note(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
-            begun.add(name)
+            started.add(name)
 
-    yield tell
+    yield note_start
 
 
 @contextmanager
@@ -377,8 +377,8 @@ def _bars() -> Iterator[DownloadProgress]:
 
 # Notes on the file of an experiment.
 
-UNEQUAL = 100.0
-"""Ratio of the spreads of columns above which a note says that the widest columns dominate the distances."""
+DOMINANCE = 100.0
+"""If the spread of a feature exceeds that of many others by this factor, a note says that it dominates distances."""
 SAMPLED_ROWS = 10_000
 
 
@@ -389,7 +389,6 @@ def describe_data(settings: Data, source: DataSource, when: When = "no", *, quie
 
 
 def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
-    """The notes on a file, which is read if it was not read before."""
     if source.file is None:
         return
     pool, features = source.file.pool, source.file.dataset.features
@@ -397,15 +396,16 @@ def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iter
         if pool.feature_names:
             yield from describe_features(pool, settings.columns)
         advice = describe_scale(when, pool.feature_names, features)
-        yield from [] if advice is None else [advice]
-    if not settings.standardize and are_unequal(features):
+        if advice is not None:
+            yield advice
+    if not settings.standardize and has_dominant_feature(features):
         yield (
-            f"the widest feature has over {UNEQUAL:.0f} times the spread of at least a quarter of the others, and "
+            f"the widest feature has over {DOMINANCE:.0f} times the spread of at least a quarter of the others, and "
             "dominates the distances; if their units differ, pass --standardize yes (standardize = true in [data])"
         )
 
 
-def are_unequal(features: AnyArray) -> bool:
+def has_dominant_feature(features: AnyArray) -> bool:
     """Whether the widest column has over 100 times the spread of a quarter of the columns that are not constant.
 
     Only the first rows are inspected.
@@ -414,11 +414,11 @@ def are_unequal(features: AnyArray) -> bool:
     --------
     >>> rng = np.random.default_rng(0)
     >>> table = rng.normal(size=(50, 3))
-    >>> are_unequal(table), are_unequal(table * [1.0, 1.0, 1000.0])
+    >>> has_dominant_feature(table), has_dominant_feature(table * [1.0, 1.0, 1000.0])
     (False, True)
     """
     if features.ndim != 2:
         return False
     spreads = np.asarray(features[:SAMPLED_ROWS], dtype=np.float64).std(axis=0)
     spreads = spreads[spreads > 0]
-    return bool(len(spreads) and spreads.max() > UNEQUAL * np.quantile(spreads, 0.25, method="lower"))
+    return bool(len(spreads) and spreads.max() > DOMINANCE * np.quantile(spreads, 0.25, method="lower"))

@@ -1,4 +1,4 @@
-"""``dubito simulate``: would this save labels on my data?"""
+"""``dubito simulate``: replay active learning on labeled data."""
 
 import os
 import re
@@ -208,11 +208,10 @@ class Sizes:
 
 
 def read_sizes(initial: str | None, budget: str | None, rounds: str | None) -> Sizes:
-    given = {"initial": initial, "budget": budget, "rounds": rounds}
-    read = {
-        name: None if text is None else check_integer(name, read_number(text), least=1) for name, text in given.items()
-    }
-    return Sizes(read["initial"], read["budget"], read["rounds"])
+    def read(name: str, text: str | None) -> int | None:
+        return None if text is None else check_integer(name, read_number(text), least=1)
+
+    return Sizes(read("initial", initial), read("budget", budget), read("rounds", rounds))
 
 
 def _one_digit(value: float) -> int:
@@ -227,10 +226,9 @@ def _one_digit(value: float) -> int:
 
 
 def read_arms(given: Sequence[str] | None) -> tuple[Arm, ...]:
-    """The given strategies or the default ones, always with random as the first."""
-    arms = [parse_strategy(text) for text in given or STRATEGIES]
-    named = [arm for arm in arms if arm.name != "random"]
-    return (Arm("random"), *named)
+    """Random, followed by the given strategies or else the default ones."""
+    arms = map(parse_strategy, given or STRATEGIES)
+    return (Arm("random"), *(arm for arm in arms if arm.name != "random"))
 
 
 def read_model(text: str) -> Model:
@@ -299,7 +297,7 @@ def read_data(draft: Experiment, data: str, test: str | None = None, missing: st
 
 
 def _check_classes(data: str, label_column: str | None, found: Dataset) -> None:
-    """Raise if most rows have a label of their own, as if the column held ids, numbers or texts instead of classes."""
+    """Raise if there are more classes than half of the rows, as if the column held ids, numbers or texts."""
     n_classes, n_rows = len(found.classes), len(found.labels)
     if n_rows < FEWEST_LABELS or 2 * n_classes <= n_rows:
         return

@@ -46,8 +46,8 @@ def status(
     a label in a project are counted, but the model learns from one of them.
     """
     copies = read_labels_of_copies(pool) if is_project(pool) else {}
-    with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
-        pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label, aside)
+    with TemporaryDirectory(prefix="dubito-") as label_folder:  # A project may be read-only.
+        pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label, label_folder)
         columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
         with reading_files(input_limit, None, quiet=quiet):
             found, before, drawn = read_labeled_pool(pool, labeled or [], columns, missing, copies)
@@ -59,7 +59,7 @@ MOST_SHOWN = 30
 
 
 def read_labels_of_copies(project: str) -> dict[int, str]:
-    """By row of a project's pool, the labels that are those of an exact copy."""
+    """The rows of a project's pool that share the label of an exact copy, with that label."""
     require("sqlalchemy", extra="label")
     from dubito.labeling.project_export import labels_of_copies, read_state
 
@@ -69,7 +69,10 @@ def read_labels_of_copies(project: str) -> dict[int, str]:
 def read_labeled_pool(
     pool: str, specs: Sequence[str], columns: Columns, missing: str | None, left_out: Collection[int] = ()
 ) -> tuple[Inputs, dict[int, str], dict[int, float]]:
-    """The pool with its labels, the labels without those of the last file, and the rows drawn at random."""
+    """The pool with its labels, the labels without those of the last file, and the rows drawn at random.
+
+    The rows ``left_out`` are removed from the pool. Random rows have the probability with which they were drawn.
+    """
     found = with_labels(replace(read_inputs(pool, specs, {}, columns, may_be_all=True), rows={}), specs)
     if specs and len(found.labeled.rows) and not found.labels:
         problem = f"{' and '.join(specs)} mark rows as labeled, but do not say their classes"
@@ -116,7 +119,7 @@ def facts_of(found: LabelsSoFar, copies: Sequence[str]) -> dict[str, object]:
 
 
 def show(found: LabelsSoFar, copies: Sequence[str], as_json: bool) -> None:
-    """Print what was found; `copies` are the labels that exact copies share."""
+    """Print the labels, accuracies and advice; ``copies`` are the labels that exact copies share."""
     if as_json:
         print(json.dumps(facts_of(found, copies), indent=2, ensure_ascii=False))
         return
@@ -140,7 +143,7 @@ def show(found: LabelsSoFar, copies: Sequence[str], as_json: bool) -> None:
 
 
 def accuracy_lines(found: LabelsSoFar) -> list[str]:
-    """What is known of the accuracy on the unlabeled rows."""
+    """A line about the accuracy on the unlabeled rows; none without labels to test on."""
     estimate = found.estimate
     if estimate is not None:
         basis = f"estimated from {estimate.n_drawn} labels drawn at random"

@@ -61,7 +61,7 @@ def update(
     elif changes and not none and probabilities is None:
         change_classes(project, changes, quiet=quiet)
     else:
-        update_project(project, probabilities, none=none, is_more=bool(changes), quiet=quiet)
+        update_probabilities(project, probabilities, none=none, has_changes=bool(changes), quiet=quiet)
 
 
 def update_items(path: str, *, embedder: str, quiet: bool) -> None:
@@ -118,19 +118,19 @@ def change_classes(path: str, changes: Sequence[dict[str, str]], *, quiet: bool)
     print_note(f"the classes are now {', '.join(shown) or 'none'}.", quiet=quiet)
 
 
-def update_project(path: str, probabilities: str | None, *, none: bool, is_more: bool, quiet: bool) -> None:
-    """Keep the probabilities of the user's own model, or forget them."""
+def update_probabilities(path: str, probabilities: str | None, *, none: bool, has_changes: bool, quiet: bool) -> None:
+    """Save the probabilities of the user's own model for the next rounds, or remove them."""
     from dubito.labeling.contents import read_contents
     from dubito.labeling.creation import project_folder
     from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities
 
     project = read_project(project_folder(path))
-    if none == (probabilities is not None) or is_more:
+    if none == (probabilities is not None) or has_changes:
         hint = "pass one of --probabilities FILE, --none, or changes of classes such as --rename cat=dog."
-        raise InvalidArgument("there are two things to do", hint=hint)
+        raise InvalidArgument("more than one kind of update is given", hint=hint)
     if probabilities is None:
         remove_probabilities(project)
-        print_note("the next rounds go by dubito's own model.", quiet=quiet)
+        print_note("the next rounds use dubito's own model.", quiet=quiet)
         return
     n_rows = save_probabilities(project, read_contents(project), probabilities)
-    print_note(f"{n_rows:,} rows of {probabilities} are kept; the next rounds go by them.", quiet=quiet)
+    print_note(f"{n_rows:,} rows of {probabilities} are saved; the next rounds use them.", quiet=quiet)
