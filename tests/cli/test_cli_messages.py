@@ -36,8 +36,9 @@ def test_a_bar_appears_after_half_a_second_and_then_follows(monkeypatch: pytest.
     os.close(ours)
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_quiet_bar_never_appears() -> None:
-    with ProgressBar("picking", quiet=True) as bar:
+    with ProgressBar("picking") as bar:
         bar(2, 10, 2.5, 2.0)
     assert bar.drawn is None
 

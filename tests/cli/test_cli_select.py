@@ -250,7 +250,7 @@ def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
     target = check_destination("picks.csv", None, False, False, False)
     with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):
-        write_picks(none, target, quiet=True)
+        write_picks(none, target)
     assert not Path("picks.csv").exists()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dubito.cli.commands.run import data_option, read_workers, warn_of_cost
-from dubito.cli.output import RunProgress, pace
+from dubito.cli.output import RunProgress, pace, set_quiet
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import RunStatus, read_rounds
 
@@ -247,7 +247,7 @@ def test_the_cost_of_networks_on_a_cpu_is_reported_in_minutes_or_hours(
     plan: Path, capsys: pytest.CaptureFixture[str], epochs: int, time: str
 ) -> None:
     plan.write_text(PLAN.replace("initial = 6", "initial = 48") + VGG16.format(epochs=epochs))
-    warn_of_cost(read_experiment(str(plan)), quiet=False)
+    warn_of_cost(read_experiment(str(plan)))
     (line,) = capsys.readouterr().err.splitlines()
     assert f"device = 'cpu': training small takes about {time} of a core, and predictions over pool and" in line
 
@@ -278,9 +278,11 @@ def test_the_board_is_drawn_on_a_terminal_only(
             assert board.drawn is None, "half a second passes first"
             board(standing(10, 5.0))
             board(standing(20, 10.0))
-        with RunProgress(quiet=True) as board:
+        set_quiet(True)
+        with RunProgress() as board:
             board(standing(10, 5.0))
             assert board.drawn is None
+        set_quiet(False)
     shown = read_terminal(near)
     os.close(near)
     for word in ("random", "coreset", "trainings in all", "20/40", "0:10 left"):

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dubito import __version__
 from dubito.cli.options import fill_in_values, option
-from dubito.cli.output import HELP_NAMES, command_wording, exit_code_of
+from dubito.cli.output import HELP_NAMES, command_wording, exit_code_of, set_quiet
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.registry import Command, Registry
 
@@ -156,8 +156,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def program(
-    context: typer.Context,
-    version: Annotated[bool, option("--version", "Show the version and exit.")] = False,
+    context: typer.Context, version: Annotated[bool, option("--version", "Show the version and exit.")] = False
 ) -> None:
     """
     [bold]dubito select pool.npz --budget 100 -o picks.csv[/bold]
@@ -193,7 +192,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = fill_in_values(sys.argv[1:] if arguments is None else arguments)
     run = partial(build_program(), args=given, prog_name="dubito", standalone_mode=False)
-    return exit_code_of(run, lambda span: command_wording(options_of_command(given))(span))
+    try:
+        return exit_code_of(run, lambda span: command_wording(options_of_command(given))(span))
+    finally:
+        set_quiet(False)
 
 
 def options_of_command(arguments: Sequence[str]) -> set[str]:

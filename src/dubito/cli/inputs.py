@@ -1,4 +1,4 @@
-"""Options about input files: names of columns, memory limits, and labeling projects given as POOL."""
+"""Read options: integers, names of columns, memory limits, and labeling projects given as POOL."""
 
 import atexit
 import os
@@ -8,15 +8,20 @@ from contextlib import contextmanager, suppress
 from tempfile import mkdtemp
 from typing import get_args
 
-from dubito.cli.output import print_note
+from dubito.cli.output import print_note, print_warning
 from dubito.io import Columns, gathering_notes, input_limit
 from dubito.io.column_notes import When
 from dubito.io.limits import INPUT_LIMIT_VARIABLE
 from dubito.io.missing_values import Missing, gaps_as_nan
 from dubito.labeling.project import FAILURE, is_project
 from dubito.registry import require
-from dubito.request.arrays import check_choice, check_memory_limit
+from dubito.request.arrays import check_choice, check_integer, check_memory_limit, read_number
 from dubito.request.labels import EMPTY
+
+
+def read_integer(name: str, text: str | None, least: int = 1) -> int | None:
+    """The option as an integer; None if it was not given."""
+    return None if text is None else check_integer(name, read_number(text), least=least)
 
 
 def split_names(text: str | None) -> list[str]:
@@ -45,7 +50,7 @@ def read_missing(text: str | None) -> Missing | None:
 
 
 @contextmanager
-def reading_files(limit: str | None = None, memory_limit: str | None = None, *, quiet: bool) -> Iterator[None]:
+def reading_files(limit: str | None = None, memory_limit: str | None = None) -> Iterator[None]:
     """Limit the memory of the files read in the block, read missing numbers as NaN, and print all notes at its end.
 
     Without a limit for inputs, ``memory_limit`` applies to them too.
@@ -58,7 +63,7 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None, *, 
             yield
         finally:
             for text in notes:
-                print_note(text, quiet=quiet)
+                print_note(text)
 
 
 @contextmanager
@@ -102,7 +107,7 @@ def resolve_project(
 
     state = read_state(pool)
     with suppress(OSError), open(state.project.path(FAILURE), encoding="utf-8") as file:
-        print_note(f"the page of this project could not learn from its labels: {file.read().strip()}")
+        print_warning(f"the page of this project could not learn from its labels: {file.read().strip()}")
     if folder is None and not os.access(state.project.folder, os.W_OK):
         folder = mkdtemp(prefix="dubito-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)

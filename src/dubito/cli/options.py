@@ -191,14 +191,11 @@ Address = Annotated[
 Journal = Annotated[
     str | None,
     option(
-        "--journal FILE",
-        "Record picks in this file as they are made. An interrupted run continues from it.",
-        CLUSTER,
+        "--journal FILE", "Record picks in this file as they are made. An interrupted run continues from it.", CLUSTER
     ),
 ]
 Workers = Annotated[
-    str | None,
-    option("--workers KIND", "cpu, cuda, or auto, which uses GPUs if there are any.", CLUSTER),
+    str | None, option("--workers KIND", "cpu, cuda, or auto, which uses GPUs if there are any.", CLUSTER)
 ]
 WorkersPerGpu = Annotated[
     str | None, option("--workers-per-gpu N", "How many workers share a GPU. Default: 1.", CLUSTER)

@@ -96,10 +96,28 @@ WIDTH_OFF_TERMINAL = 400
 """Table width in characters if stdout is not a terminal."""
 
 
-def print_note(message: str, *, quiet: bool = False) -> None:
-    """Print a note on stderr; stdout is for data."""
-    if not quiet:
-        print(f"dubito: {escape(message)}", file=sys.stderr)
+_is_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """Turn notes and progress bars off, or on again."""
+    global _is_quiet
+    _is_quiet = quiet
+
+
+def is_quiet() -> bool:
+    return _is_quiet
+
+
+def print_note(message: str) -> None:
+    """Print a note on stderr, unless notes are off; stdout is for data."""
+    if not _is_quiet:
+        print_warning(message)
+
+
+def print_warning(message: str) -> None:
+    """Print a message on stderr, even if notes are off."""
+    print(f"dubito: {escape(message)}", file=sys.stderr)
 
 
 def print_table(table: "Table") -> None:
@@ -115,9 +133,9 @@ class ProgressBar:
     Call it like the ``progress`` argument of `dubito.select`: done, total, radius or None, seconds.
     """
 
-    def __init__(self, verb: str, *, quiet: bool = False) -> None:
+    def __init__(self, verb: str) -> None:
         self.verb = verb
-        self.is_enabled = sys.stderr.isatty() and not quiet
+        self.is_enabled = sys.stderr.isatty() and not _is_quiet
         self.before = 0
         """Items done by an earlier run, excluded from the rate."""
         self.drawn: tuple[Progress, TaskID] | None = None
@@ -187,8 +205,8 @@ FIRST_LINE, LATER_LINES = 10.0, 1.5
 class RunProgress:
     """Progress display of an experiment: bars after half a second, or lines at growing intervals without a terminal."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.is_enabled, self.quiet = sys.stderr.isatty() and not quiet, quiet
+    def __init__(self) -> None:
+        self.is_enabled = sys.stderr.isatty() and not _is_quiet
         self.next_line = FIRST_LINE
         self.last: RunStatus | None = None
         self.drawn: Progress | None = None
@@ -208,7 +226,7 @@ class RunProgress:
         if not self.is_enabled and status.seconds >= self.next_line:
             self.next_line = LATER_LINES * status.seconds
             shown = ", ".join(filter(None, (f"{status.done:,} of {status.total:,} trainings", pace(status))))
-            print_note(shown, quiet=self.quiet)
+            print_note(shown)
         if not self.is_enabled or status.seconds < BAR_DELAY:
             return
         if self.drawn is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from dubito.cli import options
 from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, fetch_files, read_workers
 from dubito.cli.options import argument, option
-from dubito.cli.output import RunProgress, Stopped, escape, print_lines, print_note, print_table
+from dubito.cli.output import RunProgress, Stopped, escape, is_quiet, print_lines, print_note, print_table, set_quiet
 from dubito.errors import OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Experiment
@@ -75,6 +75,7 @@ def reproduce(
     5 and 6 and table 1 train networks on images: they go on where they were
     stopped, and want a GPU.
     """
+    set_quiet(quiet)
     if os.path.isfile(output):
         raise OutputExists(f"{output} is a file", hint="pass -o with another folder.")
     if not figure:
@@ -85,11 +86,10 @@ def reproduce(
         records = [
             measure_one(
                 each,
-                build_study(each, quick, runs_dir, download, quiet),
+                build_study(each, quick, runs_dir, download),
                 Path(output),
                 quick,
                 drawn_from,
-                quiet,
                 as_json,
             )
             for each in choose_exhibits(figure)
@@ -108,10 +108,10 @@ def count_claims(records: Sequence[Mapping[str, object]]) -> str:
 
 
 @contextmanager
-def spinner(note: str, quiet: bool) -> Iterator[None]:
+def spinner(note: str) -> Iterator[None]:
     """Print a note on stderr; on a terminal, show it with a spinner while the block runs."""
-    if quiet or not sys.stderr.isatty():
-        print_note(note, quiet=quiet)
+    if is_quiet() or not sys.stderr.isatty():
+        print_note(note)
         yield
         return
     from rich.console import Console
@@ -120,7 +120,7 @@ def spinner(note: str, quiet: bool) -> Iterator[None]:
         yield
 
 
-def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, quiet: bool) -> Study:
+def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool) -> Study:
     """The study of an exhibit. Networks are trained in ``runs_dir``; missing files are downloaded if allowed."""
     study = exhibit.build(quick=quick)
     if not isinstance(study, NetworkStudy):
@@ -129,14 +129,14 @@ def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, qu
 
     def gather(experiment: Experiment, folder: Path) -> DataSource:
         source = DataSource(experiment, folder)
-        fetch_files(experiment, folder, source, download, quiet)
+        fetch_files(experiment, folder, source, download)
         return source
 
     return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=gather)
 
 
 def measure_one(
-    exhibit: Exhibit, study: Study, folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
+    exhibit: Exhibit, study: Study, folder: Path, quick: bool, seed: int, as_json: bool
 ) -> dict[str, object]:
     """Measure an exhibit, write plot and record, and return the record with the paths of the files."""
     from dubito.experiments.plots import save_figure
@@ -144,7 +144,7 @@ def measure_one(
 
     cost = exhibit.quick_cost if quick else exhibit.cost
     note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
-    with training(note, study, quiet) if exhibit.core_hours else spinner(note, quiet) as ready:
+    with training(note, study) if exhibit.core_hours else spinner(note) as ready:
         finding, measured = measure(exhibit, quick=quick, seed=seed, study=ready or study)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
@@ -165,10 +165,10 @@ def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterat
 
 
 @contextmanager
-def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
+def training(note: str, study: Study) -> Iterator[Study]:
     """The study with a live display of its trainings; after Ctrl-C, say how to continue."""
-    print_note(note, quiet=quiet)
-    with RunProgress(quiet=quiet) as board:
+    print_note(note)
+    with RunProgress() as board:
         try:
             yield replace(study, progress=board) if isinstance(study, NetworkStudy) else study
         except KeyboardInterrupt:

@@ -8,7 +8,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, reading_files
 from dubito.cli.options import METHOD, OUTPUT, option
-from dubito.cli.output import ProgressBar, print_lines, print_note
+from dubito.cli.output import ProgressBar, print_lines, print_note, set_quiet
 from dubito.core.problem import Metric
 from dubito.deduplication import Cover, deduplicate, distances_to_nearest
 from dubito.errors import InvalidArgument, name_files_in_errors
@@ -69,6 +69,7 @@ def dedupe(
     Print what share of the rows has another one within each distance, to choose
     one: estimated from 1,000 rows, each compared with all.
     """
+    set_quiet(quiet)
     radius = None if within is None else check_real("within", read_number(within), least=0.0)
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
     for path in (output, dropped):
@@ -80,22 +81,22 @@ def dedupe(
         hint = "write the dropped rows with --dropped FILE, and leave them out with --candidates."
         raise InvalidArgument("--output is for pools and outputs that end in .parquet", hint=hint)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
-    with reading_files(input_limit, None, quiet=quiet):
+    with reading_files(input_limit):
         inputs = handle_missing(read_inputs(pool, None, {}, columns, may_be_all=True), read_missing(missing))
     features = inputs.pool.features
-    with name_files_in_errors(inputs.files, inputs.describe_row), ProgressBar("comparing", quiet=quiet) as bar:
+    with name_files_in_errors(inputs.files, inputs.describe_row), ProgressBar("comparing") as bar:
         if radius is None:
             curve = distances_to_nearest(features, metric=known_metric, progress=bar)
         else:
             cover = deduplicate(features, radius, metric=known_metric, progress=bar)
     if radius is None:
-        show_curve(curve, len_of(features), as_json=as_json, quiet=quiet)
+        show_curve(curve, len_of(features), as_json=as_json)
         return
     if dropped is not None:
         write_atomically(dropped, render_columns(dropped_table(inputs, cover), "csv", safe_csv=True))
     if output is not None:
         write_rows(pool, output, cover.kept if inputs.kept is None else inputs.kept[cover.kept])
-    show(cover, len_of(features), output, as_json=as_json, quiet=quiet)
+    show(cover, len_of(features), output, as_json=as_json)
 
 
 def dropped_table(inputs: Inputs, cover: Cover) -> dict[str, Any]:
@@ -133,7 +134,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6
 """Shares of the rows for which `show_curve` prints the distance within which they have another row."""
 
 
-def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool, quiet: bool) -> None:
+def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool) -> None:
     """What share of the rows has another one within some distances; ``distances`` are ascending."""
     positions = np.ceil(np.array(SHARES) * len(distances)).astype(np.int64) - 1
     radii = np.unique([0.0, *distances[np.maximum(positions, 0)]]).tolist()
@@ -146,12 +147,10 @@ def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool, quiet: bool
         ["  within  rows with another row as near", *(f"{radius:8.4g}  {share:6.1%}" for radius, share in curve)]
     )
     basis = "all rows" if len(distances) == n_rows else f"{len(distances):,} of {n_rows:,} rows, drawn at random"
-    print_note(
-        f"from {basis}; choose a distance and pass it as --within: no more than these rows are dropped.", quiet=quiet
-    )
+    print_note(f"from {basis}; choose a distance and pass it as --within: no more than these rows are dropped.")
 
 
-def show(cover: Cover, n_rows: int, output: str | None, *, as_json: bool, quiet: bool) -> None:
+def show(cover: Cover, n_rows: int, output: str | None, *, as_json: bool) -> None:
     largest = float(cover.distances.max()) if len(cover.distances) else None
     if as_json:
         facts = {"schema": 1, "rows": n_rows, "kept": len(cover.kept), "dropped": len(cover.dropped)}
@@ -161,4 +160,4 @@ def show(cover: Cover, n_rows: int, output: str | None, *, as_json: bool, quiet:
     if largest is not None:
         print_lines([f"distance    every dropped row is within {largest:.6g} of a kept one (in float64)"])
     if output is not None:
-        print_note(f"written to {output}.", quiet=quiet)
+        print_note(f"written to {output}.")

@@ -15,7 +15,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.commands import report, simulate
 from dubito.cli.options import option
-from dubito.cli.output import print_lines, print_note, program_name
+from dubito.cli.output import print_lines, print_note, program_name, set_quiet
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data, Experiment, Schedule
@@ -62,6 +62,7 @@ def demo(
     Compare strategies on scikit-learn's 1,797 handwritten digits: label, train
     and select in rounds, as dubito simulate does with your own data. No network.
     """
+    set_quiet(quiet)
     folder = Path(output)
     if round_trip:
         run_round_trip(folder)
@@ -72,10 +73,10 @@ def demo(
         rounds=check_integer("rounds", read_number(rounds), least=1),
         folder=folder,
     )
-    print_note("preparing 1,797 handwritten digits...", quiet=quiet)  # Imports and a first model take some seconds.
+    print_note("preparing 1,797 handwritten digits...")  # Imports and a first model take some seconds.
     prepare_folder(experiment, folder)
     source = simulate.read_data(experiment, str(folder / DIGITS))
-    simulate.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
+    simulate.run(experiment, folder, source, "dubito demo", workers="1")
     written = report.make_report(folder, folder, (), force=True)
     draw_picks(experiment, folder, source)
     files = (folder / DIGITS, folder / PICKED)

@@ -11,7 +11,7 @@ from dubito import Diagnosis
 from dubito import diagnose as library_diagnose
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files
-from dubito.cli.output import print_lines, print_note
+from dubito.cli.output import print_lines, print_note, set_quiet
 from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import find_array, read_array, split_spec
@@ -55,11 +55,12 @@ def diagnose(
     Print advice, how far the pool is from its labels, what scaling by the model's
     doubt would change, the guarantees of the theory, and what cannot be computed.
     """
+    set_quiet(quiet)
     check_plot(plot, force)
     standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
-    with reading_files(input_limit, quiet=quiet):
+    with reading_files(input_limit):
         inputs = read_inputs(pool, labeled, specs, columns)
         if not len(inputs.labeled.rows) and not inputs.labeled.foreign:
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
@@ -69,13 +70,13 @@ def diagnose(
         is_standardized = should_standardize(standardize_mode, inputs.pool.feature_names)
         diagnosis = measure(inputs, head, outcomes, metric, is_standardized)
     if advice := describe_scale(standardize_mode, inputs.pool.feature_names, inputs.pool.features):
-        print_note(advice, quiet=quiet)
+        print_note(advice)
     if as_json:
         print(json.dumps({"schema": 1, **diagnosis.to_dict()}, indent=2, allow_nan=False))
     else:
         print_lines(report(diagnosis))
     if plot is not None:
-        draw(diagnosis, plot, force, quiet)
+        draw(diagnosis, plot, force)
 
 
 def measure(
@@ -160,8 +161,8 @@ def check_plot(plot: str | None, force: bool) -> None:
     check_writable(plot, force=force)
 
 
-def draw(diagnosis: Diagnosis, plot: str, force: bool, quiet: bool) -> None:
+def draw(diagnosis: Diagnosis, plot: str, force: bool) -> None:
     from dubito.experiments.plots import diagnosis_figure, save_figure
 
     save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)
-    print_note(f"picture written to {plot}.", quiet=quiet)
+    print_note(f"picture written to {plot}.")

@@ -10,8 +10,9 @@ import typer
 
 from dubito import io as files
 from dubito.cli import options
+from dubito.cli.inputs import read_integer
 from dubito.cli.options import FILES, METHOD, OUTPUT, argument, option
-from dubito.cli.output import ProgressBar, Stopped, print_note, program_name
+from dubito.cli.output import ProgressBar, Stopped, print_note, program_name, set_quiet
 from dubito.embedding import api
 from dubito.embedding.source import Embedded
 from dubito.errors import InvalidArgument
@@ -135,27 +136,34 @@ def embed(
 
     [bold]dubito select pool.parquet --budget 50 -o batch.csv[/bold]
     """
+    set_quiet(quiet)
     check_writable(output, force=True)
     if os.path.realpath(output) == os.path.realpath(source):
         raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
     settings: dict[str, Any] = {
+        "text": text,
+        "image": image,
+        "id_column": id_column,
+        "labels": labels,
+        "boxes": boxes,
+        "split": split,
+        "half": half,
+        "force": force,
         "options": dict(map(read_option, option or ())),
-        "batch": None if batch is None else check_integer("batch", read_number(batch), least=1),
-        "processes": None if processes is None else check_integer("processes", read_number(processes), least=1),
+        "batch": read_integer("batch", batch),
+        "processes": read_integer("processes", processes),
         "shard": check_integer("shard", read_number(shard), least=1),
     }
     if errors is not None:
         check_writable(errors, force=force or _is_error_list(errors))
-    settings |= {"text": text, "image": image, "id_column": id_column, "labels": labels, "half": half, "force": force}
     if margin is not None:
         if boxes is None:
             raise InvalidArgument("is for boxes", argument="margin", value=margin, hint="pass --boxes, too.")
         settings["margin"] = check_real("margin", read_number(margin), least=0.0)
-    settings |= {"boxes": boxes, "split": split}
     with files.input_limit(check_memory_limit(input_limit, "input_limit")):
-        embedded = embed_with_bar(source, embedder, output, settings, quiet)
+        embedded = embed_with_bar(source, embedder, output, settings)
     groups = {"sentences": "document", "frames": "folder"}.get(split or "", "path" if boxes is not None else None)
-    finish(embedded, errors, as_json, quiet, groups)
+    finish(embedded, errors, as_json, groups)
 
 
 SOME_LEFT_OUT = 4
@@ -189,10 +197,10 @@ def _is_error_list(path: str) -> bool:
         return False
 
 
-def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[str, Any], quiet: bool) -> Embedded:
+def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[str, Any]) -> Embedded:
     """Embed with a progress bar. After Ctrl-C, the error says how to continue."""
     has_started = False
-    with ProgressBar("embedding", quiet=quiet) as bar:
+    with ProgressBar("embedding") as bar:
 
         def progress(done: int, total: int, radius: None, seconds: float) -> None:
             nonlocal has_started
@@ -206,28 +214,28 @@ def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[st
             raise Stopped(f"interrupted; run the same command again to continue from {output}.parts.") from None
 
 
-def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, groups: str | None = None) -> None:
+def finish(embedded: Embedded, errors: str | None, as_json: bool, groups: str | None = None) -> None:
     """Print the result, the items left out and the next command; exit with `SOME_LEFT_OUT` if there are any."""
     for note in embedded.notes:
-        print_note(note, quiet=quiet)
+        print_note(note)
     for each in embedded.left_out[:MOST_SHOWN]:
-        print_note(f"left out: {each}", quiet=quiet)
+        print_note(f"left out: {each}")
     if embedded.changes is not None:
-        print_note(f"since the pool was written: {embedded.changes}.", quiet=quiet)
+        print_note(f"since the pool was written: {embedded.changes}.")
     n_more = len(embedded.left_out) - MOST_SHOWN
     if n_more > 0:
-        print_note(f"left out: {n_more} more; {errors or '--errors FILE'} lists them all", quiet=quiet)
+        print_note(f"left out: {n_more} more; {errors or '--errors FILE'} lists them all")
     if errors is not None:
         rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
         text = csv_text([["id", "problem"], *rows])
         files.write_atomically(errors, text.encode("utf-8", "backslashreplace"))
     if as_json:
         print(json.dumps(summary(embedded)))
-    print_note(describe_result(embedded), quiet=quiet)
+    print_note(describe_result(embedded))
     path = embedded.path or ""
     n_items = embedded.n_rows if groups is None else len(set(open_source(path).entry(groups).values().tolist()))
     arguments = f"-b {min(MOST_ADVISED, max(1, n_items // 2))}" + (f" --group-column {groups}" if groups else "")
-    print_note(f"next: {program_name()} select {shlex.quote(path)} {arguments} -o batch.csv", quiet=quiet)
+    print_note(f"next: {program_name()} select {shlex.quote(path)} {arguments} -o batch.csv")
     if embedded.left_out:
         raise typer.Exit(SOME_LEFT_OUT)
 

@@ -6,7 +6,7 @@ from dubito.cli import options
 from dubito.cli.commands.export import Classes
 from dubito.cli.inputs import reading_files, split_names
 from dubito.cli.options import argument, option
-from dubito.cli.output import one_of, print_note
+from dubito.cli.output import one_of, print_note, set_quiet
 from dubito.integrations.exchange import TOOLS, import_labels
 from dubito.integrations.exchange.items import Gathered
 from dubito.io import output_format, write_atomically
@@ -29,11 +29,12 @@ def import_(
     [bold]dubito select --labeled labels.csv[/bold]. With several annotators, the
     majority decides. Skipped items and ties have no label.
     """
+    set_quiet(quiet)
     format = output_format(output)
-    with reading_files(input_limit, None, quiet=quiet):
+    with reading_files(input_limit):
         answers = import_labels(labels, source, classes=split_names(classes))
     write_atomically(output, render_columns(answers.columns(), format, safe_csv=True), new=not force)
-    print_note(describe_labels(answers, output), quiet=quiet)
+    print_note(describe_labels(answers, output))
 
 
 def describe_labels(answers: Gathered, path: str) -> str:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from dubito.arguments import check_settings
 from dubito.cli import options
 from dubito.cli.commands.import_ import describe_labels
 from dubito.cli.commands.select import read_numbers
-from dubito.cli.inputs import read_columns, read_standardize, reading_files, split_names
+from dubito.cli.inputs import read_columns, read_integer, read_standardize, reading_files, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
-from dubito.cli.output import print_note
+from dubito.cli.output import print_note, set_quiet
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
 from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, items_of, read_items, refuse_unknown
 from dubito.integrations.label_studio.client import RetryPolicy, Server, read_token
@@ -160,12 +159,13 @@ def push(
     has are not sent again, so the command can be repeated after an interruption.
     A project that does not exist is created with the classes.
     """
-    server = connect(url, token_file, timeout, quiet=quiet)
+    set_quiet(quiet)
+    server = connect(url, token_file, timeout)
     display = DisplayOptions(show, prefix, local_files, document_root)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
-    with reading_files(input_limit, None, quiet=quiet):
+    with reading_files(input_limit):
         suggested = read_suggestions(picks, display, pool, labeled or [], columns, model)
-    push_picks(server, project, suggested, split_names(classes), display, jump_ahead=jump_ahead, quiet=quiet)
+    push_picks(server, project, suggested, split_names(classes), display, jump_ahead=jump_ahead)
 
 
 @label_studio.command(short_help="Write a project's labels to a table.")
@@ -187,10 +187,11 @@ def pull(
     agreement, for [bold]dubito select --labeled labels.csv[/bold]. With several
     annotators, the majority decides. Skipped items and ties have no label.
     """
+    set_quiet(quiet)
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
-    found = pull_answers(find_project(connect(url, token_file, timeout, quiet=quiet), project))
+    found = pull_answers(find_project(connect(url, token_file, timeout), project))
     files.write(found)
-    print_note(describe_labels(found, output), quiet=quiet)
+    print_note(describe_labels(found, output))
 
 
 @label_studio.command(short_help="Repeat: write labels, fit a model, send the next batch.")
@@ -237,17 +238,18 @@ def watch(
     them, and pick and send the next batch, until Ctrl-C. The command waits while
     the server is unavailable, and continues where it was when it is run again.
     """
+    set_quiet(quiet)
     plan = read_plan(budget, rounds, ahead, every, jump_ahead=jump_ahead)
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
-    server = connect(url, token_file, timeout, quiet=quiet)
+    server = connect(url, token_file, timeout)
     display = DisplayOptions(show, prefix, local_files, document_root)
     numbers = read_numbers({"memory_limit": memory_limit, "seed": seed})
     settings = check_settings({**numbers, "metric": metric, "model": model})
     settings |= {"strategy": build_strategy(strategy, {}), "engine": engine}
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
-    with reading_files(input_limit, memory_limit, quiet=quiet):
+    with reading_files(input_limit, memory_limit):
         picker = read_picker(pool, display, labeled or [], columns, settings, standardize, guesses=guesses)
-    watch_project(server, project, picker, plan, files, display, quiet=quiet)
+    watch_project(server, project, picker, plan, files, display)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,11 +320,11 @@ def _check_same_project(path: str, found: Gathered) -> None:
         raise OutputExists(problem, hint="pass another file with -o, or --force to replace it.")
 
 
-def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> Server:
+def connect(url: str, token_file: str | None, timeout: str) -> Server:
     """The server with its token. Sends no request yet."""
     server = Server(url, read_token(token_file), RetryPolicy(_seconds("timeout", timeout)))
     if server.is_unencrypted:
-        print_note(f"the token is sent to {server.url} without encryption; use https:// to protect it.", quiet=quiet)
+        print_note(f"the token is sent to {server.url} without encryption; use https:// to protect it.")
     return server
 
 
@@ -335,7 +337,7 @@ def _seconds(name: str, text: str) -> float:
 
 def read_plan(budget: str, rounds: str | None, ahead: str, every: str, *, jump_ahead: bool) -> WatchPlan:
     """Check the options of ``watch``."""
-    n_rounds = None if rounds is None else check_integer("rounds", read_number(rounds), least=1)
+    n_rounds = read_integer("rounds", rounds)
     batch = check_integer("budget", read_number(budget), least=1)
     n_open = check_integer("ahead", read_number(ahead), least=0)
     return WatchPlan(batch, n_rounds, n_open, jump_ahead, _seconds("every", every))
@@ -397,54 +399,44 @@ def push_picks(
     display: DisplayOptions,
     *,
     jump_ahead: bool,
-    quiet: bool,
 ) -> None:
     """Find or create the project, and send the picks that it does not have yet."""
     project = find_project(server, title, classes=classes, kind=picks[0].item.kind)
-    _note_sampling(project, jump_ahead, quiet)
+    _note_sampling(project, jump_ahead)
     display.allow_in(project)
     pushed = push_items(project, picks, jump_ahead=jump_ahead)
     copies = f", {pushed.removed} duplicates removed" if pushed.removed else ""
     print_note(
         f"{pushed.added} items sent to {project.title!r} ({server.url}/projects/{project.id}), {pushed.there} already "
-        f"there{copies}.",
-        quiet=quiet,
+        f"there{copies}."
     )
 
 
 def watch_project(
-    server: Server,
-    title: str,
-    picker: PoolPicker,
-    plan: WatchPlan,
-    files: LabelFiles,
-    display: DisplayOptions,
-    *,
-    quiet: bool,
+    server: Server, title: str, picker: PoolPicker, plan: WatchPlan, files: LabelFiles, display: DisplayOptions
 ) -> None:
     """Repeat rounds until Ctrl-C, or until there is nothing left to do."""
-    tell = partial(print_note, quiet=quiet)
 
     def open_project() -> LabelStudioProject:
         found = find_project(server, title, classes=files.classes, kind=picker.items[0].kind)
-        _note_sampling(found, plan.jump_ahead, quiet)
+        _note_sampling(found, plan.jump_ahead)
         display.allow_in(found)
         return found
 
     def keep(found: Gathered) -> None:
         files.write(found)
-        print_note(describe_labels(found, files.output), quiet=quiet)
+        print_note(describe_labels(found, files.output))
 
     with file_lock(files.output), suppress(KeyboardInterrupt):
-        project = wait_for_server(open_project, plan, tell)
-        print_note(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
-        watch_rounds(project, picker, plan, keep=keep, tell=tell)
-        print_note("done.", quiet=quiet)
+        project = wait_for_server(open_project, plan, print_note)
+        print_note(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.")
+        watch_rounds(project, picker, plan, keep=keep, tell=print_note)
+        print_note("done.")
         return
-    print_note("stopped; run the same command again to continue.", quiet=quiet)
+    print_note("stopped; run the same command again to continue.")
 
 
-def _note_sampling(project: LabelStudioProject, jump_ahead: bool, quiet: bool) -> None:
+def _note_sampling(project: LabelStudioProject, jump_ahead: bool) -> None:
     note = check_sampling(project, jump_ahead=jump_ahead)
     if note is not None:
-        print_note(note, quiet=quiet)
+        print_note(note)

@@ -12,7 +12,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.commands.run import latest, warn_of_old_lines
 from dubito.cli.options import argument, option
-from dubito.cli.output import escaped_cells, print_lines, print_note, print_table
+from dubito.cli.output import escaped_cells, print_lines, print_note, print_table, set_quiet
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, read_dataset
 from dubito.experiments.images import COLLECTIONS, load_images
@@ -48,12 +48,13 @@ def report(
     numbers as JSON. For an unfinished run, the report is limited to the rounds
     that all strategies have, and says so.
     """
+    set_quiet(quiet)
     run = latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not run.is_dir():
         raise MissingFile(f"{folder} is not a folder", hint="pass that of a run.")
     if folder is None:
-        print_note(f"the most recent run is {run}", quiet=quiet)
-    warn_of_old_lines(run, quiet)
+        print_note(f"the most recent run is {run}")
+    warn_of_old_lines(run)
     where = run if output is None else Path(output)
     targets = read_targets(target)
     print_report(make_report(run, where, targets, force or output is None), as_json, targets)

@@ -18,11 +18,13 @@ from dubito.cli.output import (
     RunProgress,
     Stopped,
     escaped_cells,
+    is_quiet,
     print_lines,
     print_note,
     print_table,
     program_name,
     progress_bars,
+    set_quiet,
 )
 from dubito.errors import DubitoError, MissingFile, Span
 from dubito.experiments.data_sources import DataSource
@@ -94,17 +96,18 @@ def run(
     schedule. After an interruption, the same command continues where it was, and
     several at the same time share the work.
     """
+    set_quiet(quiet)
     experiment = find_experiment(file)
     folder = Path(runs_dir) / experiment.folder_name
     source = DataSource(experiment, folder)
     count = read_workers(workers, experiment)
     # Errors in the data are raised again by the run, if it needs the data at all.
-    with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
+    with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files():
         if not is_done(folder):
-            describe_data(experiment.data, source, quiet=quiet)
+            describe_data(experiment.data, source)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
-        fetch_files(experiment, folder, source, download, quiet)
-        finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
+        fetch_files(experiment, folder, source, download)
+        finish(experiment, folder, count, source, as_json=as_json)
 
 
 RunFolder = Annotated[str | None, argument("FOLDER", "The folder of a run. Default: the last that is not finished.")]
@@ -126,29 +129,27 @@ def resume(
     Continue an interrupted run. Its completed work is kept, and the results are
     the same as without the interruption.
     """
+    set_quiet(quiet)
     chosen = latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
     count = read_workers(workers, experiment)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
         source = DataSource(experiment, chosen)
-        fetch_files(experiment, chosen, source, download, quiet)
-        finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)
+        fetch_files(experiment, chosen, source, download)
+        finish(experiment, chosen, count, source, as_json=as_json)
 
 
-def finish(
-    experiment: Experiment, folder: Path, workers: int, source: DataSource, *, as_json: bool, quiet: bool
-) -> None:
+def finish(experiment: Experiment, folder: Path, workers: int, source: DataSource, *, as_json: bool) -> None:
     """Run what is missing, and print the results."""
     turns = experiment.schedule.rounds + 1
     print_note(
         f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
-        f"trainings in {folder}",
-        quiet=quiet,
+        f"trainings in {folder}"
     )
-    warn_of_cost(experiment, quiet)
-    warn_of_old_lines(folder, quiet)
+    warn_of_cost(experiment)
+    warn_of_old_lines(folder)
     continuation = command("resume", folder) + data_option(experiment)
-    rounds = run_with_progress(experiment, folder, workers, source, continuation, quiet)
+    rounds = run_with_progress(experiment, folder, workers, source, continuation)
     if as_json:
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
@@ -156,7 +157,7 @@ def finish(
         print_lines(["", f"{folder / JOURNAL} holds every round. Next:", f"  {command('report', folder)}"])
 
 
-def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
+def warn_of_cost(experiment: Experiment) -> None:
     """Warn if an experiment would take very long without a GPU."""
     model = experiment.model
     if not isinstance(model, Slow) or model.training.device != "cpu":
@@ -168,19 +169,17 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
     print_note(
         f"{why}: training {experiment.name} takes about {describe_duration(seconds)} of a core, and predictions over "
-        "pool and test set take more. An interrupted training is lost, those before it are kept",
-        quiet=quiet,
+        "pool and test set take more. An interrupted training is lost, those before it are kept"
     )
 
 
-def warn_of_old_lines(folder: Path, quiet: bool) -> None:
+def warn_of_old_lines(folder: Path) -> None:
     """Warn if the journal has lines without checksums, in which damage could go unnoticed."""
     count = lines_unchecked(folder)
     if count:
         print_note(
             f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage in "
-            "them is noticed only if a line can no longer be read",
-            quiet=quiet,
+            "them is noticed only if a line can no longer be read"
         )
 
 
@@ -215,10 +214,10 @@ def read_workers(text: str | None, experiment: Experiment, n_values: int = FEWES
 
 
 def run_with_progress(
-    experiment: Experiment, folder: Path, workers: int, source: DataSource, continuation: str, quiet: bool
+    experiment: Experiment, folder: Path, workers: int, source: DataSource, continuation: str
 ) -> list[Round]:
     """Run with a live display; after Ctrl-C, print `continuation`, the command that continues."""
-    with RunProgress(quiet=quiet) as board:
+    with RunProgress() as board:
         try:
             rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
@@ -228,11 +227,11 @@ def run_with_progress(
                 f"interrupted; {len(read_rounds(folder))} trainings are kept. Continue with: {continuation}"
             ) from None
     if board.last is None:
-        print_note("everything was done already", quiet=quiet)
+        print_note("everything was done already")
     else:
         trained, resumed = board.last.done - board.last.resumed, board.last.resumed
         before = f" ({resumed} were there already)" if resumed else ""
-        print_note(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
+        print_note(f"trained {trained} models in {board.last.seconds:.0f} s{before}")
     return rounds
 
 
@@ -323,12 +322,12 @@ def is_done(folder: Path) -> bool:
     return (folder / EXPERIMENT).is_file() and is_finished(folder)
 
 
-def fetch_files(experiment: Experiment, folder: Path, source: DataSource, download: bool, quiet: bool) -> None:
+def fetch_files(experiment: Experiment, folder: Path, source: DataSource, download: bool) -> None:
     """Download missing files if allowed, else raise an error that lists all of them. A finished run needs none."""
     if is_done(folder):
         return
     missing: list[str] = []
-    with download_bar(quiet) as progress:
+    with download_bar() as progress:
         try:
             if source.is_published:
                 source.whole(download=download, progress=progress)
@@ -344,9 +343,9 @@ def fetch_files(experiment: Experiment, folder: Path, source: DataSource, downlo
 
 
 @contextmanager
-def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
+def download_bar() -> Iterator[DownloadProgress]:
     """The progress of downloads: a bar for each on a terminal, else a line for each."""
-    if sys.stderr.isatty() and not quiet:
+    if sys.stderr.isatty() and not is_quiet():
         with _bars() as progress:
             yield progress
         return
@@ -354,7 +353,7 @@ def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
 
     def note_start(name: str, done: int, total: int, /) -> None:
         if name not in started:
-            print_note(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
+            print_note(f"downloading {name}, {total / 1e6:,.0f} MB")
             started.add(name)
 
     yield note_start
@@ -382,10 +381,10 @@ DOMINANCE = 100.0
 SAMPLED_ROWS = 10_000
 
 
-def describe_data(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
+def describe_data(settings: Data, source: DataSource, when: When = "no") -> None:
     """Print notes on the features of a file: which columns they are, and whether their scales differ."""
-    for note in () if quiet else notes_on_data(settings, source, when):
-        print_note(note, quiet=quiet)
+    for note in () if is_quiet() else notes_on_data(settings, source, when):
+        print_note(note)
 
 
 def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:

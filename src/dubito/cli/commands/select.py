@@ -18,7 +18,7 @@ from dubito.api import select as library_select
 from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files, resolve_project
-from dubito.cli.output import ProgressBar, Stopped, print_lines, print_note, write_data
+from dubito.cli.output import ProgressBar, Stopped, print_lines, print_note, set_quiet, write_data
 from dubito.core.problem import Interrupted, Request, Selection
 from dubito.covering_radius import Given
 from dubito.errors import InvalidArgument, InvalidData, OutputExists, name_files_in_errors, named, option_of
@@ -39,14 +39,7 @@ from dubito.io import (
 from dubito.io.cells import needs_escape
 from dubito.io.column_notes import describe_scale, should_standardize
 from dubito.io.durable import check_writable, file_lock
-from dubito.io.inputs import (
-    LIST_SUFFIXES,
-    Inputs,
-    handle_missing,
-    read_inputs,
-    read_prices,
-    with_labels,
-)
+from dubito.io.inputs import LIST_SUFFIXES, Inputs, handle_missing, read_inputs, read_prices, with_labels
 from dubito.io.labeled import LabeledInputs
 from dubito.io.lookup import DOUBT_ROLES
 from dubito.io.name_tables import BOX_COLUMNS, as_text, read_candidates, read_carried, read_earlier
@@ -119,6 +112,8 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labeled picks.csv -o next.csv[/bold]
     """
+    set_quiet(quiet)
+    # Errors that need no file come first.
     pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label)
     destination = check_destination(output, format, as_json, append, force, safe_csv)
     numbers = {"budget": budget, "spend": spend, "temperature": temperature, "memory_limit": memory_limit, "seed": seed}
@@ -128,8 +123,8 @@ def select(
     settings["quotas"] = read_quotas(quota) if quota else None
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     contact_sheet = None if sheet is None else check_contact_sheet(sheet, pool, pictures, force)
-    files = [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column]
-    check_overwrites(destination, sheet, files)
+    input_files = [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column]
+    check_overwrites(destination, sheet, input_files)
     standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     cluster = {"address": address, "journal": journal, "workers": workers, "workers_per_gpu": workers_per_gpu}
@@ -140,18 +135,18 @@ def select(
     check_cluster_options(engine, cluster, on_one_machine)
     if engine == "cluster" and not dry_run:
         options_of_select = {**settings, "strategy": chosen}
-        picked = pick_on_cluster(pool, labeled or [], specs, columns, options_of_select, cluster, quiet=quiet)
-        write_picks(picked, destination, quiet, labeled or [])
+        picked = pick_on_cluster(pool, labeled or [], specs, columns, options_of_select, cluster)
+        write_picks(picked, destination, labeled or [])
         return
-    del settings["metric"]  # `check_points` takes it.
+    del settings["metric"]  # An argument of `check_points`.
     lock: AbstractContextManager[None] = nullcontext()
-    if (
-        append and destination.path is not None and not dry_run
-    ):  # Held from before its picks are read until others are added.
+    if append and destination.path is not None and not dry_run:
+        # From before the earlier picks are read until the new ones are added.
         notice = f"waiting for another process that adds to {destination.path}"
-        lock = file_lock(destination.path, waiting=lambda: print_note(notice, quiet=quiet))
-    with lock, ProgressBar("picking", quiet=quiet) as bar:
-        with reading_files(input_limit, memory_limit, quiet=quiet):
+        lock = file_lock(destination.path, waiting=lambda: print_note(notice))
+    with lock, ProgressBar("picking") as bar:
+        # Read the files, and build the request from them.
+        with reading_files(input_limit, memory_limit):
             # None if costs are per row.
             group_prices = None if costs is None or group_column is None else read_prices(costs, group_column)
             row_costs = costs if group_prices is None else None
@@ -181,9 +176,10 @@ def select(
                 groups = arguments.pop("groups", None)
                 points = check_points(inputs.pool, arguments["labeled"], metric, None, is_standardized, groups)
                 request = build_request(points, chosen, **{**settings, **arguments}, engine=engine, progress=bar)
+        # Pick, and write the picks with the row numbers of the file.
         with name_files_in_errors(inputs.files, inputs.describe_row):
             if dry_run:
-                print_dry_run(chosen, request, as_json, quiet)
+                print_dry_run(chosen, request, as_json)
                 return
             try:
                 picked = answer(request, chosen, points.names, started, Given(inputs.pool, arguments["labeled"]))
@@ -193,8 +189,8 @@ def select(
         carried = {name: list(map(as_text, values[picked.indices].tolist())) for name, values in texts.items()}
         picked = replace(picked, carried=carried)
         if contact_sheet is not None and len(picked):
-            contact_sheet.write(picked, quiet=quiet)
-        write_picks(picked, destination, quiet, labeled or [])
+            contact_sheet.write(picked)
+        write_picks(picked, destination, labeled or [])
 
 
 def lists_groups(spec: str) -> bool:
@@ -206,7 +202,7 @@ def lists_groups(spec: str) -> bool:
 
 
 def with_labeled_groups(inputs: Inputs, spec: str) -> Inputs:
-    """Count all rows of the groups that a file lists as labeled, also rows that were added since."""
+    """The inputs with all rows of the groups in a file labeled, including rows that were added since it was written."""
     names = set(label_keys(open_source(split_spec(spec)[0]).entry("group").values())) - {""}
     keys = label_keys(inputs.rows["groups"].values)
     rows = np.array([row for row, key in enumerate(keys) if key in names], dtype=np.int64)
@@ -282,7 +278,7 @@ def _is_shard(path: str) -> bool:
     return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
 
 
-def write_picks(selection: Selection, destination: Destination, quiet: bool, labeled: Sequence[str] = ()) -> None:
+def write_picks(selection: Selection, destination: Destination, labeled: Sequence[str] = ()) -> None:
     """Write the picks and print a summary; raise `Stopped` if the run was interrupted."""
     where = "to stdout" if destination.path is None else f"to {destination.path}"
     path, format, safe_csv = destination.path, destination.format, destination.safe_csv
@@ -306,28 +302,26 @@ def write_picks(selection: Selection, destination: Destination, quiet: bool, lab
         counted = f"{len(selection.groups.names)} of {selection.groups.n_groups} groups ({len(selection)} rows)"
     print_note(
         f"{counted} picked by {selection.strategy}{engine} "
-        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
-        quiet=quiet,
+        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}."
     )
     for text in selection.notes:
-        print_note(text, quiet=quiet)
+        print_note(text)
     if destination.safe_csv and destination.format == "csv":
-        note_escaped_text(selection, where.removeprefix("to "), quiet)
+        note_escaped_text(selection, where.removeprefix("to "))
     if destination.path is not None:
         files = dict.fromkeys([*labeled, destination.path])
         options = " ".join(f"--labeled {shlex.quote(path)}" for path in files)
-        print_note(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
+        print_note(f"next round: label them, train your model again if you have one, and pass {options}")
 
 
-def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
+def note_escaped_text(selection: Selection, where: str) -> None:
     """Print which columns contain escaped text, because joins on them would fail."""
     n_escaped = {name: sum(map(needs_escape, values)) for name, values in selection.columns().items()}
     text = ", ".join(f"{count} in {name}" for name, count in n_escaped.items() if count)
     if text:
         print_note(
             f"text that begins like a formula has an apostrophe before it in {where} ({text}), for spreadsheets; "
-            "dubito takes it off again. --no-safe-csv writes it as it is.",
-            quiet=quiet,
+            "dubito takes it off again. --no-safe-csv writes it as it is."
         )
 
 
@@ -368,7 +362,7 @@ def with_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> 
 # ``dubito select --dry-run``: everything except picking.
 
 
-def print_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: bool) -> None:
+def print_dry_run(strategy: Strategy, request: Request, as_json: bool) -> None:
     """Print the sizes, which strategy and engine would run, and their cost if it is known."""
     engine, cost, resolved, remark = forecast(strategy, request)
     (n, d), dtype = request.pool.shape, str(request.pool.dtype)
@@ -386,7 +380,7 @@ def print_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: bo
     }
     notes = [*request.notes, *([] if remark is None else [remark])]
     for text in notes:
-        print_note(text, quiet=quiet)
+        print_note(text)
     if as_json:
         print(json.dumps({"schema": 1, **facts, "notes": notes}, indent=2))
     else:
@@ -404,11 +398,11 @@ class ContactSheet:
     folders: tuple[Path, ...]
     force: bool
 
-    def write(self, selection: Selection, *, quiet: bool) -> None:
+    def write(self, selection: Selection) -> None:
         from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
 
         if _has_boxes(selection):
-            self._write_boxes(selection, quiet=quiet)
+            self._write_boxes(selection)
             return
         names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
         texts = {name: [str(value) for value in values] for name, values in selection.carried.items()}
@@ -420,9 +414,9 @@ class ContactSheet:
         page = render_sheet(Sheet(title, names, selection.priorities.tolist(), shown_texts, pictures))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
         kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
-        print_note(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+        print_note(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.")
 
-    def _write_boxes(self, selection: Selection, *, quiet: bool) -> None:
+    def _write_boxes(self, selection: Selection) -> None:
         """Write an item for each picked picture, with its boxes; those that contributed most to the pick come first."""
         from dubito.experiments.contact_sheet import Sheet, picture_paths, render_sheet
 
@@ -445,7 +439,7 @@ class ContactSheet:
         paths = picture_paths([columns["path"][part[0]] for part in parts], self.folders)
         page = render_sheet(Sheet(title, names, groups.priorities.tolist(), {"boxes": found}, paths, boxes))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
-        print_note(f"a page of {len(names)} pictures with their boxes is written to {self.path}.", quiet=quiet)
+        print_note(f"a page of {len(names)} pictures with their boxes is written to {self.path}.")
 
 
 def _has_boxes(selection: Selection) -> bool:
@@ -501,8 +495,6 @@ def pick_on_cluster(
     columns: Columns,
     options: Mapping[str, Any],
     cluster: Mapping[str, str | None],
-    *,
-    quiet: bool,
 ) -> Selection:
     """Select from a file or a folder of shards. Files of probabilities, logits or doubt must have as many shards."""
     from dubito.engines.cluster.workers import connect
@@ -516,9 +508,9 @@ def pick_on_cluster(
     shards = Shards(pool, columns=columns, **given)
     rows = _read_labeled_rows(labeled, columns)
     address = cluster["address"]
-    print_note("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
+    print_note("connecting to Ray" + ("" if address is None else f" at {address}"))
     connect(address)
-    with ProgressBar("picking", quiet=quiet) as bar:
+    with ProgressBar("picking") as bar:
         try:
             return library_select(
                 shards,

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, reading_files, resolve_project
-from dubito.cli.output import print_lines
+from dubito.cli.output import print_lines, set_quiet
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import Columns
 from dubito.io.inputs import Inputs, handle_missing, leave_out, read_inputs, with_labels
@@ -45,11 +45,12 @@ def status(
     which the accuracy on all unlabeled rows is estimated. Exact copies that share
     a label in a project are counted, but the model learns from one of them.
     """
+    set_quiet(quiet)
     copies = read_labels_of_copies(pool) if is_project(pool) else {}
     with TemporaryDirectory(prefix="dubito-") as label_folder:  # A project may be read-only.
         pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label, label_folder)
         columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
-        with reading_files(input_limit, None, quiet=quiet):
+        with reading_files(input_limit):
             found, before, drawn = read_labeled_pool(pool, labeled or [], columns, missing, copies)
     show(measure(found, before, model, drawn), list(copies.values()), as_json)
 
