@@ -267,7 +267,7 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
             "line 3 of .*a.csv has 1 fields instead of 2; fix or remove the line; put quotes around a field with ','",
         ),
         ("a.jsonl", '\n{"text"\n[1]\n', r"line 2 of .* is not valid JSON \(.*every line must be an object of JSON"),
-        ("a.jsonl", "[1]\n", "line 1 of .* holds no object"),
+        ("a.jsonl", "[1]\n", "line 1 of .* is not an object"),
         ("a.jsonl", "\n \n", "holds no rows"),
         ("a.json", "[1, 2, 3]", "holds no table; a table of texts or pictures has named columns"),
         ("a.parquet", "PAR1 and no more", "cannot be read as .parquet"),
