@@ -240,7 +240,7 @@ def test_a_forest_has_a_short_name_and_is_not_said_to_go_on(run: Program) -> Non
     assert ran.code == 0, ran.err
     assert "to 20; trained from scratch each round; 4 runs" in ran.err
     assert "kind = forest, trees = 5" in Path("out/report.html").read_text()
-    assert "continues from round to round" not in ran.err + Path("out/report.html").read_text()
+    assert "goes on from round to round" not in ran.err + Path("out/report.html").read_text()
 
 
 @pytest.mark.usefixtures("blobs")

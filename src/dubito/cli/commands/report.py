@@ -117,7 +117,7 @@ def _describe_data(data: Data, shape: object) -> str:
 
 def describe_schedule(experiment: Experiment) -> str:
     schedule, continues = experiment.schedule, experiment.model.continues and not experiment.schedule.from_scratch
-    training = "training continues from round to round" if continues else "trained from scratch each round"
+    training = "training goes on from round to round" if continues else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
     return (
         f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "
