@@ -96,7 +96,7 @@ def test_the_seed_decides_and_the_size_of_blocks_does_not(monkeypatch: pytest.Mo
     points = np.random.default_rng(2).standard_normal((400, 3))
     first, again, other = (dubito.select(points, 30, strategy="closest-kmeans", seed=s).indices for s in (1, 1, 2))
     assert first.tolist() == again.tolist() != other.tolist()
-    monkeypatch.setattr(kmeans, "POINTS_AT_ONCE", 7)
+    monkeypatch.setattr(kmeans, "POINTS_PER_BLOCK", 7)
     assert dubito.select(points, 30, strategy="closest-kmeans", seed=1).indices.tolist() == first.tolist()
 
 
