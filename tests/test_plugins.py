@@ -158,7 +158,7 @@ def test_an_installed_embedder_is_known_by_its_name_and_takes_its_options(instal
         "print(pool.embedding.tolist(), pool.embedder, pool.version)\n"
         f"try: dubito.embed({str(tmp_path / 't.csv')!r}, 'lengths', options={{'faktor': 2}})\n"
         "except dubito.InvalidArgument as error: print(error)\n"
-        "from dubito.embedding.embedders import EMBEDDERS\n"
+        "from dubito.embedding.registry import EMBEDDERS\n"
         "print(EMBEDDERS.find('embedder', 'pixels').__name__)"
     )
     assert run_with(installed, program).splitlines() == [

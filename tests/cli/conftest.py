@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
+from dubito.cli.output import set_quiet
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,14 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         return Ran(code, captured.out, captured.err)
 
     return program
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Notes and progress bars are off, as with ``--quiet``."""
+    set_quiet(True)
+    yield
+    set_quiet(False)
 
 
 @pytest.fixture

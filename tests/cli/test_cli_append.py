@@ -50,7 +50,7 @@ def test_one_who_waits_says_so_and_picks_what_the_other_did_not(pool: Pool, run:
     with file_lock(str(tmp_path / "picks.csv")):
         process = start(tmp_path, *APPEND)
         assert process.stderr is not None
-        assert "waiting for another who adds to picks.csv" in process.stderr.readline()
+        assert "waiting for another process that adds to picks.csv" in process.stderr.readline()
         (tmp_path / "picks.csv").write_text("rank,index,id,priority\n1,0,img000,1.0\n2,29,img029,0.5\n")
     assert process.wait(PATIENCE) == 0
     process.communicate(timeout=PATIENCE)

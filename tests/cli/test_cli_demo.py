@@ -201,4 +201,4 @@ def test_a_round_trip_ends_where_a_command_fails(run: Program, monkeypatch: pyte
     monkeypatch.setattr(subprocess, "run", lambda words, check: subprocess.CompletedProcess(words, 1))
     ran = run("demo", "--round-trip", "-o", "there")
     assert ran.code == 1
-    assert ran.err == "dubito: error: dubito embed failed; see what it said above.\n"
+    assert ran.err == "dubito: error: dubito embed failed; see its error above.\n"

@@ -70,7 +70,7 @@ def test_what_is_left_out_is_listed_and_in_the_exit_code(run: Program, photos: P
     assert (described["rows"], len(described["left_out"]), described["path"]) == (60, 13, "pool.parquet")
     again = run("embed", "photos", "--errors", "errors.csv")
     assert again.code == SOME_LEFT_OUT
-    assert "pool.parquet was whole already" in again.err
+    assert "pool.parquet was already complete" in again.err
     assert len(rows_of("errors.csv")) == 13
 
 
@@ -102,7 +102,7 @@ def test_every_row_that_has_a_class_folder_can_still_be_picked(run: Program, pho
         path.rename(place / path.name)
     ran = run("embed", "photos")
     assert ran.code == 0, ran.err
-    assert "became the column label; to pick among them all pass --ignore-columns label" in ran.err
+    assert "became the column label; to pick among all of them pass --ignore-columns label" in ran.err
     ran = run("select", "pool.parquet", "-b", "4", "--strategy", "coverage", "--ignore-columns", "label")
     assert ran.code == 0, ran.err
 

@@ -140,8 +140,8 @@ def test_files_that_mislead_are_refused(photos: Path) -> None:
     for content, problem in [
         ({"images": images, "annotations": []}, "two images with the id 1"),
         ([{**box, "id": 4}, {**box, "id": 4}], "2 boxes with the id 4"),
-        ({"boxes": []}, "is no COCO file"),
-        ({"images": [5], "annotations": []}, "is no COCO file"),
+        ({"boxes": []}, "is not a COCO file"),
+        ({"images": [5], "annotations": []}, "is not a COCO file"),
         ({"images": [{"id": 1}], "annotations": []}, "an image without an id or a file_name: {'id': 1}"),
         ([{**box, "id": [4]}, {**box, "id": [4]}], r"2 boxes with the id \[4\]"),
         ([{**box, "image_id": "nowhere.png"}], "none of the 1 boxes"),
@@ -216,7 +216,7 @@ def test_class_scores_need_not_add_up_but_must_be_scores(photos: Path) -> None:
         items, left_out = opened(photos, path)
         assert [name for name, _ in items].count("0001.png#1") == 0, bad
         assert left_out == [
-            "0001.png#1 (box 1 of boxes.json) has class scores that are no list of numbers, negative, or all 0"
+            "0001.png#1 (box 1 of boxes.json) has class scores that are not a list of numbers, negative, or all 0"
         ]
 
 

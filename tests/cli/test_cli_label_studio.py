@@ -121,8 +121,8 @@ def test_items_of_another_pool_are_refused_by_name() -> None:
 
 
 def test_pictures_on_the_server_s_disk_have_an_address_below_its_root() -> None:
-    assert DisplayOptions(None, "", "/data/photos/", None).address() == "/data/local-files/?d=photos/"
-    assert DisplayOptions(None, "", "/data/a/b", "/data").address() == "/data/local-files/?d=a/b/"
+    assert DisplayOptions(None, "", "/data/photos/", None).url_prefix() == "/data/local-files/?d=photos/"
+    assert DisplayOptions(None, "", "/data/a/b", "/data").url_prefix() == "/data/local-files/?d=a/b/"
     Path("batch.csv").write_text("rank,index,id,priority\n1,0,a b.png,1\n")
     suggested = read_suggestions(
         "batch.csv", DisplayOptions(None, "", "/data/photos", None), None, [], COLUMNS, "linear"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dubito.cli import main
-from dubito.cli.output import Bar
+from dubito.cli.output import ProgressBar
 
 from .conftest import read_terminal
 
@@ -18,7 +18,7 @@ def test_a_bar_appears_after_half_a_second_and_then_follows(monkeypatch: pytest.
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        with Bar("picking") as bar:
+        with ProgressBar("picking") as bar:
             bar(1, 10, 2.5, 0.4)
             early = bar.drawn
             bar.phase("finding near pairs", 0.25, 0.6)
@@ -36,8 +36,9 @@ def test_a_bar_appears_after_half_a_second_and_then_follows(monkeypatch: pytest.
     os.close(ours)
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_quiet_bar_never_appears() -> None:
-    with Bar("picking", quiet=True) as bar:
+    with ProgressBar("picking") as bar:
         bar(2, 10, 2.5, 2.0)
     assert bar.drawn is None
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.cli.output import CONTROL_CHARACTERS, plain, plain_data
+from dubito.cli.output import CONTROL_CHARACTERS, escape, escape_data
 
 from .conftest import Program, Ran, read_terminal
 
@@ -32,15 +32,15 @@ def check_plain(ran: Ran, *shown: str) -> None:
 
 @given(st.text())
 def test_nothing_that_steers_is_left(text: str) -> None:
-    assert CONTROL_CHARACTERS.search(plain(text)) is None
-    kept = plain_data(text)
+    assert CONTROL_CHARACTERS.search(escape(text)) is None
+    kept = escape_data(text)
     assert CONTROL_CHARACTERS.search(kept.replace("\n", "").replace("\t", "")) is None
     assert (kept.count("\n"), kept.count("\t")) == (text.count("\n"), text.count("\t"))
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])))
 def test_text_that_steers_nothing_stays_as_it_is(text: str) -> None:
-    assert plain(text) == text
+    assert escape(text) == text
 
 
 def test_notes_and_errors_about_columns_are_plain(run: Program) -> None:

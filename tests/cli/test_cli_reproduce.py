@@ -135,7 +135,7 @@ def test_networks_are_trained_in_the_folder_of_runs_and_a_second_call_only_reads
 def test_ctrl_c_in_a_training_says_that_the_same_command_goes_on() -> None:
     with (
         pytest.raises(Stopped, match="Run the same command again to continue"),
-        training("measuring", NetworkStudy(), quiet=True),
+        training("measuring", NetworkStudy()),
     ):
         raise KeyboardInterrupt
 
@@ -156,6 +156,6 @@ def test_on_a_terminal_the_note_moves_and_goes_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with spinner("measuring", quiet=False):
+    with spinner("measuring"):
         pass
     assert "dubito: measuring" not in capsys.readouterr().err

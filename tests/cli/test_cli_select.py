@@ -19,7 +19,7 @@ import pytest
 
 import dubito
 from dubito.cli import main
-from dubito.cli.commands.select import check_target, finish
+from dubito.cli.commands.select import check_destination, write_picks
 from dubito.cli.output import Stopped
 from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
@@ -248,9 +248,9 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
 def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
     whole = dubito.select(read_pool("pool.npz"), 3, strategy="coreset")
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
-    target = check_target("picks.csv", None, False, False, False)
+    target = check_destination("picks.csv", None, False, False, False)
     with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):
-        finish(none, target, quiet=True)
+        write_picks(none, target)
     assert not Path("picks.csv").exists()
 
 
@@ -260,7 +260,7 @@ from pathlib import Path
 from dubito.cli import main
 from dubito.cli.commands import select as job
 
-show = job.Bar.__call__
+show = job.ProgressBar.__call__
 
 
 def show_and_tell(bar, *done):
@@ -268,7 +268,7 @@ def show_and_tell(bar, *done):
     show(bar, *done)
 
 
-job.Bar.__call__ = show_and_tell
+job.ProgressBar.__call__ = show_and_tell
 sys.exit(main())
 """
 

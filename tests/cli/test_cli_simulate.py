@@ -91,7 +91,7 @@ def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp
     (said,) = run_command.notes_on_data(settings, source)
     assert said.startswith("the widest feature has over 100 times the spread of at least a quarter of the others")
     assert list(run_command.notes_on_data(replace(settings, standardize=True), source)) == []
-    assert not run_command.are_unequal(rows.reshape(10, 3, 3))
+    assert not run_command.has_dominant_feature(rows.reshape(10, 3, 3))
 
 
 @pytest.mark.usefixtures("blobs")
@@ -206,7 +206,7 @@ def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path, wait_unti
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (130, "")
-    assert "trainings are kept. Go on with: the same command" in err
+    assert "trainings are kept. Continue with: the same command" in err
     assert journal.read_bytes().count(b"\n") > 3
 
 

@@ -188,7 +188,7 @@ def test_missing_images_are_brought_where_that_is_allowed(run: Program, tmp_path
 
 SHOW = """
 from dubito.cli.commands.run import download_bar
-with download_bar(False) as progress:
+with download_bar() as progress:
     for done in (1, 5, 10):
         progress("weights.pth", done * 10**6, 10**7)
 """
@@ -226,7 +226,8 @@ def test_names_of_experiments_are_completed() -> None:
     assert experiment_names("cifar10-m") == ["cifar10-main"]
 
 
+@pytest.mark.usefixtures("quiet")
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with download_bar(True) as progress:
+    with download_bar() as progress:
         progress("weights.pth", 1, 2)
     assert capsys.readouterr().err == ""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dubito.cli.commands.run import data_option, read_workers, warn_of_cost
-from dubito.cli.output import Board, pace
+from dubito.cli.output import RunProgress, pace, set_quiet
 from dubito.experiments.plan import read_experiment
 from dubito.experiments.runner import RunStatus, read_rounds
 
@@ -80,7 +80,7 @@ def test_a_run_again_has_nothing_to_do(run: Program, plan: Path) -> None:
     assert again.out == first.out
     assert "everything was done already" in again.err
     assert run("resume").complaint == (
-        "every run in dubito-runs is done: there is nothing to resume; begin one with dubito run FILE.toml."
+        "every run in dubito-runs is finished: there is nothing to resume; start one with dubito run FILE.toml."
     )
 
 
@@ -135,7 +135,7 @@ def test_ctrl_c_in_this_process_says_how_to_go_on(
     assert ran.code == 130, ran.err
     kept = len(read_rounds(only_run(tmp_path)))
     assert 0 < kept < 12
-    assert f"interrupted; {kept} trainings are kept. Go on with: " in ran.complaint
+    assert f"interrupted; {kept} trainings are kept. Continue with: " in ran.complaint
     assert ran.complaint.endswith(f"resume dubito-runs/{only_run(tmp_path).name}")
 
 
@@ -247,7 +247,7 @@ def test_the_cost_of_networks_on_a_cpu_is_reported_in_minutes_or_hours(
     plan: Path, capsys: pytest.CaptureFixture[str], epochs: int, time: str
 ) -> None:
     plan.write_text(PLAN.replace("initial = 6", "initial = 48") + VGG16.format(epochs=epochs))
-    warn_of_cost(read_experiment(str(plan)), quiet=False)
+    warn_of_cost(read_experiment(str(plan)))
     (line,) = capsys.readouterr().err.splitlines()
     assert f"device = 'cpu': training small takes about {time} of a core, and predictions over pool and" in line
 
@@ -265,7 +265,7 @@ def test_the_board_tells_pace_and_time_left() -> None:
 def test_the_board_is_drawn_on_a_terminal_only(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Board() as board:
+    with RunProgress() as board:
         board(standing(10, 5.0))
     assert capfd.readouterr().err == ""
     for name, value in {"TERM": "xterm", "COLUMNS": "100", "LINES": "20"}.items():
@@ -273,14 +273,16 @@ def test_the_board_is_drawn_on_a_terminal_only(
     near, far = pty.openpty()
     with os.fdopen(far, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        with Board() as board:
+        with RunProgress() as board:
             board(standing(0, 0.4))
             assert board.drawn is None, "half a second passes first"
             board(standing(10, 5.0))
             board(standing(20, 10.0))
-        with Board(quiet=True) as board:
+        set_quiet(True)
+        with RunProgress() as board:
             board(standing(10, 5.0))
             assert board.drawn is None
+        set_quiet(False)
     shown = read_terminal(near)
     os.close(near)
     for word in ("random", "coreset", "trainings in all", "20/40", "0:10 left"):

@@ -12,7 +12,7 @@ from PIL import Image
 
 from dubito.embedding.decoder import MEMORY, BrokenPicture, decode
 from dubito.embedding.embedder import Framing
-from dubito.embedding.running import Decoder, Decoders
+from dubito.embedding.pipeline import Decoder, Decoders
 
 FRAME = Framing(4, 6)
 
@@ -78,7 +78,7 @@ def claiming(width: int, height: int) -> bytes:
 
 
 def test_a_picture_that_claims_to_be_huge_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BrokenPicture, match=r"claims more than the 178,956,970 pixels that are decoded"):
+    with pytest.raises(BrokenPicture, match=r"has more than the 178,956,970 pixels that are decoded"):
         decode(claiming(20_000, 20_000), FRAME)
     # Some packages switch Pillow's own bound off.
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)

@@ -74,7 +74,7 @@ def test_broken_pictures_are_listed_and_the_rest_embedded(make_digits: MakeDigit
     pool = embed(folder, options={"size": 8})
     assert len(pool) == 5
     problems = dict(pool.left_out)
-    assert problems["huge.png"] == "claims more than the 178,956,970 pixels that are decoded"
+    assert problems["huge.png"] == "has more than the 178,956,970 pixels that are decoded"
     assert problems["empty.png"] == "is empty (0 bytes)"
     assert problems["text.jpg"] == "is not a picture of a known format"
     assert problems["gone.png"] == "does not exist"

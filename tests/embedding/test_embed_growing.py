@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from dubito.cli import main
-from dubito.embedding import growing
+from dubito.embedding import reuse
 from dubito.embedding.pixels import Pixels
 from dubito.embedding.source import Embedded
 from dubito.embedding.words import Words
@@ -127,7 +127,7 @@ def test_a_pool_without_hashes_keeps_the_files_that_are_older_than_it(
 ) -> None:
     folder, out = make_digits(10), tmp_path / "pool.parquet"
     with monkeypatch.context() as context:
-        context.setattr(growing, "with_hashes", lambda items, takes: (items, [None] * len(items.contents)))
+        context.setattr(reuse, "with_hashes", lambda items, takes: (items, [None] * len(items.contents)))
         embed(folder, out=out)
     assert "content_hash" not in read_pool(str(out)).source.names
     os.utime(out)

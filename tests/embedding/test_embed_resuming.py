@@ -174,7 +174,7 @@ def test_what_is_no_pool_of_ours_is_never_replaced_unasked(make_digits: MakeDigi
     other = tmp_path / "other.parquet.parts"
     other.mkdir()
     (other / "mine.txt").write_text("precious")
-    with pytest.raises(OutputExists, match="dubito did not make it"):
+    with pytest.raises(OutputExists, match="dubito did not create it"):
         embed(folder, out=tmp_path / "other.parquet", force=True)
     (tmp_path / "sub.parquet").mkdir()
     with pytest.raises(OutputExists, match="is a folder"):

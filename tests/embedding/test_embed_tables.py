@@ -89,7 +89,7 @@ def test_a_column_that_is_missing_is_reported_with_those_there_are(tmp_path: Pat
         embed(path, text="txt")
     with pytest.raises(MissingFile, match="has no column 'name'"):
         embed(path, id_column="name")
-    with pytest.raises(InvalidArgument, match=r"text='stars' names a column .* that holds int64, and no texts"):
+    with pytest.raises(InvalidArgument, match=r"text='stars' names a column .* that holds int64, not texts"):
         embed(path, text="stars")
     with pytest.raises(InvalidArgument, match="both given"):
         embed(path, text="text", image="text")
@@ -97,7 +97,7 @@ def test_a_column_that_is_missing_is_reported_with_those_there_are(tmp_path: Pat
 
 def test_two_columns_that_could_be_meant_are_asked_about(tmp_path: Path, texts: list[str]) -> None:
     path = write_table(tmp_path / "t.csv", {"headline": list(texts), "story": list(texts)})
-    with pytest.raises(MissingFile, match=r"say what is embedded .* headline \(string\), story \(string\)"):
+    with pytest.raises(MissingFile, match=r"name the column to embed .* headline \(string\), story \(string\)"):
         embed(path)
     pool = embed(path, text="story")
     assert list(pool.columns) == ["text", "headline"]
@@ -131,7 +131,7 @@ def test_a_line_that_is_no_json_is_left_out_and_the_others_keep_their_numbers(tm
     assert table.column("id").to_pylist() == table.column("stars").to_pylist() == kept
     assert [(each.id, each.problem.split(" (")[0]) for each in pool.left_out] == [
         ("line 5", "is not valid JSON"),
-        ("line 9", "holds no object with a name in it"),
+        ("line 9", "is not an object with at least one name"),
         ("line 1052", "is not valid JSON"),
     ]
     again = embed(path, out=tmp_path / "pool.parquet")
@@ -196,7 +196,7 @@ def test_the_column_of_pictures_can_be_named(tmp_path: Path) -> None:
     path = write_table(tmp_path / "t.csv", {"photo": ["0.png"], "where": ["./0"], "stars": [3]})
     pool = embed(path, image="where")
     assert pool.columns["path"].tolist() == ["./0"]
-    with pytest.raises(InvalidArgument, match=r"image='stars' names a column .* that holds int64, and no pictures"):
+    with pytest.raises(InvalidArgument, match=r"image='stars' names a column .* that holds int64, not pictures"):
         embed(path, image="stars")
 
 
@@ -267,7 +267,7 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
             "line 3 of .*a.csv has 1 fields instead of 2; fix or remove the line; put quotes around a field with ','",
         ),
         ("a.jsonl", '\n{"text"\n[1]\n', r"line 2 of .* is not valid JSON \(.*every line must be an object of JSON"),
-        ("a.jsonl", "[1]\n", "line 1 of .* holds no object"),
+        ("a.jsonl", "[1]\n", "line 1 of .* is not an object"),
         ("a.jsonl", "\n \n", "holds no rows"),
         ("a.json", "[1, 2, 3]", "holds no table; a table of texts or pictures has named columns"),
         ("a.parquet", "PAR1 and no more", "cannot be read as .parquet"),

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from dubito.embedding.embedder import Framing, LearningEmbedder, Options, Takes
-from dubito.embedding.embedders import BUILT_IN, EMBEDDERS, advice, make_embedder
 from dubito.embedding.onnx import pooled
+from dubito.embedding.registry import BUILT_IN, EMBEDDERS, advice, make_embedder
 from dubito.embedding.words import WordsLearner
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.matrix import AnyArray
@@ -144,7 +144,7 @@ def test_a_network_of_ones_own_embeds_texts_in_their_order(tmp_path: Path, texts
         ("torch:own_embedders.gone", "own_embedders has no gone"),
         ("torch:no_such_module.x", "cannot be imported"),
         ("torch:own_embedders.nothing", "returns int, which cannot be called"),
-        ("torch:own_embedders.flat", r"a tensor \(k, d\) is wanted"),
+        ("torch:own_embedders.flat", r"return a tensor \(k, d\)"),
     ],
 )
 def test_what_is_no_network_is_refused(make_digits: MakeDigits, name: str, message: str) -> None:
@@ -204,5 +204,5 @@ def test_an_embedder_of_another_width_than_it_says_is_refused(
     (tmp_path / "t.csv").write_text("text\n" + "\n".join(texts) + "\n")
 
     monkeypatch.setitem(BUILT_IN, "wide", lambda rest, options: TooWide())
-    with pytest.raises(DubitoError, match=r"gives an array of shape \(4, 3\) for 4 items and says that it is 2 wide"):
+    with pytest.raises(DubitoError, match=r"returns an array of shape \(4, 3\) for 4 items, and its width is 2"):
         embed(tmp_path / "t.csv", "wide")

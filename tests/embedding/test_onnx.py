@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from dubito.cli import main
-from dubito.embedding.embedders import make_embedder
 from dubito.embedding.onnx import OnnxPictures
+from dubito.embedding.registry import make_embedder
 from dubito.embedding.words import unit
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 
@@ -246,9 +246,9 @@ def test_what_is_no_network_for_pictures_or_texts_is_refused(tmp_path: Path, mak
         [("y", "float32", ())],
     )
     for name, message in [
-        ("two", r"takes inputs of shape \['k', 3, 'h', 'w'\]; pictures \(k, 3, h, w\) or texts are wanted"),
+        ("two", r"takes inputs of shape \['k', 3, 'h', 'w'\]; pass a model of pictures \(k, 3, h, w\) or texts"),
         ("flat", r"takes inputs of shape \['k', 64\]"),
-        ("number", r"the model gives an array of shape \(\); name another output"),
+        ("number", r"the model returns an array of shape \(\); name another output"),
     ]:
         with pytest.raises(InvalidData, match=message):
             embed(folder, f"onnx:{tmp_path / name}.onnx")
@@ -277,17 +277,21 @@ def test_a_tokenizer_that_knows_more_words_than_the_network_is_one_error(tmp_pat
 def test_what_no_tokenizer_gives_is_named(tmp_path: Path) -> None:
     model = write_words(tmp_path / "model.onnx", ("input_ids", "bbox"))
     write_tokenizer(tmp_path / "tokenizer.json")
-    with pytest.raises(InvalidData, match="the model wants 'bbox', which no tokenizer gives"):
+    with pytest.raises(InvalidData, match="the model needs the input 'bbox', which no tokenizer returns"):
         embed(write_texts(tmp_path / "t.csv", ["a"]), f"onnx:{model}")
 
 
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"tokenizer": "gone.json"}, MissingFile, "takes texts, and gone.json is not there; pass the option tokenizer"),
+        ({"tokenizer": "gone.json"}, MissingFile, "takes texts, and gone.json does not exist; pass the option"),
         ({"tokenizer": "t.csv"}, InvalidData, "t.csv cannot be read as .csv"),
         ({"output": "numbers"}, InvalidData, r"an array of shape \(1,\); name another output"),
-        ({"output": "token"}, InvalidArgument, "output='token' is none of the model's; it has tokens, rows, numbers"),
+        (
+            {"output": "token"},
+            InvalidArgument,
+            "output='token' is not an output of the model; choose from tokens, rows",
+        ),
         ({"pooling": "last"}, InvalidArgument, "pooling='last'"),
         ({"tokens": 1}, InvalidArgument, "tokens=1 is too small"),
         ({"device": "tpu"}, InvalidArgument, "device='tpu'"),
@@ -314,7 +318,7 @@ def test_options_that_do_not_fit_are_refused(
 )
 def test_a_gpu_that_is_not_there_is_no_device(tmp_path: Path, make_digits: MakeDigits) -> None:
     model = write_conv(tmp_path / "m.onnx")
-    with pytest.raises(InvalidArgument, match=r"device='cuda' is not there: onnxruntime finds no GPU; install onnx"):
+    with pytest.raises(InvalidArgument, match=r"device='cuda' is not available: onnxruntime finds no GPU; install"):
         embed(make_digits(2), f"onnx:{model}", options={"device": "cuda"})
 
 
@@ -350,7 +354,7 @@ def test_the_command_embeds_pictures_and_texts(
         ("digits", "cut.onnx", "size=8", 3, "cut.onnx cannot be read as .onnx"),
         ("digits", "words.onnx", "tokenizer=tok.json", 2, "takes texts, and the source holds pictures"),
         ("t.csv", "conv.onnx", "size=8", 2, "takes pictures, and the source holds texts"),
-        ("t.csv", "words.onnx", "tokens=9", 2, "words.onnx takes texts, and tokenizer.json is not there"),
+        ("t.csv", "words.onnx", "tokens=9", 2, "words.onnx takes texts, and tokenizer.json does not exist"),
         ("digits", "fixed.onnx", "size=9", 3, "onnx:fixed.onnx cannot take pixels (1, 3, 9, 9)"),
         ("digits", "conv.onnx", "sise=8", 2, "onnx has no option 'sise'; did you mean 'size'?"),
         ("digits", "conv.onnx", "std=0", 2, "write one number or three"),

@@ -109,7 +109,7 @@ def test_ctrl_c_stops_it_and_says_that_it_goes_on(
     keeper = job.LabelFiles(str(tmp_path / "labels.csv"), None, force=False, classes=[])
     picker = PoolPicker(points(2), items(2))
     plan, shown = WatchPlan(1), job.DisplayOptions(None, "", None, None)
-    job.watch_project(project.server, "x", picker, plan, keeper, shown, quiet=False)
+    job.watch_project(project.server, "x", picker, plan, keeper, shown)
     assert "dubito: stopped; run the same command again to continue." in (said := capsys.readouterr().err)
     assert "dubito: a note" in said
 

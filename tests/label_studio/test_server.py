@@ -167,7 +167,7 @@ def test_a_token_that_leaves_the_machine_in_the_clear_is_noted(capsys: pytest.Ca
     assert not Server("https://labels.example.org", AccessToken(OWNER)).is_unencrypted
     assert not Server("http://localhost:8080", AccessToken(OWNER)).is_unencrypted
     with token(OWNER):
-        connect("http://labels.example.org/", None, "5", quiet=False)
+        connect("http://labels.example.org/", None, "5")
     assert "the token is sent to http://labels.example.org without encryption" in capsys.readouterr().err
 
 

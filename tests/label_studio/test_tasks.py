@@ -266,7 +266,7 @@ def test_a_project_of_another_form_is_named_with_what_was_expected(wanted: str, 
 def watching(server: Server, folder: Path) -> None:
     keeper = job.LabelFiles(str(folder / "labels.csv"), None, force=False, classes=[])
     plan, shown = WatchPlan(1, every=0.001), job.DisplayOptions(None, "", None, None)
-    job.watch_project(server, "7", PoolPicker(points(2), items(2)), plan, keeper, shown, quiet=False)
+    job.watch_project(server, "7", PoolPicker(points(2), items(2)), plan, keeper, shown)
 
 
 def test_a_watch_waits_for_the_server_from_its_first_request_on(

@@ -60,7 +60,7 @@ def test_seeds_are_drawn_by_their_squared_distance_to_those_before() -> None:
 @given(st.integers(0, 2**31), st.integers(2, 9))
 def test_the_steps_are_those_of_a_look_at_every_distance(seed: int, n_clusters: int) -> None:
     points = np.random.default_rng(seed).standard_normal((60, 2))
-    small = kmeans._small(points)
+    small = kmeans._normalized(points)
     ours = kmeans._Clustering(small, n_clusters, np.random.default_rng(seed))
     for cluster in plain_steps(small.astype(np.float64), small[ours.seeds].astype(np.float64), 5):
         ours.step()
@@ -96,7 +96,7 @@ def test_the_seed_decides_and_the_size_of_blocks_does_not(monkeypatch: pytest.Mo
     points = np.random.default_rng(2).standard_normal((400, 3))
     first, again, other = (dubito.select(points, 30, strategy="closest-kmeans", seed=s).indices for s in (1, 1, 2))
     assert first.tolist() == again.tolist() != other.tolist()
-    monkeypatch.setattr(kmeans, "POINTS_AT_ONCE", 7)
+    monkeypatch.setattr(kmeans, "POINTS_PER_BLOCK", 7)
     assert dubito.select(points, 30, strategy="closest-kmeans", seed=1).indices.tolist() == first.tolist()
 
 

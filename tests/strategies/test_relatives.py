@@ -12,7 +12,7 @@ from dubito.matrix import FloatArray
 from dubito.strategies import FilterThenCover, LargestCluster, PowerSampling, TypiClust
 from dubito.strategies import lcmd as clusters
 from dubito.strategies.base import Kind
-from dubito.strategies.kmeans import in_turn, typicality
+from dubito.strategies.kmeans import picks_by_cluster, typicality
 from dubito.strategies.lcmd import nearest_references
 from dubito.strategies.uncertainty import CoverKind
 
@@ -150,7 +150,7 @@ def test_typical_points_have_near_neighbors_in_their_cluster(seed: int, neighbor
 
 def test_clusters_without_labels_come_first_and_then_the_largest_and_each_in_turn() -> None:
     cluster, typical = np.array([0, 0, 0, 1, 1, 2]), np.array([1.0, 3.0, 2.0, 1.0, 1.0, 9.0])
-    assert in_turn(cluster, typical, np.array([1, 0, 0]), 6).tolist() == [3, 5, 1, 4, 2, 0]
+    assert picks_by_cluster(cluster, typical, np.array([1, 0, 0]), 6).tolist() == [3, 5, 1, 4, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
-"""The command line: one file a command, each of which parses, calls the library and prints.
+"""The command line: each command has a file in `commands`, which parses options, calls the library and prints.
 
-A command is imported when it runs or shows its help, so that ``--help``, ``--version`` and the others are quick.
-Packages offer commands by the entry-point group ``dubito.commands``; `dubito.paper` does.
+A command is imported only when it runs or shows its help, which keeps ``dubito --help`` fast.
+Other packages add commands with the entry-point group ``dubito.commands``, as `dubito.paper` does.
 """
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any
@@ -16,45 +15,49 @@ from typer.core import TyperCommand, TyperGroup
 
 from dubito import __version__
 from dubito.cli.options import fill_in_values, option
-from dubito.cli.output import HELP_NAMES, INTERRUPTED, command_wording, exit_code_of, print_error
+from dubito.cli.output import HELP_NAMES, command_wording, exit_code_of, set_quiet
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.registry import Command, Registry
 
 __all__ = ["app", "main"]
 
-HOME = "dubito.cli.commands"
+PACKAGE = "dubito.cli.commands"
 PICK, MEASURE, HELP = "Pick and label", "Measure and compare", "Help"
-"""Groups of commands in the help."""
+"""Headings of the list of commands."""
 BUILT_IN: dict[str, Command] = {
-    "embed": Command(f"{HOME}.embed:embed", "Turn a folder of pictures or a table of texts into a pool.", PICK),
-    "select": Command(f"{HOME}.select:select", "Pick the rows of a pool that are worth labeling next.", PICK),
+    "embed": Command(f"{PACKAGE}.embed:embed", "Turn a folder of pictures or a table of texts into a pool.", PICK),
+    "select": Command(f"{PACKAGE}.select:select", "Pick the rows of a pool that are worth labeling next.", PICK),
     "dedupe": Command(
-        f"{HOME}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one.", PICK
+        f"{PACKAGE}.dedupe:dedupe", "Remove near-copies from a pool: every dropped row is near a kept one.", PICK
     ),
     "export": Command(
-        f"{HOME}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table.", PICK
+        f"{PACKAGE}.export:export", "Write picks for Label Studio, Prodigy, doccano, folders or a table.", PICK
     ),
-    "import": Command(f"{HOME}.import_:import_", "Read labels from a labeling tool.", PICK),
-    "label": Command(f"{HOME}.label:label", "Open the labeling page: people label what dubito picks.", PICK),
+    "import": Command(f"{PACKAGE}.import_:import_", "Read labels from a labeling tool.", PICK),
+    "label": Command(f"{PACKAGE}.label:label", "Open the labeling page: people label what dubito picks.", PICK),
     "label-studio": Command(
-        f"{HOME}.label_studio:label_studio", "Send picks to a Label Studio server and get labels back, in rounds.", PICK
+        f"{PACKAGE}.label_studio:label_studio",
+        "Send picks to a Label Studio server and get labels back, in rounds.",
+        PICK,
     ),
     "update": Command(
-        f"{HOME}.update:update", "Add new items to a project, change its classes, or use your own model.", PICK
+        f"{PACKAGE}.update:update", "Add new items to a project, change its classes, or use your own model.", PICK
     ),
     "status": Command(
-        f"{HOME}.status:status", "Show what is labeled, how accurate a model is, and whether to label more.", PICK
+        f"{PACKAGE}.status:status", "Show what is labeled, how accurate a model is, and whether to label more.", PICK
     ),
     "simulate": Command(
-        f"{HOME}.simulate:simulate", "Replay active learning on labeled data: would it save labels?", MEASURE
+        f"{PACKAGE}.simulate:simulate", "Replay active learning on labeled data: would it save labels?", MEASURE
     ),
-    "diagnose": Command(f"{HOME}.diagnose:diagnose", "Show what the theory says about a pool, with advice.", MEASURE),
-    "run": Command(f"{HOME}.run:run", "Run an experiment that a TOML file describes.", MEASURE),
-    "resume": Command(f"{HOME}.run:resume", "Continue an interrupted run.", MEASURE),
-    "report": Command(f"{HOME}.report:report", "Write the report of a run.", MEASURE),
-    "demo": Command(f"{HOME}.demo:demo", "See it work on real handwritten digits, offline.", HELP),
-    "mcp": Command(f"{HOME}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol).", HELP),
-    "doctor": Command(f"{HOME}.doctor:doctor", "Show versions, engines, extras and this machine.", HELP),
+    "diagnose": Command(
+        f"{PACKAGE}.diagnose:diagnose", "Show what the theory says about a pool, with advice.", MEASURE
+    ),
+    "run": Command(f"{PACKAGE}.run:run", "Run an experiment that a TOML file describes.", MEASURE),
+    "resume": Command(f"{PACKAGE}.run:resume", "Continue an interrupted run.", MEASURE),
+    "report": Command(f"{PACKAGE}.report:report", "Write the report of a run.", MEASURE),
+    "demo": Command(f"{PACKAGE}.demo:demo", "See it work on real handwritten digits, offline.", HELP),
+    "mcp": Command(f"{PACKAGE}.mcp:mcp", "Offer the commands to a coding agent (Model Context Protocol).", HELP),
+    "doctor": Command(f"{PACKAGE}.doctor:doctor", "Show versions, engines, extras and this machine.", HELP),
 }
 COMMANDS = Registry("dubito.commands", BUILT_IN)
 
@@ -78,7 +81,7 @@ class Commands(Mapping[str, Any]):
 
 
 class Program(TyperGroup):
-    """Lists commands by their declarations, and imports the one that runs."""
+    """Lists the commands without importing them, and imports the one that runs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -88,7 +91,7 @@ class Program(TyperGroup):
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A stand-in with the summary of a command, for the list of commands."""
+        """A placeholder with the name and summary of a command, for the list of commands."""
         if cmd_name not in self.commands:
             return None
         try:
@@ -99,12 +102,12 @@ class Program(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else self.commands[name], rest
+        return name, None if name is None else load_command(name), rest
 
 
 @cache
 def load_command(name: str) -> Any:
-    """Import a command, and clean up its help."""
+    """Import a command."""
     declared = COMMANDS.find("command", name)
     module, _, attribute = declared.path.partition(":")
     try:
@@ -153,8 +156,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def program(
-    context: typer.Context,
-    version: Annotated[bool, option("--version", "Show the version and exit.")] = False,
+    context: typer.Context, version: Annotated[bool, option("--version", "Show the version and exit.")] = False
 ) -> None:
     """
     [bold]dubito select pool.npz --budget 100 -o picks.csv[/bold]
@@ -180,7 +182,7 @@ def build_program() -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; what goes wrong becomes one line on stderr and an exit code.
+    """Run the program and return its exit code; an error is printed as one line on stderr.
 
     Examples
     --------
@@ -188,14 +190,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.2.0
     0
     """
+    given = fill_in_values(sys.argv[1:] if arguments is None else arguments)
+    run = partial(build_program(), args=given, prog_name="dubito", standalone_mode=False)
     try:
-        given, command_line = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program()
-        options: set[str] = set()  # The command's, for the wording of errors.
-        name = next((each for each in given if each in command_line.commands), None)
-        with suppress(DubitoError):  # If the command cannot be imported, this is raised again when it runs.
-            parameters = () if name is None else parameters_of(command_line.commands[name])
-            options = {option for parameter in parameters for option in parameter.opts}
-    except KeyboardInterrupt:  # Importing a command takes a while.
-        return print_error("interrupted.", INTERRUPTED)
-    run = partial(command_line, args=given, prog_name="dubito", standalone_mode=False)
-    return exit_code_of(run, command_wording(options))
+        return exit_code_of(run, lambda span: command_wording(options_of_command(given))(span))
+    finally:
+        set_quiet(False)
+
+
+def options_of_command(arguments: Sequence[str]) -> set[str]:
+    """The options of the command that these arguments run; none if there is no such command."""
+    name = next((each for each in arguments if not each.startswith("-")), "")
+    try:
+        return {option for parameter in parameters_of(load_command(name)) for option in parameter.opts}
+    except DubitoError:
+        return set()

@@ -1,4 +1,4 @@
-"""What the options about input files mean: names of columns, memory limits, and projects given in place of files."""
+"""Read options: integers, names of columns, memory limits, and labeling projects given as POOL."""
 
 import atexit
 import os
@@ -8,15 +8,20 @@ from contextlib import contextmanager, suppress
 from tempfile import mkdtemp
 from typing import get_args
 
-from dubito.cli.output import say
+from dubito.cli.output import print_note, print_warning
 from dubito.io import Columns, gathering_notes, input_limit
 from dubito.io.column_notes import When
 from dubito.io.limits import INPUT_LIMIT_VARIABLE
 from dubito.io.missing_values import Missing, gaps_as_nan
 from dubito.labeling.project import FAILURE, is_project
 from dubito.registry import require
-from dubito.request.arrays import check_choice, check_memory_limit
+from dubito.request.arrays import check_choice, check_integer, check_memory_limit, read_number
 from dubito.request.labels import EMPTY
+
+
+def read_integer(name: str, text: str | None, least: int = 1) -> int | None:
+    """The option as an integer; None if it was not given."""
+    return None if text is None else check_integer(name, read_number(text), least=least)
 
 
 def split_names(text: str | None) -> list[str]:
@@ -44,23 +49,21 @@ def read_missing(text: str | None) -> Missing | None:
     return known
 
 
-# Memory limits and notes while files are read.
-
-
 @contextmanager
-def reading_files(limit: str | None = None, memory_limit: str | None = None, *, quiet: bool) -> Iterator[None]:
-    """Limit the memory of the files read in the block, read gaps as NaN, and print the notes about files at its end.
+def reading_files(limit: str | None = None, memory_limit: str | None = None) -> Iterator[None]:
+    """Limit the memory of the files read in the block, read missing numbers as NaN, and print all notes at its end.
 
     Without a limit for inputs, ``memory_limit`` applies to them too.
     """
-    given = check_memory_limit(limit, "input_limit")
-    most = check_memory_limit(memory_limit) if given is None else given
-    with input_limit(most), gathering_notes() as notes, gaps_as_nan():
+    n_bytes = check_memory_limit(limit, "input_limit")
+    if n_bytes is None:
+        n_bytes = check_memory_limit(memory_limit)
+    with input_limit(n_bytes), gathering_notes() as notes, gaps_as_nan():
         try:
             yield
         finally:
             for text in notes:
-                say(text, quiet=quiet)
+                print_note(text)
 
 
 @contextmanager
@@ -88,17 +91,14 @@ def environment_variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-# A project of ``dubito label`` given as POOL.
-
-
 def resolve_project(
     pool: str, labeled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
 ) -> tuple[str, list[str] | None, str | None, str | None]:
-    """The first four arguments, where a labeling project given as ``pool`` becomes its pool file and its label files.
+    """If ``pool`` is a labeling project, the first four arguments with its pool file and label files in its place.
 
     The label files are written to ``folder``, or to the project if it is None, and the label column of the pool is
-    ignored. Every label of a project is a class, even if it is called -1 or NA, unless ``no_label`` or further files of
-    labels are given.
+    ignored. Every label of a project is a class, even if it is called -1 or NA, unless ``no_label`` or more label files
+    are given.
     """
     if not is_project(pool):
         return pool, None if labeled is None else list(labeled), ignore, no_label
@@ -109,11 +109,10 @@ def resolve_project(
 
     state = read_state(pool)
     with suppress(OSError), open(state.project.path(FAILURE), encoding="utf-8") as file:
-        say(f"the page of this project could not learn from its labels: {file.read().strip()}")
+        print_warning(f"the page of this project could not learn from its labels: {file.read().strip()}")
     if folder is None and not os.access(state.project.folder, os.W_OK):
         folder = mkdtemp(prefix="dubito-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    own = find_label_column(state.project)
-    ignored = ",".join(each for each in (ignore, own) if each) or None
+    ignored = ",".join(filter(None, (ignore, find_label_column(state.project)))) or None
     paths = [*write_labels(state, folder), *(labeled or [])]
     return state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY

@@ -1,6 +1,7 @@
 """Command line options shared by several commands. Numbers are passed on as text; the library checks them."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated, Any
 
 import typer
@@ -14,10 +15,10 @@ def argument(name: str, help: str, **more: Any) -> Any:
 
 
 def option(spec: str, help: str, panel: str | None = None, **more: Any) -> Any:
-    """A typer option; ``spec`` has its names and what the help calls its value, as in ``--budget -b N``."""
-    names = spec.split()
-    value = "" if names[-1].startswith("-") else names.pop()
-    return typer.Option(*names, metavar=value, rich_help_panel=panel, help=help, **more)
+    """A typer option; ``spec`` lists its flags and the placeholder of its value, as in ``--budget -b N``."""
+    flags = spec.split()
+    placeholder = "" if flags[-1].startswith("-") else flags.pop()
+    return typer.Option(*flags, metavar=placeholder, rich_help_panel=panel, help=help, **more)
 
 
 # Input files and their columns.
@@ -190,14 +191,11 @@ Address = Annotated[
 Journal = Annotated[
     str | None,
     option(
-        "--journal FILE",
-        "Record picks in this file as they are made. An interrupted run continues from it.",
-        CLUSTER,
+        "--journal FILE", "Record picks in this file as they are made. An interrupted run continues from it.", CLUSTER
     ),
 ]
 Workers = Annotated[
-    str | None,
-    option("--workers KIND", "cpu, cuda, or auto, which uses GPUs if there are any.", CLUSTER),
+    str | None, option("--workers KIND", "cpu, cuda, or auto, which uses GPUs if there are any.", CLUSTER)
 ]
 WorkersPerGpu = Annotated[
     str | None, option("--workers-per-gpu N", "How many workers share a GPU. Default: 1.", CLUSTER)
@@ -319,7 +317,7 @@ Model = Annotated[
 # Options that may be given without a value.
 
 OPTIONAL_VALUES = {"--standardise": "yes", "--standardize": "yes"}
-"""Options whose value may be omitted, and the value they get then."""
+"""Options whose value may be omitted, and the value that is then filled in."""
 
 
 def fill_in_values(arguments: Sequence[str]) -> list[str]:
@@ -330,8 +328,9 @@ def fill_in_values(arguments: Sequence[str]) -> list[str]:
     >>> fill_in_values(["select", "--standardise", "-b", "5"]), fill_in_values(["--standardise", "no"])
     (['select', '--standardise', 'yes', '-b', '5'], ['--standardise', 'no'])
     """
-    spelled: list[str] = []
-    for i, each in enumerate(arguments):
-        after = arguments[i + 1] if i + 1 < len(arguments) else "-"
-        spelled += [each, OPTIONAL_VALUES[each]] if each in OPTIONAL_VALUES and after.startswith("-") else [each]
-    return spelled
+    filled: list[str] = []
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue="-"):
+        filled.append(argument)
+        if argument in OPTIONAL_VALUES and following.startswith("-"):
+            filled.append(OPTIONAL_VALUES[argument])
+    return filled

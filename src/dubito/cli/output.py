@@ -50,74 +50,92 @@ CONTROL_CHARACTERS = re.compile(
 )
 
 
-def plain(text: str) -> str:
-    r"""The text on one line, with control characters escaped as in Python literals.
+def escape(text: str) -> str:
+    r"""The text with control characters, including line breaks, escaped as in Python literals.
 
     Examples
     --------
-    >>> print(plain("red \x1b[31m, back\u202eward"), plain("Größe"))
+    >>> print(escape("red \x1b[31m, back\u202eward"), escape("Größe"))
     red \x1b[31m, back\u202eward Größe
     """
     return CONTROL_CHARACTERS.sub(lambda match: repr(match.group())[1:-1], text)
 
 
-def plain_data(text: str) -> str:
-    """Like `plain`, but keeps newlines and tabs."""
+def escape_data(text: str) -> str:
+    """Like `escape`, but keeps newlines and tabs."""
     return CONTROL_CHARACTERS.sub(
-        lambda match: match.group() if match.group() in "\n\t" else plain(match.group()), text
+        lambda match: match.group() if match.group() in "\n\t" else escape(match.group()), text
     )
 
 
-def put(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Print lines on stdout, escaped."""
     for line in lines:
-        print(plain(line))
+        print(escape(line))
     sys.stdout.flush()
 
 
 def write_data(data: bytes) -> None:
     """Write data to stdout; unchanged, except that control characters are escaped on a terminal."""
     if sys.stdout.isatty():
-        data = plain_data(data.decode("utf-8", "replace")).encode()
+        data = escape_data(data.decode("utf-8", "replace")).encode()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
-def plain_cells(*texts: str) -> "list[Text]":
+def escaped_cells(*texts: str) -> "list[Text]":
     """Cells of a rich table, escaped and without markup."""
     from rich.text import Text
 
-    return [Text(plain(text)) for text in texts]
+    return [Text(escape(text)) for text in texts]
 
 
-PATIENCE = 0.5
+BAR_DELAY = 0.5
 """Seconds before a progress bar appears."""
-OFF_TERMINAL = 400
+WIDTH_OFF_TERMINAL = 400
 """Table width in characters if stdout is not a terminal."""
 
 
-def say(message: str, *, quiet: bool = False) -> None:
-    """Print a note on stderr; stdout is for data."""
-    if not quiet:
-        print(f"dubito: {plain(message)}", file=sys.stderr)
+_is_quiet = False
 
 
-def show(table: "Table") -> None:
+def set_quiet(quiet: bool) -> None:
+    """Turn notes and progress bars off, or on again."""
+    global _is_quiet
+    _is_quiet = quiet
+
+
+def is_quiet() -> bool:
+    return _is_quiet
+
+
+def print_note(message: str) -> None:
+    """Print a note on stderr, unless notes are off; stdout is for data."""
+    if not _is_quiet:
+        print_warning(message)
+
+
+def print_warning(message: str) -> None:
+    """Print a message on stderr, even if notes are off."""
+    print(f"dubito: {escape(message)}", file=sys.stderr)
+
+
+def print_table(table: "Table") -> None:
     """Print a table on stdout; lines are wrapped only on a terminal."""
     from rich.console import Console
 
-    Console(highlight=False, width=None if sys.stdout.isatty() else OFF_TERMINAL).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OFF_TERMINAL).print(table)
 
 
-class Bar:
+class ProgressBar:
     """A progress bar with rate and time left; shown after half a second, and only on a terminal.
 
     Call it like the ``progress`` argument of `dubito.select`: done, total, radius or None, seconds.
     """
 
-    def __init__(self, verb: str, *, quiet: bool = False) -> None:
+    def __init__(self, verb: str) -> None:
         self.verb = verb
-        self.wanted = sys.stderr.isatty() and not quiet
+        self.is_enabled = sys.stderr.isatty() and not _is_quiet
         self.before = 0
         """Items done by an earlier run, excluded from the rate."""
         self.drawn: tuple[Progress, TaskID] | None = None
@@ -133,18 +151,18 @@ class Bar:
             self.drawn[0].stop()
 
     def phase(self, name: str, share: float, seconds: float, /) -> None:
-        """What happens before the first item, and the share of it that is done; see `dubito.select`."""
-        if self.wanted and seconds >= PATIENCE:
+        """Show the progress of a phase before the first item, as a share; see `dubito.select`."""
+        if self.is_enabled and seconds >= BAR_DELAY:
             progress, task = self._draw(name, 100)
             progress.update(task, completed=100.0 * share, rate="%")
 
     def _draw(self, name: str, total: int) -> "tuple[Progress, TaskID]":
-        """The bar, which starts again with each name."""
+        """The bar, reset if its name changes."""
         if self.drawn is None:
             from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
             rate, left = TextColumn("{task.fields[rate]}"), TimeRemainingColumn(elapsed_when_finished=True)
-            progress = new_bars(MofNCompleteColumn(), rate, left, TextColumn("{task.fields[note]}"))
+            progress = progress_bars(MofNCompleteColumn(), rate, left, TextColumn("{task.fields[note]}"))
             self.drawn = progress, progress.add_task(name, total=total, rate="", note="")
             progress.start()
         elif self.name != name:
@@ -153,15 +171,15 @@ class Bar:
         return self.drawn
 
     def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        if not self.wanted or seconds < PATIENCE:
+        if not self.is_enabled or seconds < BAR_DELAY:
             return
         progress, task = self._draw(self.verb, total)
         note = "" if radius is None else f"radius {radius:.4g}"
         progress.update(task, completed=done, rate=f"{(done - self.before) / seconds:,.3g}/s", note=note)
 
 
-def new_bars(*columns: "ProgressColumn") -> "Progress":
-    """Progress bars on stderr with these columns after name and bar; they disappear when done."""
+def progress_bars(*columns: "ProgressColumn") -> "Progress":
+    """Progress bars on stderr, with these columns after name and bar, which disappear when done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -170,26 +188,25 @@ def new_bars(*columns: "ProgressColumn") -> "Progress":
 
 
 def program_name() -> str:
-    """``dubito`` if the shell would run this installation, else this Python with ``-m dubito``."""
+    """How a user runs this installation: ``dubito`` if that is on the PATH, else ``python -m dubito``."""
     found = shutil.which("dubito")
     if found and os.path.dirname(os.path.realpath(found)) == os.path.dirname(os.path.abspath(sys.executable)):
         return "dubito"
-    near = os.path.relpath(sys.executable)
-    return f"{shlex.quote(min(near, sys.executable, key=len))} -m dubito"
+    return f"{shlex.quote(min(os.path.relpath(sys.executable), sys.executable, key=len))} -m dubito"
 
 
 # Live progress of an experiment: a bar for each strategy, and one for the total.
 
 
 FIRST_LINE, LATER_LINES = 10.0, 1.5
-"""Without a terminal: seconds before the first line of progress, and how many times as late the next one is."""
+"""Without a terminal: seconds until the first line of progress, and the factor from each time to the next."""
 
 
-class Board:
+class RunProgress:
     """Progress display of an experiment: bars after half a second, or lines at growing intervals without a terminal."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.wanted, self.quiet = sys.stderr.isatty() and not quiet, quiet
+    def __init__(self) -> None:
+        self.is_enabled = sys.stderr.isatty() and not _is_quiet
         self.next_line = FIRST_LINE
         self.last: RunStatus | None = None
         self.drawn: Progress | None = None
@@ -206,19 +223,19 @@ class Board:
 
     def __call__(self, status: "RunStatus", /) -> None:
         self.last = status
-        if not self.wanted and status.seconds >= self.next_line:
+        if not self.is_enabled and status.seconds >= self.next_line:
             self.next_line = LATER_LINES * status.seconds
             shown = ", ".join(filter(None, (f"{status.done:,} of {status.total:,} trainings", pace(status))))
-            say(shown, quiet=self.quiet)
-        if not self.wanted or status.seconds < PATIENCE:
+            print_note(shown)
+        if not self.is_enabled or status.seconds < BAR_DELAY:
             return
         if self.drawn is None:
             from rich.progress import MofNCompleteColumn, TextColumn
 
-            self.drawn = new_bars(MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+            self.drawn = progress_bars(MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
             self.drawn.start()
             share = status.total // len(status.by_strategy)
-            self.tasks = {name: self.drawn.add_task(plain(name), total=share, note="") for name in status.by_strategy}
+            self.tasks = {name: self.drawn.add_task(escape(name), total=share, note="") for name in status.by_strategy}
             self.tasks[""] = self.drawn.add_task("trainings in all", total=status.total, note="")
         for name, done in status.by_strategy.items():
             self.drawn.update(self.tasks[name], completed=done)
@@ -226,7 +243,7 @@ class Board:
 
 
 def pace(status: "RunStatus") -> str:
-    """Rate and time left, from what this run has done itself."""
+    """Rate and time left; trainings that were resumed do not count toward the rate."""
     done = status.done - status.resumed
     if done <= 0:
         return ""
@@ -251,17 +268,17 @@ def describe_time(seconds: float) -> str:
 # a full disk counts as complete, and a stream that the shell closed is None, which ``print`` ignores.
 
 
-class Raw(io.FileIO):
-    """A file descriptor whose errors name the stream; the buffer on top of it retries short writes."""
+class StreamFile(io.FileIO):
+    """The file below a buffered stream, with the name of the stream in its errors. The buffer retries short writes."""
 
     def __init__(self, file: int, stream_name: str, *, closefd: bool = False) -> None:
         super().__init__(file, "wb", closefd=closefd)
         self.stream_name = stream_name
-        self.given_up = False
+        self.is_discarding = False
         """If set, all data is dropped, so that the rest of the buffer does not fail a second time."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        if self.given_up:
+        if self.is_discarding:
             return memoryview(data).nbytes
         try:
             return super().write(data)
@@ -288,10 +305,10 @@ def checked_streams() -> Iterator[None]:
 
 
 def with_checked_writes(stream: TextIO | None, stream_name: str) -> TextIO:
-    """The stream with a `Raw` file below it; unchanged if it is not a file."""
+    """The stream on top of a `StreamFile`; unchanged if it is not a file."""
     if stream is None:  # The shell closed it: notes are dropped, data raises an error.
         mode = os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY
-        raw = Raw(os.open(os.devnull, mode), stream_name, closefd=True)
+        raw = StreamFile(os.open(os.devnull, mode), stream_name, closefd=True)
         return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
     if not isinstance(stream, io.TextIOWrapper):
         return stream
@@ -304,7 +321,7 @@ def with_checked_writes(stream: TextIO | None, stream_name: str) -> TextIO:
     stream.flush()
     by_line = stream.line_buffering or stream.write_through
     return io.TextIOWrapper(
-        io.BufferedWriter(Raw(file, stream_name)), stream.encoding, "replace", line_buffering=by_line
+        io.BufferedWriter(StreamFile(file, stream_name)), stream.encoding, "replace", line_buffering=by_line
     )
 
 
@@ -314,8 +331,8 @@ def flush(stream: TextIO) -> bool:
         stream.flush()
     except OSError:
         raw = getattr(getattr(stream, "buffer", None), "raw", None)
-        if isinstance(raw, Raw):
-            raw.given_up = True
+        if isinstance(raw, StreamFile):
+            raw.is_discarding = True
             stream.flush()
         return False
     return True
@@ -348,8 +365,9 @@ def run_program(program: Callable[[], object], interface: Interface) -> int:
     try:
         code = program()
         sys.stdout.flush()
-        # Newer versions of typer turn Ctrl-C into an exit code.
-        return print_error("interrupted.", INTERRUPTED) if code == INTERRUPTED else code if isinstance(code, int) else 0
+        if code == INTERRUPTED:  # Newer versions of typer turn Ctrl-C into an exit code.
+            return print_error("interrupted.", INTERRUPTED)
+        return code if isinstance(code, int) else 0
     except Stopped as stopped:
         return print_error(str(stopped), INTERRUPTED)
     except DubitoError as error:
@@ -377,7 +395,7 @@ def run_program(program: Callable[[], object], interface: Interface) -> int:
 
 def print_error(message: str, code: int) -> int:
     with suppress(OSError):  # If stderr cannot be written, only the exit code remains.
-        print(f"dubito: error: {plain(' '.join(message.split()))}", file=sys.stderr)
+        print(f"dubito: error: {escape(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 
@@ -390,7 +408,7 @@ def usage_message(error: Exception) -> str:
 
 
 def command_wording(options: Collection[str]) -> Interface:
-    """Words errors for a command with these options: ``--beam-width 0`` for ``beam_width=0``.
+    """The wording of errors in a command with these options: ``--beam-width 0`` for ``beam_width=0``.
 
     Examples
     --------

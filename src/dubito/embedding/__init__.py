@@ -1,7 +1,7 @@
-"""From a folder of pictures or a table of texts to a pool file: `embed`, its embedders, and what they embed.
+"""Turn a folder of pictures or a table of texts into a pool file: `embed`, its embedders, and its sources of items.
 
-`embed` opens a source (`opening`), takes an embedder by its name (`embedders`), and writes shard by shard (`storing`),
-so that a run that was killed goes on where it was and gives the same file.
+`api.embed` opens a source of items (`opening`), makes the embedder that was named (`registry`), embeds shard by shard
+(`pipeline`), and writes every shard when it is complete (`store`), so that an interrupted run can be resumed.
 
-It imports nothing itself, since the processes that decode pictures start with it.
+This file imports nothing, which keeps the start of the processes that decode pictures fast.
 """

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from dubito.embedding.boxes import MARGIN
 from dubito.embedding.embedder import Embedder, LearningEmbedder
-from dubito.embedding.embedders import advice, make_embedder
-from dubito.embedding.growing import KnownEmbeddings, changes_between, embed_new
 from dubito.embedding.opening import Split, open_items
-from dubito.embedding.running import embed_shards
+from dubito.embedding.pipeline import embed_shards
+from dubito.embedding.registry import advice, make_embedder
+from dubito.embedding.reuse import KnownEmbeddings, changes_between, embed_new
 from dubito.embedding.source import Embedded, ItemSource, LeftOut
-from dubito.embedding.storing import (
+from dubito.embedding.store import (
     JOURNAL,
     LEFT_OUT,
     SETTINGS,
@@ -65,21 +65,20 @@ def find_pool(
     if is_folder(out) != os.path.isdir(out):
         kind = "a folder" if os.path.isdir(out) else "a file without the suffix .parquet"
         raise OutputExists(f"{out} is {kind}", hint="choose another output.")
-    found = _pool_in_folder(out) if is_folder(out) else _pool_in_file(out)
-    if found is not None and found.settings == settings and not force:
+    existing = _pool_in_folder(out) if is_folder(out) else _pool_in_file(out)
+    if force:
+        if existing is None and os.path.isdir(out):
+            raise OutputExists(f"{out} is a folder that dubito did not embed", hint="choose another output.")
+        return None
+    if existing is None:
+        raise OutputExists(f"{out} exists", hint=f"pass {FORCE} to replace it, or another output.")
+    if existing.settings == settings:
         with suppress(FileNotFoundError):
             shutil.rmtree(parts_of(out))
-        return found
-    if found is not None and not force and is_same_but_source(found.settings, settings, others):
-        return found
-    if not force and found is None:
-        raise OutputExists(f"{out} exists", hint=f"pass {FORCE} to replace it, or another output.")
-    if not force:
-        problem = describe_difference(out, found and found.settings, settings)
+    elif not is_same_but_source(existing.settings, settings, others):
+        problem = describe_difference(out, existing.settings, settings)
         raise OutputExists(problem, hint=hint_on_difference(out))
-    if found is None and os.path.isdir(out):
-        raise OutputExists(f"{out} is a folder that dubito did not embed", hint="choose another output.")
-    return None
+    return existing
 
 
 def _pool_in_file(out: str) -> ExistingPool | None:
@@ -100,20 +99,22 @@ def _pool_in_folder(out: str) -> ExistingPool | None:
     """The pool in a folder of shards that dubito wrote, or None. Reads the journal and the first shard."""
     journal = Journal(Path(out) / JOURNAL)
     records = journal.read() if journal.path.exists() else []
-    shards = sorted(name for name in os.listdir(out) if name.startswith("part-") and name.endswith(".parquet"))
-    found = _pool_in_file(os.path.join(out, shards[0])) if records and shards else None
-    if found is None:
+    shards = _files_of(out)
+    first = _pool_in_file(shards[0]) if records and shards else None
+    if first is None:
         return None
     done = [each for each in records if each["kind"] == "shard"]
-    listed = [each for record in done if isinstance(record["left_out"], list) for each in record["left_out"]]
+    left_out = [
+        LeftOut(*each) for record in done if isinstance(record["left_out"], list) for each in record["left_out"]
+    ]
     n_rows = sum(int(str(each["rows"])) for each in done)
-    return ExistingPool(found.made, n_rows, [LeftOut(*each) for each in listed], records[0].get("settings"))
+    return ExistingPool(first.made, n_rows, left_out, records[0].get("settings"))
 
 
 SHARD = 1024
 """Number of items in a shard."""
 VERSION = "version of the embedder"
-"""The name of a setting."""
+"""The key of a setting."""
 
 EmbedProgress = Callable[[int, int, None, float], None]
 """Called with the items done, their total, None and seconds, like the progress callback of `dubito.select`."""
@@ -121,6 +122,8 @@ EmbedProgress = Callable[[int, int, None, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
+    """The checked arguments of `embed`."""
+
     source: ItemSource
     maker: Embedder | LearningEmbedder
     batch: int | None
@@ -132,18 +135,17 @@ class Task:
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings that decide the bytes of the pool; a run can only be resumed with the same ones."""
-        described = {
+        """The settings that determine the bytes of the pool; a run can be resumed only with the same settings."""
+        return {
             "embedder": self.maker.name,
             VERSION: self.maker.version,
             "options": self.options,
-        }
-        sizes = {
             "shard": self.shard,
             "batch": self.batch or "its own",
             "numbers": "float16" if self.half else "float32",
+            **self.source.columns,
+            "source": self.source.fingerprint,
         }
-        return {**described, **sizes, **self.source.columns, "source": self.source.fingerprint}
 
     @property
     def fingerprint(self) -> str:
@@ -176,7 +178,7 @@ def embed(
     Damaged, empty and huge items are left out and listed. With ``out``, the pool is written shard by shard: an
     interrupted call can be repeated and continues where it was, with the same file as result. If the source has changed
     since the pool was written, only new and changed contents are embedded, with what the embedder learned before, and
-    ``changes`` of the result lists what is different. Nothing is unpickled.
+    ``changes`` of the result lists the differences. Nothing is unpickled.
 
     Parameters
     ----------
@@ -210,7 +212,7 @@ def embed(
     half : bool
         Store float16 instead of float32: half the size, about three digits.
     batch : int, optional
-        Items per batch. Default: as the embedder chooses.
+        Items per batch. Default: that of the embedder.
     shard : int
         Items per shard; each shard is saved when it is complete.
     processes : int, optional
@@ -289,13 +291,20 @@ def _embed_in_memory(task: Task, report: _Reporter) -> Embedded:
 def _embed_in_file(task: Task, out: str, force: bool, report: _Reporter) -> Embedded:
     learns = isinstance(task.maker, LearningEmbedder)
     with file_lock(out, needed=False):
-        # A learning embedder is identified by what it learned, not by the version that would learn now.
+        # The arrays that a learning embedder learned identify it, not the version that would learn now.
         before = find_pool(out, task.settings, force=force, others=(VERSION,) if learns else ())
         if before is not None and before.settings == task.settings:
             made, earlier = before.made, task.source.left_out if is_folder(out) else ()
-            facts = task.source.takes, (*earlier, *before.left_out), task.notes, out
             return Embedded(
-                made.embedder, made.version, made.width, before.n_rows, *facts, n_before=task.source.n_items
+                made.embedder,
+                made.version,
+                made.width,
+                before.n_rows,
+                task.source.takes,
+                (*earlier, *before.left_out),
+                task.notes,
+                path=out,
+                n_before=task.source.n_items,
             )
         store = Store(out, task.settings, force=force, keep=not learns or before is not None)
         ready = _ready_embedder(task, store, out, before)
@@ -351,7 +360,7 @@ def _embed_shards(task: Task, ready: Embedder, shards: Any) -> Any:
 
 
 def _ready_embedder(task: Task, store: Store, out: str, before: ExistingPool | None) -> Embedder:
-    """The embedder; what it learned is loaded if an earlier run learned it, else it learns now."""
+    """The embedder, with the arrays that it learned in an earlier run, or else learns now."""
     maker = task.maker
     if not isinstance(maker, LearningEmbedder):
         return maker
@@ -363,16 +372,14 @@ def _ready_embedder(task: Task, store: Store, out: str, before: ExistingPool | N
 
 
 def _learned_before(maker: LearningEmbedder, out: str, before: ExistingPool) -> dict[str, AnyArray]:
-    """What the embedder of an existing pool learned; raises `InvalidData` if that is lost."""
+    """The arrays that the embedder of an existing pool learned; raises `InvalidData` if they are lost."""
     path = learned_path(out)
     learned = load_sealed(path, needed=True) if os.path.exists(path) else None
-    if learned is None:  # Older versions did not keep it; learning from the same items gives the same.
+    if learned is None:  # Older versions did not save them; the same items give the same arrays.
         learned = maker.learn(lambda: _contents_of(out, before.made))
     if maker.ready(learned).version != before.made.version:
-        problem = f"{path}, which {before.made.embedder} needs to embed more items as it did before, is missing"
-        raise InvalidData(
-            f"{problem} or of another pool", hint=f"put it back, or pass {FORCE} to embed all items again."
-        )
+        problem = f"{path}, which {before.made.embedder} needs to embed more items, is missing or of another pool"
+        raise InvalidData(problem, hint=f"restore it, or pass {FORCE} to embed all items again.")
     return learned
 
 
@@ -404,5 +411,14 @@ def _check_not_empty(task: Task, n_rows: int, left_out: list[LeftOut]) -> None:
 def _result(
     task: Task, ready: Embedder, n_rows: int, left_out: list[LeftOut], report: _Reporter, **more: Any
 ) -> Embedded:
-    facts = ready.name, ready.version, ready.width, n_rows, task.source.takes, tuple(left_out), task.notes
-    return Embedded(*facts, seconds=report.seconds, **more)
+    return Embedded(
+        ready.name,
+        ready.version,
+        ready.width,
+        n_rows,
+        task.source.takes,
+        tuple(left_out),
+        task.notes,
+        seconds=report.seconds,
+        **more,
+    )

@@ -1,8 +1,8 @@
 """Boxes of pictures, as a detector predicts them: each becomes an item, with its picture as its group.
 
-COCO JSON holds predictions (a list) or annotations (an object with ``images``); masks count by their boxes. A folder of
-YOLO text files has one for each picture that has boxes. A CSV has columns for the picture, the box, and optionally its
-class and score. Boxes that cannot be used are listed and left out.
+COCO JSON holds predictions (a list) or annotations (an object with ``images``); the box of a mask is its bounding box.
+A folder of YOLO text files has one file for each picture with boxes. A CSV has columns for the picture, the box, and
+optionally its class and score. Boxes that cannot be used are listed and left out.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from dubito.request.labels import label_keys
 MARGIN = 0.1
 """A crop is larger than its box by this share of the box on each side."""
 MOST_BOXES = 10_000
-"""Per picture."""
+"""Maximum number of boxes in a picture."""
 EMPTY_DOUBT = 0.5
 """The doubt of a picture without boxes, about which the detector says nothing."""
 NO_CORNERS = (math.nan, math.nan, math.nan, math.nan)
@@ -57,16 +57,17 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 @dataclass(frozen=True, slots=True)
 class Box:
     name: str
-    """What messages call it, such as ``annotation 7``."""
+    """Its name in messages, such as ``annotation 7``."""
     picture: str
     """A path, a name with or without suffix, or a number."""
     corners: tuple[float, float, float, float]
-    """Left, top, right and bottom; in pixels, or as shares of the picture."""
+    """Left, top, right and bottom."""
     is_share: bool = False
+    """Whether the corners are shares of the picture."""
     predicted: str | None = None
     score: float | None = None
     doubt: float | None = None
-    """From class scores; None if only the score of the box is known, NaN if they cannot be used."""
+    """Computed from class scores; None without class scores, NaN if they are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Item:
 
 @dataclass(frozen=True)
 class BoxSource:
-    """Crops, picture by picture in their natural order, boxes in the order of their file."""
+    """Crops as items: pictures in natural order, and the boxes of a picture in the order of their file."""
 
     path: str
     items: tuple[Item, ...]
@@ -170,7 +171,7 @@ def open_boxes(folder: PictureFolder, path: str, margin: float) -> BoxSource:
         sizes[name] = size or (1, 1)
         kept = list[Item]()
         for number, box in enumerate(by_picture.get(name, [])):
-            # A picture that cannot be read is left out once, when it is decoded.
+            # A picture that cannot be read is reported once, when it is decoded.
             corners, problem = ((0.0, 0.0, 1.0, 1.0), "") if size is None else clip(box, *size)
             if problem:
                 left_out.append(LeftOut(f"{name}#{number}", f"({box.name}) {problem}"))
@@ -204,7 +205,7 @@ def scaled(box: Box, width: int, height: int) -> tuple[float, float, float, floa
 
 
 def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, float], str]:
-    """The part of a box in its picture, or what is wrong with it.
+    """The part of a box that is inside its picture, and what is wrong with the box, if anything.
 
     Examples
     --------
@@ -222,7 +223,7 @@ def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, 
     if box.score is not None and not 0.0 <= box.score <= 1.0:
         return corners, f"has the score {box.score:g}, which is not from 0 to 1"
     if box.doubt is not None and math.isnan(box.doubt):
-        return corners, "has class scores that are no list of numbers, negative, or all 0"
+        return corners, "has class scores that are not a list of numbers, negative, or all 0"
     if right < left or bottom < top:
         return corners, f"has a negative size: {shown}"
     if right == left or bottom == top:
@@ -233,7 +234,7 @@ def clip(box: Box, width: int, height: int) -> tuple[tuple[float, float, float, 
 
 
 def picture_finder(names: Sequence[str]) -> Callable[[str], str | None]:
-    """A function from a path, name, stem or number to the picture that is meant; None if there is none, or several."""
+    """A function that finds a picture by its path, name, stem or number; it returns None for none or several."""
     by_key: dict[str, str | None] = {}
 
     def add(key: str, name: str) -> None:
@@ -281,7 +282,7 @@ def _read_coco(path: str) -> Iterator[Box]:
         isinstance(part, list) and all(isinstance(each, Mapping) for each in part) for part in (records, images, kinds)
     ):
         hint = "pass an object with images and annotations, or a list of predictions."
-        raise InvalidData(f"{path} is no COCO file", hint=hint)
+        raise InvalidData(f"{path} is not a COCO file", hint=hint)
     names = dict[str, str]()
     for image in images:
         name, key = image.get("file_name"), str(image.get("id"))
@@ -314,7 +315,7 @@ def _read_coco(path: str) -> Iterator[Box]:
 
 
 def _coco_corners(record: Mapping[str, Any]) -> tuple[float, float, float, float]:
-    """From ``bbox`` (left, top, width, height), or from a mask: polygons, or counts of pixels."""
+    """The corners from ``bbox`` (left, top, width, height), or from a mask: polygons, or run lengths."""
     box, mask = record.get("bbox"), record.get("segmentation")
     if isinstance(box, list) and len(box) == 4:
         left, top, width, height = map(_number, box)
@@ -332,7 +333,7 @@ def _coco_corners(record: Mapping[str, Any]) -> tuple[float, float, float, float
 
 
 def _mask_corners(counts: list[int] | str, height: int, width: int) -> tuple[float, float, float, float]:
-    """The box of a mask, from the lengths of runs of pixels outside and inside, in turn, column by column.
+    """The box of a run-length encoded mask: lengths of runs outside and inside in turn, column by column.
 
     Examples
     --------
@@ -354,11 +355,11 @@ def _mask_corners(counts: list[int] | str, height: int, width: int) -> tuple[flo
 
 
 MOST_BITS = 60
-"""Of a compressed number; text with more is no mask."""
+"""Maximum number of bits of a compressed count."""
 
 
 def _unpacked(text: str) -> list[int]:
-    """The runs of compressed counts: five bits of a number in each character, and from the third on differences."""
+    """The lengths in COCO's compressed text: five bits per character; from the fourth on, differences to two before."""
     counts, value, shift = list[int](), 0, 0
     for code in text.encode():
         bits = code - 48
@@ -373,7 +374,7 @@ def _unpacked(text: str) -> list[int]:
 
 
 def _class_doubt(scores: object) -> float | None:
-    """From scores that need not add up to 1; None for a single one, NaN for what are no scores.
+    """The doubt from class scores, which need not add up to 1; None for a single score, NaN for invalid ones.
 
     Examples
     --------
@@ -389,7 +390,7 @@ def _class_doubt(scores: object) -> float | None:
 
 
 def _read_yolo(folder: str) -> Iterator[Box]:
-    """Lines of class, center and size as shares of the picture and maybe a score; or of class and a polygon."""
+    """Read lines of class, center and size as shares of the picture, and maybe a score; or of class and polygon."""
     with reading(folder):
         paths = (os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names)
         files = sorted(os.path.relpath(path, folder) for path in paths if path.endswith(".txt"))
@@ -407,7 +408,7 @@ def _read_yolo(folder: str) -> Iterator[Box]:
             values = [_number(part) for part in parts[1:]]
             if len(values) < 4:
                 problem = f"{os.path.join(folder, each)} has {len(parts)} values in line {number}"
-                raise InvalidData(problem, hint="a line has the class, the center, the size and maybe a score.")
+                raise InvalidData(problem, hint="write the class, the center, the size and maybe a score.")
             score, corners = _yolo_box(values)
             predicted = classes.get(parts[0], parts[0])
             yield Box(f"line {number} of {each}", each[:-4], corners, True, predicted, score)
@@ -451,14 +452,14 @@ def _read_table(path: str) -> Iterator[Box]:
 
 
 def _numbers(entry: Entry) -> list[float]:
-    """A column of numbers, as the file's decimal commas ask; NaN for gaps, and for text among them."""
+    """A column as numbers, with decimal commas if the file has them; NaN for missing values and other text."""
     if entry.content == "numbers":
         return [float(each) for each in whole(entry.read()).tolist()]
     return list(map(_number, entry.values().tolist()))
 
 
 def _number(value: object) -> float:
-    """The number, or NaN, which is reported with the box."""
+    """The value as a number; NaN if it is not one, which is reported for its box."""
     try:
         return float(str(value))
     except ValueError:

@@ -2,8 +2,8 @@
 
 A request on stdin is a line of JSON and then bytes of pictures. The line has the framing, the CPU seconds that a
 picture may take, and for every picture its path or its number of bytes. The answer on stdout is a line of JSON with the
-problems by position, and then the pixels of all other pictures. Nothing is pickled. The process ends when its stdin
-ends. A picture that takes too long kills the process; one that needs more memory than `MEMORY` is reported.
+problems by position, and then the pixels of all other pictures. Nothing is pickled. The process exits when its stdin
+is closed. A picture that takes too long kills the process; one that needs more memory than `MEMORY` is reported.
 """
 
 import io
@@ -12,9 +12,10 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -33,14 +34,11 @@ DRAFT_FACTOR = 2
 
 
 class BrokenPicture(Exception):
-    """Raised for a picture that cannot be decoded; the message completes a sentence about it."""
-
-
-# Boxes of pictures are cut out where pictures are decoded.
+    """Raised for a picture that cannot be decoded. The message completes a sentence, such as "is empty (0 bytes)"."""
 
 
 class Crop(str):
-    """The path of a picture, and the box of it that is meant: left, top, right and bottom in pixels."""
+    """The path of a picture, with a box to cut out of it: left, top, right and bottom in pixels."""
 
     box: tuple[float, ...]
 
@@ -63,8 +61,8 @@ def with_margin(box: Sequence[float], margin: float, width: int, height: int) ->
     return max(0.0, left - across), max(0.0, top - down), min(width, right + across), min(height, bottom + down)
 
 
-def cut(picture: Any, box: Sequence[float], size: tuple[int, int]) -> Any:
-    """All pixels of a Pillow picture that the box touches, resized to (width, height)."""
+def cropped(picture: Any, box: Sequence[float], size: tuple[int, int]) -> Any:
+    """All pixels of a Pillow image that the box touches, resized to (width, height)."""
     from PIL import Image
 
     left, top = min(math.floor(box[0]), picture.width - 1), min(math.floor(box[1]), picture.height - 1)
@@ -75,12 +73,12 @@ def cut(picture: Any, box: Sequence[float], size: tuple[int, int]) -> Any:
 
 @lru_cache(maxsize=1)
 def last_picture(path: str, channels: int) -> Any:
-    """The upright picture of a file; kept, because the boxes of a picture follow each other."""
-    from PIL import Image, ImageOps
+    """The upright picture of a file; cached, because the boxes of a picture follow each other."""
+    from PIL import ImageOps
 
-    with _open(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
-        _check_pixels(opened)
-        return _plain(ImageOps.exif_transpose(opened), channels)
+    with _opened(path) as picture:
+        _check_pixels(picture)
+        return _converted(ImageOps.exif_transpose(picture), channels)
 
 
 def decode(content: str | bytes, framing: Framing) -> AnyArray:
@@ -92,16 +90,14 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if isinstance(content, Crop):
-                found = cut(last_picture(str(content), framing.channels), content.box, (framing.width, framing.height))
-                return np.asarray(found, dtype=np.uint8).reshape(framing.height, framing.width, framing.channels)
-            with _open(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
-                _check_pixels(opened)
-                return np.asarray(_resized(opened, framing), dtype=np.uint8).reshape(
-                    framing.height, framing.width, framing.channels
-                )
+        if isinstance(content, Crop):
+            picture = last_picture(str(content), framing.channels)
+            resized = cropped(picture, content.box, (framing.width, framing.height))
+        else:
+            with _opened(content) as picture:
+                _check_pixels(picture)
+                resized = _resized(picture, framing)
+        return np.asarray(resized, dtype=np.uint8).reshape(framing.height, framing.width, framing.channels)
     except BrokenPicture:
         raise
     except UnidentifiedImageError:
@@ -112,89 +108,92 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
     except NotRegularFile as error:
         raise BrokenPicture(str(error)) from None
     except Image.DecompressionBombError:
-        raise BrokenPicture(f"claims more than the {MOST_PIXELS:,} pixels that are decoded") from None
+        raise BrokenPicture(f"has more than the {MOST_PIXELS:,} pixels that are decoded") from None
     except MemoryError:
-        raise BrokenPicture("takes more memory than there is") from None
+        raise BrokenPicture("needs more memory than is available") from None
     except Exception as error:
-        # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
+        # Broad on purpose: decoders raise a dozen unrelated exceptions for damaged pictures.
         raise BrokenPicture(_damage(error)) from None
 
 
 def measure(content: str | bytes) -> tuple[int, int, bool] | None:
     """Height, width and whether the picture is gray, from the header alone; None if it cannot be read."""
-    from PIL import Image
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with _open(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
-                return opened.height, opened.width, opened.mode in ("1", "L")
-    except Exception:  # As above; decoding it reports what is wrong.
+        with _opened(content) as picture:
+            return picture.height, picture.width, picture.mode in ("1", "L")
+    except Exception:  # As above. `decode` reports the problem.
         return None
 
 
 def upright_size(path: str) -> tuple[int, int] | None:
-    """Width and height of the rotated picture, from its header alone; None if it cannot be read."""
-    from PIL import ExifTags, Image
+    """Width and height of the upright picture, from its header alone; None if it cannot be read."""
+    from PIL import ExifTags
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with _open(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
-                is_turned = opened.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
-                return (opened.height, opened.width) if is_turned else (opened.width, opened.height)
+        with _opened(path) as picture:
+            is_sideways = picture.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+            return (picture.height, picture.width) if is_sideways else (picture.width, picture.height)
     except Exception:  # As in `measure`.
         return None
 
 
-def _open(content: str | bytes) -> BinaryIO:
-    return io.BytesIO(content) if isinstance(content, bytes) else open_regular(content)
+@contextmanager
+def _opened(content: str | bytes) -> Iterator[Any]:
+    """The Pillow image of a path or of bytes, without Pillow's warnings."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as file,
+            Image.open(file, formats=PICTURE_FORMATS) as picture,
+        ):
+            yield picture
 
 
-def _check_pixels(opened: Any) -> None:
-    if opened.width * opened.height > MOST_PIXELS:
-        raise BrokenPicture(
-            f"is {opened.width:,} x {opened.height:,} pixels, more than the {MOST_PIXELS:,} that are decoded"
-        )
+def _check_pixels(picture: Any) -> None:
+    if picture.width * picture.height > MOST_PIXELS:
+        size = f"{picture.width:,} x {picture.height:,}"
+        raise BrokenPicture(f"is {size} pixels, more than the {MOST_PIXELS:,} that are decoded")
 
 
-def _resized(opened: Any, framing: Framing) -> Any:
+def _resized(picture: Any, framing: Framing) -> Any:
     from PIL import Image, ImageOps
 
-    wanted = framing.width, framing.height
-    opened.draft("RGB" if framing.channels == 3 else "L", (DRAFT_FACTOR * wanted[0], DRAFT_FACTOR * wanted[1]))
-    upright = ImageOps.exif_transpose(opened)
-    plain = _plain(upright, framing.channels)
-    if plain.size == wanted:
-        return plain
-    box = _centered_box(plain.size, wanted) if framing.fit == "crop" else None
+    size = framing.width, framing.height
+    picture.draft("RGB" if framing.channels == 3 else "L", (DRAFT_FACTOR * size[0], DRAFT_FACTOR * size[1]))
+    converted = _converted(ImageOps.exif_transpose(picture), framing.channels)
+    if converted.size == size:
+        return converted
+    box = _centered_box(converted.size, size) if framing.fit == "crop" else None
     resampling = Image.Resampling.BICUBIC if framing.fit == "crop" else Image.Resampling.BILINEAR
-    return plain.resize(wanted, resampling, box=box, reducing_gap=3.0)
+    return converted.resize(size, resampling, box=box, reducing_gap=3.0)
 
 
-def _plain(picture: Any, channels: int) -> Any:
+def _converted(picture: Any, channels: int) -> Any:
+    """The picture in RGB or gray, on white where it is transparent; raises BrokenPicture for values out of range."""
     from PIL import Image
 
     mode = "RGB" if channels == 3 else "L"
     if picture.mode.startswith(("I", "F")):
         values = np.asarray(picture, dtype=np.float64)
-        most = 65535.0 if picture.mode.startswith("I") else 1.0
-        if not np.isfinite(values).all() or values.min() < 0 or values.max() > most:
-            raise BrokenPicture(f"holds values outside 0 to {most:g}")
-        return Image.fromarray(np.round(values * (255.0 / most)).astype(np.uint8)).convert(mode)
+        white = 65535.0 if picture.mode.startswith("I") else 1.0
+        if not np.isfinite(values).all() or values.min() < 0 or values.max() > white:
+            raise BrokenPicture(f"holds values outside 0 to {white:g}")
+        return Image.fromarray(np.round(values * (255.0 / white)).astype(np.uint8)).convert(mode)
     if picture.mode in ("P", "PA", "LA", "RGBA", "La", "RGBa") or "transparency" in picture.info:
-        paper = Image.new("RGBA", picture.size, "white")
-        paper.alpha_composite(picture.convert("RGBA"))
-        return paper.convert(mode)
+        background = Image.new("RGBA", picture.size, "white")
+        background.alpha_composite(picture.convert("RGBA"))
+        return background.convert(mode)
     return picture.convert(mode)
 
 
-def _centered_box(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float, float, float, float]:
-    """The largest centered box with the aspect ratio of ``wanted``."""
-    scale = min(size[0] / wanted[0], size[1] / wanted[1])
-    wide, high = wanted[0] * scale, wanted[1] * scale
-    left, top = (size[0] - wide) / 2, (size[1] - high) / 2
-    return left, top, left + wide, top + high
+def _centered_box(size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:
+    """The largest centered box in a picture of this size with the aspect ratio of ``target``."""
+    scale = min(size[0] / target[0], size[1] / target[1])
+    width, height = target[0] * scale, target[1] * scale
+    left, top = (size[0] - width) / 2, (size[1] - height) / 2
+    return left, top, left + width, top + height
 
 
 def _damage(error: Exception) -> str:
@@ -204,8 +203,9 @@ def _damage(error: Exception) -> str:
     return f"is cut short or damaged ({detail[:100]})"
 
 
-def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-    request = json.loads(question)
+def answer(line: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+    """Answer one request, of which ``line`` is the first line."""
+    request = json.loads(line)
     framing = Framing(*request["framing"])
     problems: dict[int, str] = {}
     decoded: list[bytes] = []
@@ -228,5 +228,5 @@ def main() -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     limit_process(MEMORY)
     sys.stdout = sys.stderr  # Keep printed text out of the answers.
-    while question := stdin.readline():
-        answer(question, stdin, stdout)
+    while line := stdin.readline():
+        answer(line, stdin, stdout)

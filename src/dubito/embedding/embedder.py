@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal, NoReturn, Protocol, runtime_checkable
+from typing import Literal, NoReturn, Protocol, TypeVar, get_args, runtime_checkable
 
 from dubito.errors import InvalidArgument
 from dubito.matrix import AnyArray
 from dubito.request.arrays import check_choice, check_integer, read_number
 
 Takes = Literal["pictures", "texts"]
+Fit = Literal["squash", "crop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Framing:
 
     height: int
     width: int
-    fit: Literal["squash", "crop"] = "squash"
+    fit: Fit = "squash"
     """``squash`` resizes the whole picture, changing its aspect ratio; ``crop`` resizes and crops the center."""
     channels: int = 3
     """3 for red, green and blue; 1 for gray."""
@@ -85,8 +86,9 @@ Maker = Callable[[str, "Options"], Embedder | LearningEmbedder]
 """Makes an embedder from the text after the colon in its name, and its options."""
 
 
-# Options of an embedder, given as ``KEY=VALUE``. An option that no embedder reads is an error.
+# Options of an embedder, given as ``KEY=VALUE``.
 
+Choice = TypeVar("Choice", bound=str)
 BOOLEANS = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
 MEANS = {"imagenet": (0.485, 0.456, 0.406), "clip": (0.48145466, 0.4578275, 0.40821073), "half": (0.5, 0.5, 0.5)}
 DEVIATIONS = {"imagenet": (0.229, 0.224, 0.225), "clip": (0.26862954, 0.26130258, 0.27577711), "half": (0.5, 0.5, 0.5)}
@@ -95,9 +97,9 @@ PRESETS = {"mean": MEANS, "std": DEVIATIONS}
 
 
 class Options:
-    """The options given to an embedder, and the names that its maker has read.
+    """The options given to an embedder, which its maker reads by name, each with a default value.
 
-    A maker reads each option by name, with a default value.
+    An option that the maker does not read is an error.
 
     Examples
     --------
@@ -127,7 +129,7 @@ class Options:
         value = self._value(name, default)
         return value if isinstance(value, bool) else BOOLEANS[check_choice(name, value, tuple(BOOLEANS))]
 
-    def choice(self, name: str, default: str, known: Sequence[str]) -> str:
+    def choice(self, name: str, default: Choice, known: Sequence[Choice]) -> Choice:
         return check_choice(name, self._value(name, default), known)
 
     def triple(self, name: str, default: Sequence[float]) -> tuple[float, float, float]:
@@ -157,15 +159,20 @@ class Options:
             self._refuse(name, value, "write the side in pixels, 224, or height and width, 224x320.")
         return int(numbers[0]), int(numbers[1])
 
+    def framing(self, default: int | tuple[int, int]) -> Framing:
+        """The size of pictures, from the options ``size`` and ``fit``."""
+        height, width = self.side("size", default)
+        return Framing(height, width, self.choice("fit", "crop", get_args(Fit)))
+
     def _refuse(self, name: str, value: object, hint: str) -> NoReturn:
         raise InvalidArgument("cannot be used", argument=name, value=value, hint=hint)
 
     def finish(self) -> None:
         """Raise if an option was given that the maker did not read."""
-        odd = next((name for name in self.given if name not in self.used), None)
-        if odd is None:
+        unknown = next((name for name in self.given if name not in self.used), None)
+        if unknown is None:
             return
-        near = get_close_matches(odd, self.used, n=1)
-        meant = f"did you mean {near[0]!r}? It" if near else "it"
-        takes = f"takes {', '.join(self.used)}" if self.used else "takes none"
-        raise InvalidArgument(f"{self.embedder} has no option {odd!r}", hint=f"{meant} {takes}.")
+        close = get_close_matches(unknown, self.used, n=1)
+        it = f"did you mean {close[0]!r}? It" if close else "it"
+        known = f"takes {', '.join(self.used)}" if self.used else "takes none"
+        raise InvalidArgument(f"{self.embedder} has no option {unknown!r}", hint=f"{it} {known}.")

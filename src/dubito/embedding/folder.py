@@ -1,4 +1,4 @@
-"""A folder of pictures: all that lie in it or below, called by their paths in it."""
+"""A folder of pictures as a source of items: every picture in it and in its subfolders, with its path as id."""
 
 import hashlib
 import os
@@ -17,9 +17,9 @@ from dubito.request.columns import UNLABELED
 from dubito.request.ids import text_key
 
 UNREAD = (".heic", ".heif", ".avif", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".orf", ".rw2", ".psd")
-"""Suffixes of formats of pictures that are not read."""
+"""Suffixes of picture formats that cannot be read."""
 MOST_NAMED = 5
-"""Classes that a note names."""
+"""Maximum number of classes in a note."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PictureFolder:
     names: tuple[str, ...]
     """Paths in the folder, with ``/`` between their parts."""
     classes: tuple[str | None, ...]
-    """For every picture the folder that is its class; nothing where folders are no classes."""
+    """The class of every picture, or None if it is unlabeled; empty if folders are not classes."""
     left_out: tuple[LeftOut, ...]
     has_folders: bool = False
     """Whether the folder of each picture is a column, such as the video that a frame is of."""
@@ -54,14 +54,13 @@ class PictureFolder:
             return ()
         found = list(dict.fromkeys(each for each in self.classes if each is not None))
         shown = ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else "")
-        none = sum(each is None for each in self.classes)
-        rest = (
-            f"; {none} have none" if none else "; to pick among them all pass --ignore-columns label to dubito select"
-        )
-        return (
-            f"every picture of {self.path} lies in one of {len(found)} folders ({shown}), which became the column "
-            f"label{rest}. --no-labels leaves it out.",
-        )
+        n_unlabeled = sum(each is None for each in self.classes)
+        if n_unlabeled:
+            rest = f"; {n_unlabeled} have none"
+        else:
+            rest = "; to pick among all of them pass --ignore-columns label to dubito select"
+        where = f"every picture of {self.path} is in one of {len(found)} folders ({shown})"
+        return (f"{where}, which became the column label{rest}. --no-labels leaves it out.",)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -98,7 +97,7 @@ class PictureFolder:
 
 
 def find_pictures(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
-    """The pictures of a folder by their suffixes, those of inner folders too; hidden ones are left alone."""
+    """The paths of the pictures in a folder and its subfolders, by suffix; hidden files and folders are skipped."""
     found: list[str] = []
     with reading(path):
         for subfolder, folders, names in os.walk(path):
@@ -129,7 +128,7 @@ def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
 
 
 def unread_format(name: str) -> str:
-    """The problem of a picture in one of the formats `UNREAD`, as the end of a sentence."""
+    """What is wrong with a picture in one of the formats `UNREAD`, to follow its name in a sentence."""
     suffix = os.path.splitext(name)[1][1:].upper()
     return f"is in the format {suffix}, which is not read; convert it to JPEG or PNG"
 
@@ -147,9 +146,9 @@ def _is_text(name: str) -> bool:
 
 
 def class_folders(names: list[str]) -> tuple[str | None, ...]:
-    """The class of each picture, where each lies in one of several folders; nothing where one lies elsewhere.
+    """The class of each picture if every picture is in one of several subfolders, else nothing.
 
-    Those in a folder called ``unlabeled`` have none.
+    Pictures in a folder called ``unlabeled`` have no class.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.embedding.embedder import Framing, Options, Takes
+from dubito.embedding.embedder import DEVIATIONS, MEANS, Framing, Options, Takes
 from dubito.embedding.networks import DEVICES
 from dubito.embedding.words import unit
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
@@ -21,13 +21,13 @@ from dubito.matrix import AnyArray
 from dubito.registry import require
 
 TOKENIZER = "tokenizer.json"
-LETTERS_A_TOKEN = 32
-"""Letters of a text that are passed to the tokenizer, per token that the model accepts; it would drop the rest."""
+LETTERS_PER_TOKEN = 32
+"""Letters of a text that are passed to the tokenizer, for each token that the model accepts. It truncates the rest."""
 GPU, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
 def make_onnx(rest: str, options: Options) -> "OnnxPictures | OnnxTexts":
-    """The embedder for a model file; its inputs tell whether it takes pictures or texts."""
+    """The embedder for a model file; its inputs decide whether it takes pictures or texts."""
     if not os.path.isfile(rest):
         raise MissingFile(f"onnx:{rest} names no file", hint="write onnx: and the path of a model.")
     runtime = require("onnxruntime", extra="onnx")
@@ -43,11 +43,11 @@ def open_session(runtime: Any, path: str, device: str, threads: int) -> Any:
     settings = runtime.SessionOptions()
     settings.intra_op_num_threads = threads
     settings.log_severity_level = 3
-    there = runtime.get_available_providers()
-    if device == "cuda" and GPU not in there:
+    has_gpu = GPU in runtime.get_available_providers()
+    if device == "cuda" and not has_gpu:
         hint = "install onnxruntime-gpu, or leave the device out."
-        raise InvalidArgument("is not there: onnxruntime finds no GPU", argument="device", value=device, hint=hint)
-    providers = [GPU, CPU] if GPU in there and device != "cpu" else [CPU]
+        raise InvalidArgument("is not available: onnxruntime finds no GPU", argument="device", value=device, hint=hint)
+    providers = [GPU, CPU] if has_gpu and device != "cpu" else [CPU]
     with reading(path):
         return runtime.InferenceSession(path, settings, providers=providers)
 
@@ -55,9 +55,8 @@ def open_session(runtime: Any, path: str, device: str, threads: int) -> Any:
 def _output(session: Any, wanted: str) -> str:
     names = [each.name for each in session.get_outputs()]
     if wanted and wanted not in names:
-        raise InvalidArgument(
-            "is none of the model's", argument="output", value=wanted, hint=f"it has {', '.join(names)}."
-        )
+        hint = f"choose from {', '.join(names)}."
+        raise InvalidArgument("is not an output of the model", argument="output", value=wanted, hint=hint)
     return wanted or str(names[0])
 
 
@@ -108,7 +107,8 @@ def model_inputs(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyA
     given: dict[str, AnyArray] = {}
     for each in session.get_inputs():
         if each.name not in tokens:
-            raise InvalidData(f"the model wants {each.name!r}, which no tokenizer gives", hint="export it without.")
+            problem = f"the model needs the input {each.name!r}, which no tokenizer returns"
+            raise InvalidData(problem, hint="export it without that input.")
         given[each.name] = tokens[each.name].astype(np.int32 if "int32" in each.type else np.int64)
     return given
 
@@ -139,7 +139,7 @@ def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
     if found.ndim == 2:
         return found
     if found.ndim != 3:
-        raise InvalidData(f"the model gives an array of shape {found.shape}", hint="name another output.")
+        raise InvalidData(f"the model returns an array of shape {found.shape}", hint="name another output.")
     if pooling == "first":
         return found[:, 0]
     if mask is None or mask.shape != found.shape[:2]:
@@ -152,7 +152,7 @@ def _texts(path: str, session: Any, output: str, options: Options) -> OnnxTexts:
     given = options.text("tokenizer")
     file = given or os.path.join(os.path.dirname(path), TOKENIZER)
     if not os.path.isfile(file):
-        raise MissingFile(f"{path} takes texts, and {file} is not there", hint="pass the option tokenizer=FILE.")
+        raise MissingFile(f"{path} takes texts, and {file} does not exist", hint="pass the option tokenizer=FILE.")
     most = options.whole("tokens", 256, 2)
     with reading(file):
         tokenizer = require("tokenizers", extra="onnx").Tokenizer.from_file(file)
@@ -162,9 +162,9 @@ def _texts(path: str, session: Any, output: str, options: Options) -> OnnxTexts:
     pooling = options.choice("pooling", "mean", ("mean", "first"))
     normalize = options.truth("normalize", True)
     version = f"{digest_of(path)}, tokenizer {digest_of(file)}, {most} tokens, {pooling}{', unit' * normalize}"
-    facts = options.whole("batch", 32), session, output, tokenizer, pooling, normalize, LETTERS_A_TOKEN * most
-    made = OnnxTexts(f"onnx:{path}", version, 0, *facts)
-    return replace(made, width=made(["a text"]).shape[1])
+    batch, letters = options.whole("batch", 32), LETTERS_PER_TOKEN * most
+    embedder = OnnxTexts(f"onnx:{path}", version, 0, batch, session, output, tokenizer, pooling, normalize, letters)
+    return replace(embedder, width=embedder(["a text"]).shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,18 +206,29 @@ class OnnxPictures:
 def _pictures(path: str, session: Any, output: str, options: Options) -> OnnxPictures:
     shape = session.get_inputs()[0].shape
     if len(shape) != 4 or len(session.get_inputs()) != 1:
-        raise InvalidData(f"{path} takes inputs of shape {shape}", hint="pictures (k, 3, h, w) or texts are wanted.")
-    first = shape[1] == 3 or shape[3] != 3
-    high, wide = shape[2:] if first else shape[1:3]
+        raise InvalidData(
+            f"{path} takes inputs of shape {shape}", hint="pass a model of pictures (k, 3, h, w) or texts."
+        )
+    channels_first = shape[1] == 3 or shape[3] != 3
+    high, wide = shape[2:] if channels_first else shape[1:3]
     side = next((each for each in (high, wide) if isinstance(each, int)), 224)
     own = (high if isinstance(high, int) else side, wide if isinstance(wide, int) else side)
-    size = options.side("size", own)
-    fit = options.choice("fit", "crop", ("crop", "squash"))
-    mean, std = options.triple("mean", (0.485, 0.456, 0.406)), options.triple("std", (0.229, 0.224, 0.225))
+    framing = options.framing(own)
+    mean, std = options.triple("mean", MEANS["imagenet"]), options.triple("std", DEVIATIONS["imagenet"])
     normalize = options.truth("normalize", False)
-    version = f"{digest_of(path)}, {size[0]} x {size[1]} {fit}, mean {mean}, std {std}{', unit' * normalize}"
-    fixed = shape[0] if isinstance(shape[0], int) else None
-    framing = Framing(*size, "squash" if fit == "squash" else "crop")
-    facts = framing, session, output, np.array(mean, np.float32), np.array(std, np.float32), first, fixed, normalize
-    made = OnnxPictures(f"onnx:{path}", version, 0, options.whole("batch", 32), *facts)
-    return replace(made, width=made(np.zeros((1, *size, 3), dtype=np.uint8)).shape[1])
+    frame = f"{framing.height} x {framing.width} {framing.fit}"
+    embedder = OnnxPictures(
+        name=f"onnx:{path}",
+        version=f"{digest_of(path)}, {frame}, mean {mean}, std {std}{', unit' * normalize}",
+        width=0,
+        batch=options.whole("batch", 32),
+        framing=framing,
+        session=session,
+        output=output,
+        mean=np.array(mean, np.float32),
+        std=np.array(std, np.float32),
+        channels_first=channels_first,
+        fixed=shape[0] if isinstance(shape[0], int) else None,
+        normalize=normalize,
+    )
+    return replace(embedder, width=embedder(np.zeros((1, framing.height, framing.width, 3), dtype=np.uint8)).shape[1])

@@ -22,30 +22,17 @@ CELLS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".csv.gz", ".tsv.gz", ".jso
 
 
 def open_items(
-    path: str, *, text: str | None = None, image: str | None = None, id_column: str | None = None, labels: bool = True,
-    boxes: str | None = None, margin: float = MARGIN, split: Split | None = None,
-) -> ItemSource:  # fmt: skip
-    """Open a source of items to embed.
-
-    Parameters
-    ----------
-    path : str
-        A folder of pictures, a table (Parquet, Feather, CSV, TSV, JSON lines, JSON, a workbook), or a folder that
-        Hugging Face's ``save_to_disk`` wrote.
-    text, image : str, optional
-        The column of a table to embed.
-    id_column : str, optional
-        The column of ids.
-    labels : bool
-        Whether to add a column ``label`` if the pictures are in folders named by class.
-    boxes : str, optional
-        Boxes in the pictures of a folder, each of which becomes an item; see `dubito.embedding.boxes`.
-    margin : float
-        Space added on each side of a box, as a share of its size.
-    split : {"sentences", "frames"}, optional
-        ``sentences``: every sentence of a text becomes an item; ``frames``: each folder in ``path`` holds the frames of
-        one video.
-    """
+    path: str,
+    *,
+    text: str | None = None,
+    image: str | None = None,
+    id_column: str | None = None,
+    labels: bool = True,
+    boxes: str | None = None,
+    margin: float = MARGIN,
+    split: Split | None = None,
+) -> ItemSource:
+    """Open a source of items to embed. The arguments are those of `dubito.embed`."""
     if split is not None:
         check_choice("split", split, get_args(Split))
         if boxes is not None:
@@ -59,9 +46,8 @@ def open_items(
         except NotRegularFile as error:
             raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and pass its path.") from None
     if os.path.isdir(path) and not is_saved(path):
-        table_option = next(
-            (name for name, value in (("text", text), ("image", image), ("id_column", id_column)) if value), ""
-        )
+        of_tables = {"text": text, "image": image, "id_column": id_column}
+        table_option = next((name for name, value in of_tables.items() if value), "")
         if boxes is not None:
             return open_boxes(_open_folder(path, table_option, labels=False), boxes, margin)
         if split == "sentences":

@@ -1,4 +1,4 @@
-"""``pixels``: the pixels of a picture as its embedding, resized if they are many. For small or simple pictures."""
+"""``pixels``: the pixels of a picture, resized if it is large, as its embedding. For small or simple pictures."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,5 +67,5 @@ class PixelsLearner:
 
 
 def make_pixels(rest: str, options: Options) -> PixelsLearner:
-    """``pixels``; ``size`` sets the side."""
+    """``pixels``; the option ``size`` is the side."""
     return PixelsLearner(options.side("size", SIDE) if options.text("size") else None)

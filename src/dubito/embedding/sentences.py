@@ -14,8 +14,8 @@ from dubito.registry import require
 DOCUMENT = "document"
 """The column of a pool with the id of the text that a sentence is in."""
 SENTENCE_END = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)\]]))\s+(?![a-zß-ÿ])|(?<=[。！？])|\s*[\n\r]\s*")
-"""White space after ``. ! ? …``, perhaps with a closing quote or bracket, that no lower-case letter follows; after
-``。！？`` always; line breaks."""
+"""White space after ``. ! ? …`` and an optional closing quote or bracket, unless a lower-case letter follows; the
+position after ``。！？``; or line breaks."""
 
 
 def split_sentences(text: str) -> list[str]:
@@ -30,7 +30,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def sentences_of(table: PoolTable) -> PoolTable:
-    """A table with a row for each sentence; texts without any keep one row, which is left out later."""
+    """A table with a row for each sentence; a text without sentences keeps one row, which is left out later."""
     if table.takes != "texts":
         raise InvalidArgument("is for texts", argument="split", value="sentences", hint="leave it out.")
     pyarrow, chosen, rows = require("pyarrow", extra="files"), table.chosen, table.rows

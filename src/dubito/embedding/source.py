@@ -118,7 +118,7 @@ def _objects(table: Any, name: str) -> AnyArray:
 
 
 OWN = ("id", COLUMN, HASH)
-"""Columns of a pool that are not of its source."""
+"""Columns of a pool that are not columns of its source."""
 SHARD_BYTES = 64_000_000
 """Maximum size of the pictures or texts of a shard, so that it fits in memory."""
 
@@ -160,11 +160,11 @@ class ItemSource(Protocol):
 
     @property
     def has_ids(self) -> bool:
-        """False if the ids are row numbers, which change where rows are inserted or removed."""
+        """False if the ids are row numbers, which change if rows are inserted or removed."""
 
     @property
     def columns(self) -> dict[str, str]:
-        """The role of each column, as settings that must not change when a run is resumed."""
+        """Settings about columns, which must not change when a run is resumed."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -45,11 +45,11 @@ Cells = dict[str, list[object]]
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """A table that can be read several times."""
+    """A table that can be read several times, as blocks of rows."""
 
     path: str
     schema: Any
-    """Names and types of its columns."""
+    """The Arrow schema."""
     n_rows: int
     blocks: Callable[[], Iterator[Any]]
     """Arrow tables, in order."""
@@ -113,12 +113,12 @@ def _json_lines(text: Text, broken: dict[int, LeftOut]) -> Iterator[Cells]:
 
 
 def _parsed(line: str) -> dict[str, object] | str:
-    """The object on a line, or what is wrong with it."""
+    """The object on a line, or a description of the problem."""
     try:
         row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
         return f"is not valid JSON ({error})"
-    return row if isinstance(row, dict) and row else "holds no object with a name in it"
+    return row if isinstance(row, dict) and row else "is not an object with at least one name"
 
 
 def _by_column(rows: list[dict[str, object]]) -> Cells:
@@ -134,7 +134,7 @@ def _source_cells(source: Source) -> Iterator[Cells]:
 
 
 def _text_kind(cell: object, decimal_comma: bool) -> str:
-    """The kind of a CSV cell: nothing, whole, number or text."""
+    """The kind of a CSV cell: ``nothing``, ``whole``, ``number`` or ``text``."""
     text = str(cell)
     if is_gap(text):
         return "nothing"
@@ -211,16 +211,16 @@ def _cell(cell: object, kind: Any, decimal_comma: bool) -> object:
     return cell.item() if isinstance(cell, np.generic) else cell
 
 
-# Which column of a table is embedded, and which names its rows: as asked, by its name, or by what it holds.
+# The column of a table that is embedded, and the column of ids: as given, by their names, or by their values.
 
 TEXTS = ("text", "texts", "sentence", "document", "content", "review", "comment", "question", "message", "utterance")
 PICTURES = ("image", "images", "img", "picture", "photo", "image_path", "path", "file", "file_name", "filename")
 """Conventional names, in order of preference."""
 SAMPLED = 100
-"""Rows that are inspected to tell what a column holds."""
+"""Rows that are inspected to find out what a column holds."""
 
 Holds = Literal["texts", "paths", "bytes", "records"]
-"""Texts; paths of pictures; their bytes; or records of bytes and a path, as Hugging Face has them."""
+"""Texts, paths of pictures, bytes of pictures, or Hugging Face's records of bytes and path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ def choose_columns(rows: TableRows, text: str | None, image: str | None, id_colu
 
 
 def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> Chosen:
-    """The columns with usual names, or else the only possible ones."""
+    """The columns with conventional names, or else the only possible ones."""
     free = [name for name in kinds if name not in non_features(list(kinds))]
     pictures = [name for name in free if kinds[name] in ("paths", "bytes", "records")]
     texts = [name for name in free if kinds[name] == "texts"]
@@ -268,10 +268,10 @@ def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> 
     if written is not None and picture is None:
         return Chosen(written, "texts", ids)
     both = picture is not None
-    what = f"both pictures ({picture}) and texts ({written})" if both else "no one column that must be the texts"
+    what = f"both pictures ({picture}) and texts ({written})" if both else "no single column that could be the texts"
     raise MissingFile(
         f"{rows.path} has {what}",
-        hint=f"say what is embedded with {keyword('text')} or {keyword('image')}; it has {listed(rows)}.",
+        hint=f"name the column to embed with {keyword('text')} or {keyword('image')}; it has {listed(rows)}.",
     )
 
 
@@ -292,15 +292,15 @@ def holds(sample: Any, name: str) -> Holds | None:
 
 
 def are_paths(values: Sequence[str | None]) -> bool:
-    """Whether most values end as the names of pictures do.
+    """Whether most values end in the suffix of a picture file.
 
     Examples
     --------
     >>> are_paths(["a.JPG", "b.png", None]), are_paths(["a cat", "b.png"])
     (True, False)
     """
-    there = [value for value in values if value]
-    return sum(value.lower().endswith(SUFFIXES) for value in there) * 2 > len(there)
+    filled = [value for value in values if value]
+    return sum(value.lower().endswith(SUFFIXES) for value in filled) * 2 > len(filled)
 
 
 def _holds_text(kind: Any) -> bool:
@@ -312,7 +312,7 @@ def _refuse(rows: TableRows, argument: str, name: str) -> Chosen:
     kind = rows.schema.field(name).type
     what = "texts" if argument == "text" else "pictures, as bytes or as paths of files"
     raise InvalidArgument(
-        f"names a column of {rows.path} that holds {kind}, and no {what}",
+        f"names a column of {rows.path} that holds {kind}, not {what}",
         argument=argument,
         value=name,
         hint=f"it has {listed(rows)}.",
@@ -324,7 +324,7 @@ SHOWN = {"texts": "text", "paths": "path", "bytes": "image", "records": "image"}
 
 @dataclass(frozen=True)
 class PoolTable:
-    """The rows of a table, and which of its columns are embedded and name them."""
+    """A table as a source of items, with the columns of items and ids."""
 
     rows: TableRows
     chosen: Chosen
@@ -362,7 +362,7 @@ class PoolTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        ids = "rows are called by their numbers" if self.chosen.id is None else f"ids are in {self.chosen.id!r}"
+        ids = "ids are row numbers" if self.chosen.id is None else f"ids are in {self.chosen.id!r}"
         renamed = [f"{old!r} is called {new!r}" for old, new in self._names.items() if old != new]
         described = f"{self.path}: {self.takes} are in {self.chosen.content!r}, {ids}"
         return (*self.rows.notes, f"{described}{'; in the pool ' + ', '.join(renamed) if renamed else ''}.")
@@ -383,7 +383,7 @@ class PoolTable:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """The names of the other columns in the pool; a column whose name has another meaning there is renamed."""
+        """The name in the pool of every other column: ``_source`` is added to names with another meaning there."""
         taken = {"id", COLUMN, self.shown}
         names: dict[str, str] = {}
         for name in self.rows.schema.names:
@@ -455,7 +455,7 @@ class PoolTable:
         return pyarrow.chunked_array([pyarrow.array([each and each["bytes"] for each in column.to_pylist()], "binary")])
 
     def _named(self, pyarrow: Any, part: Any, name: str) -> Any:
-        """A column; numbers of classes are replaced by names, and -1 by null."""
+        """A column, with class names instead of class numbers, and null instead of -1."""
         names = (self.rows.classes or {}).get(name)
         column = part.column(name)
         if names is None or not pyarrow.types.is_integer(column.type):
@@ -465,7 +465,7 @@ class PoolTable:
 
 
 def cut(blocks: Iterator[tuple[Any, list[int]]], most_rows: int, most_bytes: int) -> Iterator[Any]:
-    """Yield tables of limited numbers of rows and bytes from blocks of any length."""
+    """Divide blocks of any length into tables of at most so many rows and bytes."""
     pyarrow = require("pyarrow", extra="files")
     pending: list[Any] = []
     n_rows = n_bytes = 0
@@ -533,7 +533,7 @@ def _feather_blocks(path: str, schema: Any) -> Iterator[Any]:
 
 
 def castable_schema(schema: Any) -> Any:
-    """The schema without categories, extensions and metadata: what every block can be cast to."""
+    """The schema without categories, extension types and metadata, to which every block can be cast."""
     pyarrow = require("pyarrow", extra="files")
 
     def plain(kind: Any) -> Any:
@@ -559,7 +559,7 @@ def read_saved(path: str) -> TableRows:
     state, info = _read_json(os.path.join(path, STATE)), _read_json(os.path.join(path, INFO))
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise InvalidData(
-            f"{path} keeps the order of its rows separately", hint="call flatten_indices() before saving it."
+            f"{path} stores the order of its rows separately", hint="call flatten_indices() before saving it."
         )
     files = [os.path.join(path, os.path.basename(str(each["filename"]))) for each in _listed(state, "_data_files")]
     if not files:
@@ -579,7 +579,7 @@ def read_saved(path: str) -> TableRows:
 
 
 def _stream(path: str) -> Iterator[Any]:
-    """The batches of a stream, as these files are; each is checked before it is used."""
+    """The record batches of an Arrow stream, validated."""
     pyarrow = require("pyarrow", extra="files")
     with reading(path), pyarrow.memory_map(path) as mapped:
         for batch in pyarrow.ipc.open_stream(mapped):

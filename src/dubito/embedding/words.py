@@ -1,8 +1,8 @@
 """``words``: TF-IDF of the words and letters of a text, reduced to 256 dimensions by a truncated SVD.
 
-Words, pairs of words and runs of three to five letters are counted with the hashing trick, so no dictionary is kept. A
-first pass over the texts counts in how many texts each feature occurs, and keeps the most frequent features. The SVD is
-computed on a sample. Both passes hold a few thousand texts at a time.
+Words, pairs of words and runs of three to five letters are counted with the hashing trick, which needs no dictionary.
+A first pass over the texts counts in how many texts each feature occurs, and keeps the most frequent features. The SVD
+is computed on a sample. Both passes read about a thousand texts at a time.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ class Words:
 
     @property
     def version(self) -> str:
-        """A digest of what was learned."""
+        """A digest of the learned arrays."""
         digest = hashlib.blake2b(digest_size=6)
         for array in (self.columns, self.weights, self.directions):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -62,7 +62,7 @@ class Words:
         return unit(np.asarray(found @ self.directions, dtype=np.float32))
 
     def knows(self, text: str) -> bool:
-        """Whether a word of a text is among the features; runs of letters do not count."""
+        """Whether a word of the text is among the features; runs of letters do not count."""
         found = counts([text]).indices
         return bool(np.isin(found[found < HASHED], self.columns).any())
 
@@ -127,7 +127,7 @@ class WordsLearner:
 
 
 def make_words(rest: str, options: Options) -> WordsLearner:
-    """``words``; ``width`` sets how many directions are kept."""
+    """``words``; the option ``width`` is the number of dimensions."""
     return WordsLearner(options.whole("width", WIDTH))
 
 

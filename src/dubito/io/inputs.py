@@ -94,7 +94,8 @@ def read_inputs(
     refuse_two_sources([role for role in given if role in DOUBT_ROLES])
     own = [spec for role, spec in given.items() if role in USUAL and not is_file(spec)]
     columns = replace(columns, claimed=[*columns.claimed, *own])
-    check_ignored([pool, *(spec for spec in given.values() if spec not in own), *(labeled or [])], columns)
+    if columns.ignore:
+        check_ignored([pool, *(spec for spec in given.values() if spec not in own), *(labeled or [])], columns.ignore)
     pool_file = read_pool(pool, columns=columns)
     source = pool_file.source
     rows = {role: _read_role(role, spec, pool_file, columns) for role, spec in given.items()}
@@ -118,13 +119,11 @@ def read_inputs(
     return Inputs(pool_file, columns, found_labeled, rows, files)
 
 
-def check_ignored(specs: Sequence[str], columns: Columns) -> None:
+def check_ignored(specs: Sequence[str], patterns: Sequence[str]) -> None:
     """Raise if ``--ignore-columns`` names a column that no file has."""
-    if not columns.ignore:
-        return
     readable = [path for path in (split_spec(spec)[0] for spec in specs) if suffix_of(path) not in LIST_SUFFIXES]
     names = {name for path in readable for name in open_source(path).names}
-    for pattern in columns.ignore:
+    for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             shown = ", ".join(sorted(filter(None, names)))
             problem = (
@@ -199,9 +198,9 @@ def _read_role(role: str, spec: str, pool: PoolFile, columns: Columns) -> RowsFi
     return RowsFile(values, find_names(source, columns.id, len(values)), source=source)
 
 
-def read_prices(spec: str | None, group_column: str | None) -> dict[str, float] | None:
+def read_prices(spec: str, group_column: str) -> dict[str, float] | None:
     """The price of each group, if the file of costs names groups instead of rows."""
-    if spec is None or group_column is None or not is_file(spec):
+    if not is_file(spec):
         return None
     path, key = split_spec(spec)
     source = open_source(path)

@@ -103,6 +103,8 @@ class LabeledInputs:
 
     def argument(self, pool: PoolFile) -> object:
         """The ``labeled`` argument of `dubito.select`; with features among it, the caller must exclude `rows`."""
+        if not self.foreign and not len(self.rows):
+            return None
         if not self.foreign:
             return NamedRows(np.isin(np.arange(len_of(pool.features)), self.rows), pool.names)
         parts = [*self.foreign, *([Rows(pool.features, self.rows)] if len(self.rows) else [])]

@@ -369,7 +369,7 @@ def _embed(
 ) -> str:
     """Embed the source into the pool of a project. An update reports only new messages."""
     from dubito.embedding.api import embed
-    from dubito.embedding.storing import learned_path
+    from dubito.embedding.store import learned_path
 
     pool = os.path.join(folder, POOL)
     found = embed(

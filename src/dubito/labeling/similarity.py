@@ -10,8 +10,8 @@ import numpy as np
 from dubito.core.distances import exact_sq_distances, read_rows, unit_rows
 from dubito.core.problem import Metric
 from dubito.embedding.embedder import Embedder, LearningEmbedder
-from dubito.embedding.embedders import make_embedder
-from dubito.embedding.storing import learned_path
+from dubito.embedding.registry import make_embedder
+from dubito.embedding.store import learned_path
 from dubito.embedding.words import Words
 from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.io.durable import load_sealed

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dubito.cli import options
-from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, gather, read_workers
+from dubito.cli.commands.run import DataDir, Download, RunsDir, data_folder, fetch_files, read_workers
 from dubito.cli.options import argument, option
-from dubito.cli.output import Board, Stopped, plain, put, say, show
+from dubito.cli.output import RunProgress, Stopped, escape, is_quiet, print_lines, print_note, print_table, set_quiet
 from dubito.errors import OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Experiment
@@ -77,6 +77,7 @@ def reproduce(
     table 1 train networks on images: they need a GPU, and resume after an
     interruption.
     """
+    set_quiet(quiet)
     if os.path.isfile(output):
         raise OutputExists(f"{output} is a file", hint="pass -o with another folder.")
     if not figure:
@@ -87,11 +88,10 @@ def reproduce(
         records = [
             measure_one(
                 each,
-                build_study(each, quick, runs_dir, download, quiet),
+                build_study(each, quick, runs_dir, download),
                 Path(output),
                 quick,
                 checked_seed,
-                quiet,
                 as_json,
             )
             for each in choose_exhibits(figure)
@@ -99,7 +99,7 @@ def reproduce(
     if as_json:
         print(json.dumps({"schema": 1, "measured": records}, indent=2, ensure_ascii=False))
     elif len(records) > 1:
-        put([f"{count_claims(records)}; pictures in {output}"])
+        print_lines([f"{count_claims(records)}; pictures in {output}"])
 
 
 def count_claims(records: Sequence[Mapping[str, object]]) -> str:
@@ -110,10 +110,10 @@ def count_claims(records: Sequence[Mapping[str, object]]) -> str:
 
 
 @contextmanager
-def spinner(note: str, quiet: bool) -> Iterator[None]:
+def spinner(note: str) -> Iterator[None]:
     """Print a note on stderr; on a terminal, show it with a spinner while the block runs."""
-    if quiet or not sys.stderr.isatty():
-        say(note, quiet=quiet)
+    if is_quiet() or not sys.stderr.isatty():
+        print_note(note)
         yield
         return
     from rich.console import Console
@@ -122,21 +122,23 @@ def spinner(note: str, quiet: bool) -> Iterator[None]:
         yield
 
 
-def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool, quiet: bool) -> Study:
+def build_study(exhibit: Exhibit, quick: bool, runs_dir: str, download: bool) -> Study:
     """The study of an exhibit. Networks are trained in ``runs_dir``; missing files are downloaded if allowed."""
     study = exhibit.build(quick=quick)
     if not isinstance(study, NetworkStudy):
         return study
     first = next(iter(study.plans(0).values()))
 
-    def gather_files(experiment: Experiment, folder: Path) -> DataSource:
-        return gather(experiment, folder, DataSource(experiment, folder), download, quiet)
+    def gather(experiment: Experiment, folder: Path) -> DataSource:
+        source = DataSource(experiment, folder)
+        fetch_files(experiment, folder, source, download)
+        return source
 
-    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=gather_files)
+    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=gather)
 
 
 def measure_one(
-    exhibit: Exhibit, study: Study, folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
+    exhibit: Exhibit, study: Study, folder: Path, quick: bool, seed: int, as_json: bool
 ) -> dict[str, object]:
     """Measure an exhibit, write its plot and record, and return the record with the paths of the files."""
     from dubito.experiments.plots import save_figure
@@ -144,13 +146,13 @@ def measure_one(
 
     cost = exhibit.quick_cost if quick else exhibit.cost
     note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
-    with training(note, study, quiet) if exhibit.core_hours else spinner(note, quiet) as observed:
+    with training(note, study) if exhibit.core_hours else spinner(note) as observed:
         finding, measured = measure(exhibit, quick=quick, seed=seed, study=observed or study)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
     record = write_measured(measured, folder)
     if not as_json:
-        put(report(exhibit, measured, [str(path) for path in (*pictures, record)]))
+        print_lines(report(exhibit, measured, [str(path) for path in (*pictures, record)]))
     return {**measured.as_dict(), "claim": exhibit.claim, "files": [str(path) for path in (*pictures, record)]}
 
 
@@ -165,10 +167,10 @@ def report(exhibit: Exhibit, measured: Measured, files: Sequence[str]) -> Iterat
 
 
 @contextmanager
-def training(note: str, study: Study, quiet: bool) -> Iterator[Study]:
+def training(note: str, study: Study) -> Iterator[Study]:
     """The study with a live display of its trainings; after Ctrl-C, say how to continue."""
-    say(note, quiet=quiet)
-    with Board(quiet=quiet) as board:
+    print_note(note)
+    with RunProgress() as board:
         try:
             yield replace(study, progress=board) if isinstance(study, NetworkStudy) else study
         except KeyboardInterrupt:
@@ -218,8 +220,8 @@ def show_list(folder: Path) -> None:
         shown = f"[bold]{each.title}[/bold]\n{each.claim}"
         cost = f"{each.cost}\nquick {each.quick_cost}"
         table.add_row(each.id, shown, cost, outcome_text(known.get(each.id)), end_section=True)
-    show(table)
-    put(["Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick"])
+    print_table(table)
+    print_lines(["Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick"])
 
 
 def outcome_text(known: tuple[Measured, str] | None) -> "Text":
@@ -229,4 +231,6 @@ def outcome_text(known: tuple[Measured, str] | None) -> "Text":
         return Text("not yet", "dim")
     measured, origin = known
     when = f"{measured.when[:10]}, {'quick, ' if measured.quick else ''}{origin}"
-    return Text.assemble((plain(measured.outcome), "green" if measured.holds else "yellow"), "\n", (plain(when), "dim"))
+    return Text.assemble(
+        (escape(measured.outcome), "green" if measured.holds else "yellow"), "\n", (escape(when), "dim")
+    )

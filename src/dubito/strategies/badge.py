@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from dubito.threads import parallel_map, single_blas_thread
 
 if TYPE_CHECKING:
     import torch
-
-    DeviceFactors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-    """Errors (k, c), features (k, d) and squared lengths (k,) of some gradients."""
 
 # K-means++ with many picks per pass over the points, exact by rejection sampling.
 #
@@ -207,16 +204,16 @@ def rounding(c: int, d: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Some gradients: errors (k, c), features (k, d), and the squared lengths (k,) of their outer products."""
+    """Some gradients: errors (k, c), features (k, d), and squared lengths (k,), all of NumPy or all of torch."""
 
-    errors: FloatArray
-    features: FloatArray
-    squared_lengths: FloatArray
+    errors: Any
+    features: Any
+    squared_lengths: Any
 
-    def squared_distances(self, others: "Factors") -> FloatArray:
+    def squared_distances(self, others: "Factors") -> Any:
         """(k, l) squared distances to other gradients, 0 if two differ only by rounding."""
         sums = self.squared_lengths[:, None] + others.squared_lengths
-        squared: FloatArray = self.features @ others.features.T
+        squared = self.features @ others.features.T
         squared *= self.errors @ others.errors.T
         squared *= -2.0
         squared += sums
@@ -247,7 +244,7 @@ class HostGradients:
 
     def pairwise(self, positions: IntArray) -> FloatArray:
         some = self._at(positions)
-        return some.squared_distances(some)
+        return np.asarray(some.squared_distances(some))
 
     def to_nearest(self, positions: IntArray) -> FloatArray:
         picked, nearest = self._at(positions), np.empty(len(self.rows))
@@ -309,22 +306,22 @@ class DeviceGradients:
 
     def pairwise(self, positions: IntArray) -> FloatArray:
         some = self._at(positions)
-        return np.asarray(device_squared_distances(some, some).cpu().numpy())
+        return np.asarray(some.squared_distances(some).cpu().numpy())
 
     def to_nearest(self, positions: IntArray) -> FloatArray:
         import torch
 
         picked, parts = self._at(positions), list[torch.Tensor]()
         for span, features in self._read(len(positions)):
-            some = self.errors[span], features, self.lengths[span]
-            parts.append(device_squared_distances(some, picked).amin(dim=1))
+            some = Factors(self.errors[span], features, self.lengths[span])
+            parts.append(some.squared_distances(picked).amin(dim=1))
         return np.asarray(torch.cat(parts).cpu().numpy())
 
-    def _at(self, positions: IntArray) -> "DeviceFactors":
+    def _at(self, positions: IntArray) -> Factors:
         import torch
 
         at = torch.tensor(positions, device=self.rows.device)
-        return self.errors[at], self._widened(self.rows[at]), self.lengths[at]
+        return Factors(self.errors[at], self._widened(self.rows[at]), self.lengths[at])
 
     def _read(self, n_others: int = 1) -> Iterator[tuple[slice, "torch.Tensor"]]:
         """Blocks of features in float64."""
@@ -337,15 +334,3 @@ class DeviceGradients:
             block /= block.abs().amax(dim=1, keepdim=True)  # So that squares do not overflow or underflow.
             block /= block.norm(dim=1, keepdim=True)
         return block
-
-
-def device_squared_distances(some: "DeviceFactors", others: "DeviceFactors") -> "torch.Tensor":
-    """(k, l) squared distances between gradients, 0 if two differ only by rounding."""
-    errors, features, lengths = some
-    sums = lengths[:, None] + others[2]
-    squared = features @ others[1].T
-    squared *= errors @ others[0].T
-    squared *= -2.0
-    squared += sums
-    sums *= rounding(errors.shape[1], features.shape[1])
-    return squared.masked_fill_(squared <= sums, 0.0)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -107,10 +107,9 @@ def check_per_group(per_group: object) -> int | None:
 
 
 def rank_by(request: Request, scores: FloatArray, per_group: PerGroup = "max") -> Choice:
-    """The ``b`` candidates of largest score (n,), ties to the lowest index.
+    """The ``b`` candidates with the largest scores (n,), ties to the lowest index.
 
-    With groups, the ``b`` groups whose candidates have the largest score together, ties to the group whose first row
-    comes first.
+    With groups, the ``b`` groups with the largest scores, ties to the group whose first row comes first.
     """
     if request.groups is not None:
         totals = group_scores(request.groups, request.candidates, scores, check_per_group(per_group), per_group)
@@ -143,21 +142,20 @@ def group_scores(
 def choose_groups(
     request: Request, groups: Groups, picks: IntArray, priorities: FloatArray, scores: FloatArray
 ) -> Choice:
-    """The choice of these groups, by a strategy that computes no radius; scores (n,) are the parts of the rows."""
+    """The choice of these groups by a strategy that computes no radius; ``scores`` (n,) are the shares of the rows."""
     ranks = np.full(len(groups.names), len(picks))
     ranks[picks] = np.arange(len(picks))
     rank = ranks[groups.numbers[request.candidates]]
     order = np.lexsort((-scores[request.candidates], rank))
     indices = request.candidates[order][: int(np.count_nonzero(rank < len(picks)))]
-    doubted = None if request.doubt is None else uncertainty(request.doubt[indices])
-    found = Configuration(indices, priorities, radius=None, uncertainty=doubted, groups=picks, earned=scores[indices])
-    return Choice((found,))
+    (ungrouped,) = without_distances(request, indices, priorities).configurations
+    return Choice((replace(ungrouped, groups=picks, earned=scores[indices]),))
 
 
 def without_distances(request: Request, indices: IntArray, priorities: FloatArray) -> Choice:
     """The choice of a strategy that computes no radius."""
-    doubted = None if request.doubt is None else uncertainty(request.doubt[indices])
-    return Choice((Configuration(indices, priorities, radius=None, uncertainty=doubted),))
+    doubt = None if request.doubt is None else uncertainty(request.doubt[indices])
+    return Choice((Configuration(indices, priorities, radius=None, uncertainty=doubt),))
 
 
 def require_doubt(request: Request, strategy: str) -> FloatArray:
@@ -211,7 +209,7 @@ Pick = Callable[[], tuple[int, float]]
 
 
 def pick_one_by_one(request: Request, pick: Pick) -> Choice:
-    """Call ``pick`` ``budget`` times, reporting progress. Ctrl-C ends it with a prefix of the full answer."""
+    """Call ``pick`` ``budget`` times, reporting progress. Ctrl-C ends it, and the picks so far are returned."""
     positions, priorities, complete = list[int](), list[float](), True
     started = reported = time.perf_counter()
     try:

@@ -2,8 +2,8 @@
 
 An engine that supports quotas receives them with the problem. Any other engine solves the problem without quotas, and
 its picks are kept up to the first that violates one. The problem is then solved again from there: picks count as
-labeled, candidates of full classes are removed, weights and reach stay. This gives the picks of a greedy choice among
-the classes that are not full yet, with at most one solution per class. Picking stops at the spending limit.
+labeled, candidates of full classes are removed, weights and reach do not change. This gives the picks of a greedy
+choice among the classes that are not full, with at most one solution per class. Picking stops at the spending limit.
 """
 
 import time
@@ -87,6 +87,7 @@ def _solve_groups(request: Request, problem: Solvable) -> Choice:
 
 
 def first_groups(found: Configuration, problem: Solvable, n_kept: int) -> Configuration:
+    """The configuration without all groups after the first ``n_kept``."""
     assert found.groups is not None
     assert found.earned is not None
     assert problem.groups is not None
@@ -97,7 +98,7 @@ def first_groups(found: Configuration, problem: Solvable, n_kept: int) -> Config
         found,
         indices=found.indices[kept],
         priorities=found.priorities[:n_kept],
-        # The priority of the next group, which was too dear.
+        # The priority of the next group, which exceeded the spending limit.
         radius=None if found.radius is None else float(found.priorities[n_kept]),
         covered=None if found.covered is None else found.covered[:n_kept],
         uncertainty=None,
@@ -107,6 +108,7 @@ def first_groups(found: Configuration, problem: Solvable, n_kept: int) -> Config
 
 
 def pickable(candidates: IntArray, quotas: Quotas) -> IntArray:
+    """The candidates of classes whose quota is not 0."""
     return candidates[quotas.limits[quotas.classes[candidates]] > 0]
 
 
@@ -119,7 +121,7 @@ def with_uncertainty(found: Configuration, request: Request, problem: Solvable) 
 
 
 class ConstrainedRun:
-    """Picks made over several solutions of subproblems."""
+    """Picks from the solutions of several subproblems, each of which starts where the limits ended the previous one."""
 
     def __init__(self, request: Request, problem: Solvable, engine: Engine[Solvable]) -> None:
         self.request, self.problem, self.engine = request, problem, engine

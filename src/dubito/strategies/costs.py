@@ -1,7 +1,7 @@
-"""What strategies without an engine will cost: their operations, with constants fitted to runs on one machine.
+"""Estimated costs of strategies without an engine: counts of operations, with constants fitted to runs on one machine.
 
-`benchmarks/estimates.py` compares the estimates with the times of runs. Products are counted by the rate of this
-machine, everything else by its `slowness`.
+`benchmarks/estimates.py` compares the estimates with measured times. Matrix products are timed by this machine's rate,
+everything else by its `slowness`.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from dubito.strategies.mixture import ProbabilisticCoreset
 from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin, PowerSampling, Random
 
 NAME = "none"
-"""In place of the name of an engine."""
+"""The value that takes the place of an engine's name."""
 
 
 class Sizes(NamedTuple):
@@ -47,7 +47,7 @@ def cost_of(strategy: Strategy, sizes: Sizes) -> Estimate | None:
 
 
 def call_seconds(sizes: Sizes) -> float:
-    """A call of `dubito.select` without the strategy: checks of features and probabilities."""
+    """Seconds of a call of `dubito.select` besides the strategy: checks of features and probabilities."""
     return slowness() * (1.5e-3 + sizes.n * (2e-8 * sizes.classes + 3e-10 * sizes.d))
 
 
@@ -57,7 +57,7 @@ class Work(NamedTuple):
     products: float
     """Multiplications in matrix products."""
     seconds: float
-    """All else, on the machine on which constants were fitted."""
+    """Time of everything else on the machine on which the constants were fitted."""
 
 
 def _ranking(strategy: Strategy, sizes: Sizes) -> Work:

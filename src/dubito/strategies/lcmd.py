@@ -78,7 +78,7 @@ class _Clusters:
             spread = np.where(self.is_left, self.squared * self.weights, 0.0)
             sums = np.bincount(self.owner, weights=spread, minlength=self.n_centers)
             inside = np.where(self.is_left & (self.owner == np.argmax(sums)), spread, -1.0)
-            # If all spreads are 0, any remaining candidate will do.
+            # If all spreads are 0, the first remaining candidate is picked.
             best = int(np.argmax(inside if sums.max() > 0.0 else np.where(self.is_left, 0.0, -1.0)))
             priority = float(np.sqrt(spread[best]))
         self._add(best)
@@ -121,7 +121,7 @@ def nearest_references(points: FloatArray, references: Matrix, metric: Metric) -
 
 
 def _nearest(points: FloatArray, centers: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Products find the centers that may be nearest to each point; exact distances decide among them."""
+    """The squared distance to the nearest center, and its number. Products find candidates, exact distances decide."""
     sizes = (points * points).sum(axis=1)[:, None] + (centers * centers).sum(axis=1)
     products, unsure = sizes - 2.0 * (points @ centers.T), slack(points.shape[1], sizes)
     point, center = np.nonzero(products - unsure <= (products + unsure).min(axis=1, keepdims=True))

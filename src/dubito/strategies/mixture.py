@@ -297,7 +297,7 @@ class ProbabilisticCoreset:
         return fit_mixture(points, self.components, covariance=self.covariance, seed=seed, scale=scale)
 
     def _least_likely(self, likelihood: FloatArray, budget: int) -> IntArray:
-        """Positions of the points no more likely than the quantile, ascending; at least ``budget``."""
+        """Positions of the points whose likelihood is at most the quantile, ascending; at least ``budget``."""
         is_kept = likelihood <= np.quantile(likelihood, self.quantile)
         is_kept[np.argsort(likelihood, kind="stable")[:budget]] = True
         return np.flatnonzero(is_kept)

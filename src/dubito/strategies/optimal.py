@@ -89,29 +89,29 @@ def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: 
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
-    open_rows = np.unique(reaches[~is_covered], axis=0)
-    if len(open_rows) == 0:
+    constraints = np.unique(reaches[~is_covered], axis=0)
+    if len(constraints) == 0:
         return np.empty(0, dtype=np.int64)
-    if not open_rows.any(axis=1).all():
+    if not constraints.any(axis=1).all():
         return None
     n_candidates = reaches.shape[1]
     result = milp(
         np.ones(n_candidates),
         integrality=np.ones(n_candidates, dtype=np.int64),
         bounds=Bounds(0, 1),
-        constraints=LinearConstraint(csr_array(open_rows.astype(np.float64)), lb=1.0),
+        constraints=LinearConstraint(csr_array(constraints.astype(np.float64)), lb=1.0),
         options={"time_limit": seconds},
     )
     if result.x is None:
-        problem = f"HiGHS did not decide a cover of {len(open_rows)} points in {seconds:g} s ({result.message})"
+        problem = f"HiGHS did not decide a cover of {len(constraints)} points in {seconds:g} s ({result.message})"
         raise SolverFailed(problem, hint=MORE_TIME)
     chosen = np.flatnonzero(np.rint(result.x))
     if len(chosen) <= budget:
         return chosen
     if result.status != 0:
         raise SolverFailed(
-            f"HiGHS found a cover of {len(chosen)} where {budget} are allowed and did not prove it smallest in "
-            f"{seconds:g} s",
+            f"HiGHS found a cover of {len(chosen)} points, more than the {budget} allowed, and did not prove that it "
+            f"is the smallest in {seconds:g} s",
             hint=MORE_TIME,
         )
     return None

@@ -146,12 +146,10 @@ class Random:
         """Takes O(n) time."""
         generator = np.random.default_rng(request.seed)
         if request.groups is not None:
-            present, nothing = (
-                np.unique(request.groups.numbers[request.candidates]),
-                np.full(len_of(request.pool), np.nan),
-            )
+            present = np.unique(request.groups.numbers[request.candidates])
             picks = generator.choice(present, request.budget, replace=False)
-            return choose_groups(request, request.groups, picks, np.full(request.budget, np.nan), nothing)
+            priorities, scores = np.full(request.budget, np.nan), np.full(len_of(request.pool), np.nan)
+            return choose_groups(request, request.groups, picks, priorities, scores)
         indices = generator.choice(request.candidates, request.budget, replace=False)
         return without_distances(request, indices, np.full(request.budget, np.nan))
 

@@ -8,7 +8,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, reading_files
 from dubito.cli.options import METHOD, OUTPUT, option
-from dubito.cli.output import Bar, put, say
+from dubito.cli.output import ProgressBar, print_lines, print_note, set_quiet
 from dubito.core.problem import Metric
 from dubito.deduplication import Cover, deduplicate, distances_to_nearest
 from dubito.errors import InvalidArgument, name_files_in_errors
@@ -69,8 +69,9 @@ def dedupe(
     Print what share of the rows has another one within each distance, to choose
     one: estimated from 1,000 rows, each compared with all.
     """
+    set_quiet(quiet)
     radius = None if within is None else check_real("within", read_number(within), least=0.0)
-    known: Metric = check_choice("metric", metric, get_args(Metric))
+    known_metric: Metric = check_choice("metric", metric, get_args(Metric))
     for path in (output, dropped):
         if path is not None:
             check_writable(path, force=force)
@@ -80,56 +81,49 @@ def dedupe(
         hint = "write the dropped rows with --dropped FILE, and leave them out with --candidates."
         raise InvalidArgument("--output is for pools and outputs that end in .parquet", hint=hint)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
-    with reading_files(input_limit, None, quiet=quiet):
+    with reading_files(input_limit):
         inputs = handle_missing(read_inputs(pool, None, {}, columns, may_be_all=True), read_missing(missing))
     features = inputs.pool.features
-    with name_files_in_errors(inputs.files, inputs.describe_row), Bar("comparing", quiet=quiet) as bar:
+    with name_files_in_errors(inputs.files, inputs.describe_row), ProgressBar("comparing") as bar:
         if radius is None:
-            curve = distances_to_nearest(features, metric=known, progress=bar)
+            curve = distances_to_nearest(features, metric=known_metric, progress=bar)
         else:
-            found = deduplicate(features, radius, metric=known, progress=bar)
+            cover = deduplicate(features, radius, metric=known_metric, progress=bar)
     if radius is None:
-        show_curve(curve, len_of(features), as_json=as_json, quiet=quiet)
+        show_curve(curve, len_of(features), as_json=as_json)
         return
     if dropped is not None:
-        write_atomically(dropped, render_columns(table_of(inputs, found), "csv", safe_csv=True))
+        write_atomically(dropped, render_columns(dropped_table(inputs, cover), "csv", safe_csv=True))
     if output is not None:
-        write_kept(pool, output, _rows(inputs, found.kept))
-    show(found, len_of(features), output, as_json=as_json, quiet=quiet)
+        write_rows(pool, output, cover.kept if inputs.kept is None else inputs.kept[cover.kept])
+    show(cover, len_of(features), output, as_json=as_json)
 
 
-def _rows(inputs: Inputs, positions: Any) -> Any:
-    """The rows of the pool file; some may have been left out for missing values."""
-    return positions if inputs.kept is None else inputs.kept[positions]
-
-
-def _names(inputs: Inputs, positions: Any) -> list[object]:
-    ids, rows = inputs.pool.names.ids, _rows(inputs, positions).tolist()
-    return rows if ids is None else [ids.values[row] for row in rows]
-
-
-def table_of(inputs: Inputs, found: Cover) -> dict[str, Any]:
-    """The dropped rows as a table."""
+def dropped_table(inputs: Inputs, cover: Cover) -> dict[str, Any]:
+    """The dropped rows as columns, each with a kept row that is near it."""
+    file_rows = np.arange(len_of(inputs.pool.features)) if inputs.kept is None else inputs.kept
+    ids = inputs.pool.names.ids
+    names = file_rows if ids is None else ids.values[file_rows]
     return {
-        "id": _names(inputs, found.dropped),
-        "index": _rows(inputs, found.dropped).tolist(),
-        "kept": _names(inputs, found.nearest),
-        "distance": found.distances.tolist(),
+        "id": names[cover.dropped].tolist(),
+        "index": file_rows[cover.dropped].tolist(),
+        "kept": names[cover.nearest].tolist(),
+        "distance": cover.distances.tolist(),
     }
 
 
-def write_kept(pool: str, output: str, rows: Any) -> None:
-    """Write some rows of a pool file, a group of rows at a time, with what describes its embeddings."""
+def write_rows(pool: str, output: str, rows: Any) -> None:
+    """Write some rows of a pool file, one row group at a time, with the metadata of its embeddings."""
     parquet = require("pyarrow.parquet", extra="files")
     pyarrow = require("pyarrow", extra="files")
     buffer = pyarrow.BufferOutputStream()
     with reading(pool), parquet.ParquetFile(pool, page_checksum_verification=True) as file:
-        described = {name: value for name, value in (file.schema_arrow.metadata or {}).items() if name == KEY}
-        schema = file.schema_arrow.with_metadata(described)
+        metadata = {name: value for name, value in (file.schema_arrow.metadata or {}).items() if name == KEY}
+        schema = file.schema_arrow.with_metadata(metadata)
         with parquet.ParquetWriter(buffer, schema, compression="zstd", use_dictionary=False) as writer:
             start = 0
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group).replace_schema_metadata(described)
+                table = file.read_row_group(group).replace_schema_metadata(metadata)
                 inside = rows[(rows >= start) & (rows < start + len(table))] - start
                 writer.write_table(table.take(inside))
                 start += len(table)
@@ -137,10 +131,10 @@ def write_kept(pool: str, output: str, rows: Any) -> None:
 
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Of rows with a near-copy: the distances of the curve are those at which so many have one."""
+"""Shares of the rows for which `show_curve` prints the distance within which they have another row."""
 
 
-def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool, quiet: bool) -> None:
+def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool) -> None:
     """What share of the rows has another one within some distances; ``distances`` are ascending."""
     positions = np.ceil(np.array(SHARES) * len(distances)).astype(np.int64) - 1
     radii = np.unique([0.0, *distances[np.maximum(positions, 0)]]).tolist()
@@ -149,19 +143,21 @@ def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool, quiet: bool
         shares = [{"within": radius, "share": share} for radius, share in curve]
         print(json.dumps({"schema": 1, "rows": n_rows, "sampled": len(distances), "curve": shares}))
         return
-    put(["  within  rows with another one as near", *(f"{radius:8.4g}  {share:6.1%}" for radius, share in curve)])
+    print_lines(
+        ["  within  rows with another row as near", *(f"{radius:8.4g}  {share:6.1%}" for radius, share in curve)]
+    )
     basis = "all rows" if len(distances) == n_rows else f"{len(distances):,} of {n_rows:,} rows, drawn at random"
-    say(f"from {basis}; choose a distance and pass it as --within: no more than these rows are dropped.", quiet=quiet)
+    print_note(f"from {basis}; choose a distance and pass it as --within: no more than these rows are dropped.")
 
 
-def show(found: Cover, n_rows: int, output: str | None, *, as_json: bool, quiet: bool) -> None:
-    largest = float(found.distances.max()) if len(found.distances) else None
+def show(cover: Cover, n_rows: int, output: str | None, *, as_json: bool) -> None:
+    largest = float(cover.distances.max()) if len(cover.distances) else None
     if as_json:
-        facts = {"schema": 1, "rows": n_rows, "kept": len(found.kept), "dropped": len(found.dropped)}
-        print(json.dumps({**facts, "within": found.within, "largest_distance": largest}))
+        facts = {"schema": 1, "rows": n_rows, "kept": len(cover.kept), "dropped": len(cover.dropped)}
+        print(json.dumps({**facts, "within": cover.within, "largest_distance": largest}))
         return
-    put([f"kept        {len(found.kept):,} of {n_rows:,} rows", f"dropped     {len(found.dropped):,}"])
+    print_lines([f"kept        {len(cover.kept):,} of {n_rows:,} rows", f"dropped     {len(cover.dropped):,}"])
     if largest is not None:
-        put([f"distance    every dropped row is within {largest:.6g} of a kept one (in float64)"])
+        print_lines([f"distance    every dropped row is within {largest:.6g} of a kept one (in float64)"])
     if output is not None:
-        say(f"written to {output}.", quiet=quiet)
+        print_note(f"written to {output}.")

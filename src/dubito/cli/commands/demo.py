@@ -15,7 +15,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.commands import report, simulate
 from dubito.cli.options import option
-from dubito.cli.output import program_name, put, say
+from dubito.cli.output import print_lines, print_note, program_name, set_quiet
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data, Experiment, Schedule
@@ -62,6 +62,7 @@ def demo(
     Compare strategies on scikit-learn's 1,797 handwritten digits: label, train
     and select in rounds, as dubito simulate does with your own data. No network.
     """
+    set_quiet(quiet)
     folder = Path(output)
     if round_trip:
         run_round_trip(folder)
@@ -72,14 +73,14 @@ def demo(
         rounds=check_integer("rounds", read_number(rounds), least=1),
         folder=folder,
     )
-    say("preparing 1,797 handwritten digits...", quiet=quiet)  # Imports and a first model take some seconds.
+    print_note("preparing 1,797 handwritten digits...")  # Imports and a first model take some seconds.
     prepare_folder(experiment, folder)
     source = simulate.read_data(experiment, str(folder / DIGITS))
-    simulate.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
+    simulate.run(experiment, folder, source, "dubito demo", workers="1")
     written = report.make_report(folder, folder, (), force=True)
     draw_picks(experiment, folder, source)
-    also = (folder / DIGITS, folder / PICKED)
-    report.print_report(written, as_json, more_files=also, advice=list(next_steps(output)))
+    files = (folder / DIGITS, folder / PICKED)
+    report.print_report(written, as_json, more_files=files, advice=list(next_steps(output)))
 
 
 def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> Experiment:
@@ -103,7 +104,7 @@ def prepare_folder(experiment: Experiment, folder: Path) -> None:
 
 
 def digits_bytes() -> bytes:
-    """An ``.npz`` as a user would make one: features, labels, a model's probabilities, ids, what is labeled so far."""
+    """An ``.npz`` of features, labels, ids, labeled rows, and the probabilities and head of a model fitted on them."""
     from sklearn.datasets import load_digits
     from sklearn.linear_model import LogisticRegression
 
@@ -112,7 +113,7 @@ def digits_bytes() -> bytes:
     shuffled = np.random.default_rng(0).permutation(len(features))
     labeled = np.sort(shuffled[round(len(features) * TEST_SHARE) :][:INITIAL])
     model = LogisticRegression(max_iter=2000).fit(features[labeled], classes[labeled])
-    # The first labels may lack a digit: the model never names it, and its row of weights is zero.
+    # The first labels may lack a digit. Its probability and its row of weights are then zero.
     probabilities, head = np.zeros((len(features), 10), np.float32), np.zeros((10, features.shape[1]))
     probabilities[:, model.classes_], head[model.classes_] = model.predict_proba(features), model.coef_
     buffer = io.BytesIO()
@@ -134,10 +135,10 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
 
     seed = experiment.seeds[0]
     seed_data = prepare_seed(experiment, source(seed), seed)
-    guessed = experiment.model.fit(training_set(seed_data, seed_data.initial, 0, {})).predict_proba(
+    predicted = experiment.model.fit(training_set(seed_data, seed_data.initial, 0, {})).predict_proba(
         seed_data.data.features
     )
-    wrong = guessed.argmax(axis=1) != seed_data.data.labels
+    wrong = predicted.argmax(axis=1) != seed_data.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]
     rows = [np.array(each.picked, dtype=np.int64) for each in first]
     pictures = [PickedPictures(each.strategy, picked, wrong[picked]) for each, picked in zip(first, rows, strict=True)]
@@ -159,21 +160,21 @@ def next_steps(folder: str) -> Iterator[str]:
         program_name(),
         *(shlex.quote(os.path.join(folder, name)) for name in (DIGITS, "picks.csv")),
     )
-    picture, again = (shlex.quote(os.path.join(folder, name)) for name in ("diagnosis.png", "redundant"))
+    plot, redundant = (shlex.quote(os.path.join(folder, name)) for name in ("diagnosis.png", "redundant"))
     yield ""
     yield "Next, on the same digits with 20 labels:"
     yield f"  {program} select {pool} --budget 20 -o {picks}"
     yield "  (fill in a column label first)"
     yield f"  {program} select {pool} --budget 20 --labeled {picks}"
-    yield f"  {program} diagnose {pool} --plot {picture}"
+    yield f"  {program} diagnose {pool} --plot {plot}"
     yield ""
-    yield "And if every digit were there six times?"
-    yield f"  {program} simulate {pool} --pool redundant:5 --seeds 5 -o {again}"
+    yield "What if the pool had six near-copies of every digit?"
+    yield f"  {program} simulate {pool} --pool redundant:5 --seeds 5 -o {redundant}"
     yield ""
-    yield "With your own: numpy.savez('data.npz', features=..., labels=...), and name data.npz instead."
+    yield "For your own data: numpy.savez('data.npz', features=..., labels=...), and pass data.npz instead."
 
 
-# ``dubito demo --round-trip``: the commands from a folder of pictures to labels and the next picks.
+# ``dubito demo --round-trip``: embed a folder of pictures, select, fill in labels, select again, show the status.
 
 TRIP_BUDGET = 50
 PICTURES = 1000
@@ -182,13 +183,12 @@ SIDE = 64
 
 
 def run_round_trip(folder: Path) -> None:
-    """Run embed, select, select with labels, and status."""
     require("pyarrow", extra="files")
     answers = write_pictures(folder / "pictures")
     pool, first, second = (folder / name for name in ("pool.parquet", "batch-1.csv", "batch-2.csv"))
     for each in (pool, first, second):
         each.unlink(missing_ok=True)
-    put([f"{len(answers):,} pictures of digits in {folder / 'pictures'}; no embeddings, no model, no labels."])
+    print_lines([f"{len(answers):,} pictures of digits in {folder / 'pictures'}; no embeddings, no model, no labels."])
     run_command("embed", folder / "pictures", "-o", pool)
     run_command("select", pool, "--budget", TRIP_BUDGET, "-o", first)
     fill_in(first, answers)
@@ -216,18 +216,18 @@ def write_pictures(folder: Path) -> dict[str, int]:
 def run_command(*words: object) -> None:
     """Print a command and run it with this installation."""
     given = [str(word) for word in words]
-    put(["", f"$ {program_name()} {shlex.join(given)}"])
+    print_lines(["", f"$ {program_name()} {shlex.join(given)}"])
     sys.stdout.flush()
     if subprocess.run([sys.executable, "-m", "dubito", *given], check=False).returncode:
-        raise DubitoError(f"dubito {given[0]} failed", hint="see what it said above.")
+        raise DubitoError(f"dubito {given[0]} failed", hint="see its error above.")
 
 
 def fill_in(batch: Path, answers: dict[str, int]) -> None:
-    """Write a label beside every pick, as an annotator would."""
+    """Add a column with the label of every pick, as an annotator would."""
     with batch.open(newline="", encoding="utf-8") as file:
         picks = list(csv.DictReader(file))
     with batch.open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, [*picks[0], "label"])
         table.writeheader()
         table.writerows({**pick, "label": answers[pick["id"]]} for pick in picks)
-    put([f"({len(picks)} labels filled in for you, in a column label of {batch})"])
+    print_lines([f"({len(picks)} labels filled in for you, in a column label of {batch})"])

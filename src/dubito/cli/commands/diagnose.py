@@ -11,7 +11,7 @@ from dubito import Diagnosis
 from dubito import diagnose as library_diagnose
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files
-from dubito.cli.output import put, say
+from dubito.cli.output import print_lines, print_note, set_quiet
 from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import find_array, read_array, split_spec
@@ -55,65 +55,66 @@ def diagnose(
     Print advice, how far the pool is from its labels, what scaling by the model's
     doubt would change, the guarantees of the theory, and what cannot be computed.
     """
+    set_quiet(quiet)
     check_plot(plot, force)
     standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
-    with reading_files(input_limit, quiet=quiet):
-        found = read_inputs(pool, labeled, specs, columns)
-        if not len(found.labeled.rows) and not found.labeled.foreign:
+    with reading_files(input_limit):
+        inputs = read_inputs(pool, labeled, specs, columns)
+        if not len(inputs.labeled.rows) and not inputs.labeled.foreign:
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
-        outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
-        found = handle_missing(found, missing_mode)
-        note(*describe_order(found.pool.names, len_of(found.pool.features), **found.rows))
-        is_standardized = should_standardize(standardize_mode, found.pool.feature_names)
-        diagnosis = measure(found, head, outcomes, metric, is_standardized)
-    if advice := describe_scale(standardize_mode, found.pool.feature_names, found.pool.features):
-        say(advice, quiet=quiet)
+        outcomes = None if checked is None else read_outcomes(checked, inputs.pool, columns)
+        inputs = handle_missing(inputs, missing_mode)
+        note(*describe_order(inputs.pool.names, len_of(inputs.pool.features), **inputs.rows))
+        is_standardized = should_standardize(standardize_mode, inputs.pool.feature_names)
+        diagnosis = measure(inputs, head, outcomes, metric, is_standardized)
+    if advice := describe_scale(standardize_mode, inputs.pool.feature_names, inputs.pool.features):
+        print_note(advice)
     if as_json:
         print(json.dumps({"schema": 1, **diagnosis.to_dict()}, indent=2, allow_nan=False))
     else:
-        put(report(diagnosis))
+        print_lines(report(diagnosis))
     if plot is not None:
-        draw(diagnosis, plot, force, quiet)
+        draw(diagnosis, plot, force)
 
 
 def measure(
-    found: Inputs, head: str | None, outcomes: tuple[IntArray, BoolArray] | None, metric: str, standardize: bool
+    inputs: Inputs, head: str | None, outcomes: tuple[IntArray, BoolArray] | None, metric: str, standardize: bool
 ) -> Diagnosis:
     """Call `dubito.diagnose`; ``outcomes`` are rows of the pool file, and whether each prediction was wrong."""
     checked = wrong = None
     if outcomes is not None:
         rows, is_wrong = outcomes
         order = np.argsort(rows)
-        inside = np.isin(rows[order], np.arange(len_of(found.pool.features)) if found.kept is None else found.kept)
+        is_kept = np.ones(len(rows), dtype=np.bool_) if inputs.kept is None else np.isin(rows[order], inputs.kept)
         # A mask, because row numbers could be mistaken for ids.
-        mask = np.isin(np.arange(len_of(found.pool.features)), found.positions_of(rows))
-        checked, wrong = NamedRows(mask, found.pool.names), is_wrong[order][inside]
-    with name_files_in_errors({**found.files, "head": head or found.files["pool"]}, found.describe_row):
-        known: Metric = check_choice("metric", metric, get_args(Metric))
+        mask = np.isin(np.arange(len_of(inputs.pool.features)), inputs.positions_of(rows))
+        checked, wrong = NamedRows(mask, inputs.pool.names), is_wrong[order][is_kept]
+    with name_files_in_errors({**inputs.files, "head": head or inputs.files["pool"]}, inputs.describe_row):
+        known_metric: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(
-            found.pool,
-            labeled=found.labeled.argument(found.pool),
-            **found.rows,
-            head=read_head(head, found, known),
+            inputs.pool,
+            labeled=inputs.labeled.argument(inputs.pool),
+            **inputs.rows,
+            head=read_head(head, inputs, known_metric),
             checked=checked,
             wrong=wrong,
-            metric=known,
+            metric=known_metric,
             standardize=standardize,
         )
 
 
-def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
-    """The last-layer weights named, or those in the pool file if the doubt comes from there too.
+def read_head(spec: str | None, inputs: Inputs, metric: str) -> AnyArray | None:
+    """The weights of the last layer from a file, or from the pool file if that also holds the doubt.
 
-    Doubt from another file may be from another model. Tables cannot hold a (c, d) array, and each shard of a folder
-    would repeat it.
+    Doubt in another file may be of another model. Tables cannot hold a (c, d) array, and each shard of a folder would
+    repeat it.
     """
     if spec is not None:
         return read_array(spec, "head")
-    own = found.pool.source
-    of_one_model = all(split_spec(found.files[role])[0] == own.path for role in found.rows)
+    own = inputs.pool.source
+    of_one_model = all(split_spec(inputs.files[role])[0] == own.path for role in inputs.rows)
     if metric != "euclidean" or not of_one_model or own.is_table or os.path.isdir(own.path):
         return None
     return find_array(own, "head")
@@ -124,7 +125,8 @@ def report(diagnosis: Diagnosis) -> Iterator[str]:
     yield ""
     for name, text in numbers(diagnosis):
         yield f"  {name:<22}{text}"
-    yield from ([""] if diagnosis.notes else [])
+    if diagnosis.notes:
+        yield ""
     yield from (f"- {note}" for note in diagnosis.notes)
 
 
@@ -159,8 +161,8 @@ def check_plot(plot: str | None, force: bool) -> None:
     check_writable(plot, force=force)
 
 
-def draw(diagnosis: Diagnosis, plot: str, force: bool, quiet: bool) -> None:
+def draw(diagnosis: Diagnosis, plot: str, force: bool) -> None:
     from dubito.experiments.plots import diagnosis_figure, save_figure
 
     save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)
-    say(f"picture written to {plot}.", quiet=quiet)
+    print_note(f"picture written to {plot}.")

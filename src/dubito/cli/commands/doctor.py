@@ -1,19 +1,29 @@
 """``dubito doctor``: what is installed, what can run, and what is missing."""
 
+import json
 import os
 import platform
 import re
 import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module, metadata
 from typing import Annotated, Any
 
+import numpy as np
+from rich.table import Table
+
+from dubito import __version__, native
 from dubito.cli.options import option
-from dubito.cli.output import show
+from dubito.cli.output import escaped_cells, print_table
+from dubito.core.problem import Problem
+from dubito.engines.dispatch import engines_for
+from dubito.io.limits import machine_memory
+from dubito.threads import count_cores
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
-EVERYDAY_ROWS = 500
-NOT_FOR_USERS = ("dev", "docs")
+TYPICAL_ROWS = 500
+DEVELOPER_EXTRAS = ("dev", "docs")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
 
 
@@ -25,33 +35,20 @@ def doctor(as_json: Annotated[bool, option("--json", "Print JSON.")] = False) ->
     """
     found = examine()
     if as_json:
-        import json
-
         print(json.dumps({"schema": 1, **found}, indent=2))
         return
-    from rich.table import Table
-
-    from dubito.cli.output import plain_cells
-
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in lines(found):
-        table.add_row(*plain_cells(name, text))
-    show(table)
+        table.add_row(*escaped_cells(name, text))
+    print_table(table)
 
 
 def examine() -> dict[str, Any]:
     """The results of all checks, as ``--json`` prints them."""
-    import sqlite3
-
-    from dubito import __version__
-    from dubito import native as compiled
-    from dubito.io.limits import machine_memory
-    from dubito.threads import count_cores
-
     packages = {name: installed_version(name) for name in PACKAGES}
-    import_module("scipy.linalg")
+    import_module("scipy.linalg")  # Loads its BLAS.
     loaded: list[dict[str, object]] = import_module("threadpoolctl").threadpool_info()
     return {
         "versions": {"dubito": __version__, "python": platform.python_version(), **packages},
@@ -62,8 +59,8 @@ def examine() -> dict[str, Any]:
         "disk_free_bytes": shutil.disk_usage(".").free,
         "blas": blas(loaded),
         "sqlite": sqlite3.sqlite_version,
-        "is_compiled": compiled.steps is not None,
-        "why_not_compiled": compiled.why_missing,
+        "is_compiled": native.steps is not None,
+        "why_not_compiled": native.why_missing,
         "engines": engines(),
         "extras": extras(metadata.requires("dubito") or ()),
     }
@@ -84,48 +81,41 @@ def blas(loaded: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     >>> blas([{"user_api": "blas", "internal_api": "mkl", "version": "2024.0", "num_threads": 2}])
     [{'name': 'mkl', 'version': '2024.0', 'threads': 2}]
     """
-    import numpy as np
-
-    seen = [
+    found = [
         {"name": library["internal_api"], "version": library["version"], "threads": library["num_threads"]}
         for library in loaded
         if library["user_api"] == "blas"
     ]
-    if seen:
-        return seen
+    if found:
+        return found
     # threadpoolctl does not find some libraries, such as Apple's Accelerate.
     built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return [{"name": built["name"], "version": built["version"], "threads": None}]
 
 
 def engines() -> list[dict[str, Any]]:
-    """Every engine, tested on a typical problem of a few hundred rows, since some refuse fewer."""
-    import numpy as np
-
-    from dubito.core.problem import Problem
-    from dubito.engines.dispatch import engines_for
-
-    features = np.random.default_rng(0).random((EVERYDAY_ROWS, 8), dtype=np.float32)
-    everyday = Problem(features, features[:10], np.arange(10, EVERYDAY_ROWS), budget=20, largest=1.0)
-    return [{"name": name, "refusals": engine.refusals(everyday)} for name, engine in engines_for(everyday).items()]
+    """Every engine, and why it refuses a problem of a few hundred rows; some engines refuse fewer rows."""
+    features = np.random.default_rng(0).random((TYPICAL_ROWS, 8), dtype=np.float32)
+    problem = Problem(features, features[:10], np.arange(10, TYPICAL_ROWS), budget=20, largest=1.0)
+    return [{"name": name, "refusals": engine.refusals(problem)} for name, engine in engines_for(problem).items()]
 
 
 def extras(requirements: Sequence[str]) -> list[dict[str, Any]]:
-    """The optional parts a user may want, from a package's requirements.
+    """The extras for users, with their packages, from the requirements of dubito.
 
     Examples
     --------
     >>> extras(["numpy>=1.26", "numpy>=1.26; extra == 'fast'", "ruff; extra == 'dev'"])[0]["install"]
     "pip install 'dubito[fast]'"
     """
-    wanted: dict[str, dict[str, str | None]] = {}
+    versions: dict[str, dict[str, str | None]] = {}
     for line in requirements:
         match = REQUIREMENT.match(line)
-        if match and match.group(2) not in NOT_FOR_USERS:
-            wanted.setdefault(match.group(2), {})[match.group(1)] = installed_version(match.group(1))
+        if match and match.group(2) not in DEVELOPER_EXTRAS:
+            versions.setdefault(match.group(2), {})[match.group(1)] = installed_version(match.group(1))
     return [
         {"name": name, "packages": packages, "install": f"pip install 'dubito[{name}]'"}
-        for name, packages in wanted.items()
+        for name, packages in versions.items()
     ]
 
 
@@ -145,5 +135,5 @@ def lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"engine {engine['name']}", f"refuses: {'; '.join(engine['refusals'])}" if engine["refusals"] else "ready"
     for extra in found["extras"]:
         missing = ", ".join(name for name, version in extra["packages"].items() if version is None)
-        there = ", ".join(f"{name} {version}" for name, version in extra["packages"].items())
-        yield f"extra {extra['name']}", f"missing {missing}: {extra['install']}" if missing else there
+        installed = ", ".join(f"{name} {version}" for name, version in extra["packages"].items())
+        yield f"extra {extra['name']}", f"missing {missing}: {extra['install']}" if missing else installed

@@ -10,8 +10,9 @@ import typer
 
 from dubito import io as files
 from dubito.cli import options
+from dubito.cli.inputs import read_integer
 from dubito.cli.options import FILES, METHOD, OUTPUT, argument, option
-from dubito.cli.output import Bar, Stopped, program_name, say
+from dubito.cli.output import ProgressBar, Stopped, print_note, program_name, set_quiet
 from dubito.embedding import api
 from dubito.embedding.source import Embedded
 from dubito.errors import InvalidArgument
@@ -25,7 +26,7 @@ from dubito.request.arrays import check_integer, check_memory_limit, check_real,
 
 
 def embedder_names(incomplete: str) -> list[str]:
-    from dubito.embedding.embedders import EMBEDDERS, NEEDS_NAME
+    from dubito.embedding.registry import EMBEDDERS, NEEDS_NAME
 
     names = ["auto", *(f"{name}:" if name in NEEDS_NAME else name for name in EMBEDDERS.names())]
     return [name for name in names if name.startswith(incomplete)]
@@ -135,33 +136,40 @@ def embed(
 
     [bold]dubito select pool.parquet --budget 50 -o batch.csv[/bold]
     """
+    set_quiet(quiet)
     check_writable(output, force=True)
     if os.path.realpath(output) == os.path.realpath(source):
         raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
     settings: dict[str, Any] = {
+        "text": text,
+        "image": image,
+        "id_column": id_column,
+        "labels": labels,
+        "boxes": boxes,
+        "split": split,
+        "half": half,
+        "force": force,
         "options": dict(map(read_option, option or ())),
-        "batch": None if batch is None else check_integer("batch", read_number(batch), least=1),
-        "processes": None if processes is None else check_integer("processes", read_number(processes), least=1),
+        "batch": read_integer("batch", batch),
+        "processes": read_integer("processes", processes),
         "shard": check_integer("shard", read_number(shard), least=1),
     }
     if errors is not None:
-        check_writable(errors, force=force or _is_list(errors))
-    settings |= {"text": text, "image": image, "id_column": id_column, "labels": labels, "half": half, "force": force}
+        check_writable(errors, force=force or _is_error_list(errors))
     if margin is not None:
         if boxes is None:
             raise InvalidArgument("is for boxes", argument="margin", value=margin, hint="pass --boxes, too.")
         settings["margin"] = check_real("margin", read_number(margin), least=0.0)
-    settings |= {"boxes": boxes, "split": split}
     with files.input_limit(check_memory_limit(input_limit, "input_limit")):
-        embedded = embed_with_bar(source, embedder, output, settings, quiet)
+        embedded = embed_with_bar(source, embedder, output, settings)
     groups = {"sentences": "document", "frames": "folder"}.get(split or "", "path" if boxes is not None else None)
-    finish(embedded, errors, as_json, quiet, groups)
+    finish(embedded, errors, as_json, groups)
 
 
 SOME_LEFT_OUT = 4
 """The exit code if a pool was written, but some items were left out."""
 MOST_ADVISED = 50
-"""Maximum budget of the command that is advised; at most half of the items."""
+"""Maximum budget in the suggested command, which is at most half of the items."""
 MOST_SHOWN = 10
 """Maximum number of items left out that are printed."""
 
@@ -180,8 +188,8 @@ def read_option(text: str) -> tuple[str, object]:
     return name.strip(), value
 
 
-def _is_list(path: str) -> bool:
-    """Whether a file is a list of errors that this command wrote, which may be replaced."""
+def _is_error_list(path: str) -> bool:
+    """Whether this command wrote the file, which may then be replaced."""
     try:
         with open(path, "rb") as file:
             return file.readline().strip() == b"id,problem"
@@ -189,14 +197,15 @@ def _is_list(path: str) -> bool:
         return False
 
 
-def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[str, Any], quiet: bool) -> Embedded:
-    """Embed with a progress bar; after Ctrl-C, say how to continue."""
-    is_begun = False
-    with Bar("embedding", quiet=quiet) as bar:
+def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[str, Any]) -> Embedded:
+    """Embed with a progress bar. After Ctrl-C, the error says how to continue."""
+    has_started = False
+    with ProgressBar("embedding") as bar:
 
         def progress(done: int, total: int, radius: None, seconds: float) -> None:
-            nonlocal is_begun
-            bar.before, is_begun = bar.before if is_begun else done, True
+            nonlocal has_started
+            if not has_started:
+                bar.before, has_started = done, True
             bar(done, total, radius, seconds)
 
         try:
@@ -205,41 +214,40 @@ def embed_with_bar(source: str, embedder: str, output: str, settings: Mapping[st
             raise Stopped(f"interrupted; run the same command again to continue from {output}.parts.") from None
 
 
-def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool, groups: str | None = None) -> None:
-    """Print the result, the items left out and the next command; the exit code says whether items were left out."""
+def finish(embedded: Embedded, errors: str | None, as_json: bool, groups: str | None = None) -> None:
+    """Print the result, the items left out and the next command; exit with `SOME_LEFT_OUT` if there are any."""
     for note in embedded.notes:
-        say(note, quiet=quiet)
+        print_note(note)
     for each in embedded.left_out[:MOST_SHOWN]:
-        say(f"left out: {each}", quiet=quiet)
+        print_note(f"left out: {each}")
     if embedded.changes is not None:
-        say(f"since the pool was written: {embedded.changes}.", quiet=quiet)
-    rest = len(embedded.left_out) - MOST_SHOWN
-    if rest > 0:
-        where = f"{errors} lists them all" if errors else "--errors FILE lists them all"
-        say(f"left out: {rest} more; {where}", quiet=quiet)
+        print_note(f"since the pool was written: {embedded.changes}.")
+    n_more = len(embedded.left_out) - MOST_SHOWN
+    if n_more > 0:
+        print_note(f"left out: {n_more} more; {errors or '--errors FILE'} lists them all")
     if errors is not None:
         rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
         text = csv_text([["id", "problem"], *rows])
         files.write_atomically(errors, text.encode("utf-8", "backslashreplace"))
     if as_json:
         print(json.dumps(summary(embedded)))
-    say(described(embedded), quiet=quiet)
+    print_note(describe_result(embedded))
     path = embedded.path or ""
     n_items = embedded.n_rows if groups is None else len(set(open_source(path).entry(groups).values().tolist()))
     arguments = f"-b {min(MOST_ADVISED, max(1, n_items // 2))}" + (f" --group-column {groups}" if groups else "")
-    say(f"next: {program_name()} select {shlex.quote(path)} {arguments} -o batch.csv", quiet=quiet)
+    print_note(f"next: {program_name()} select {shlex.quote(path)} {arguments} -o batch.csv")
     if embedded.left_out:
         raise typer.Exit(SOME_LEFT_OUT)
 
 
-def described(embedded: Embedded) -> str:
+def describe_result(embedded: Embedded) -> str:
     made = f"{embedded.n_rows:,} {embedded.takes} embedded by {embedded.embedder}, {embedded.width:,} numbers each"
-    now = embedded.n_rows + len(embedded.left_out) - embedded.n_before
-    is_whole = embedded.changes is None and now <= 0
-    rate = f" in {embedded.seconds:.1f} s ({now / embedded.seconds:,.3g}/s)" if embedded.seconds and now > 0 else ""
-    before = f", {embedded.n_before:,} of them before" if embedded.n_before and now > 0 else ""
+    n_new = embedded.n_rows + len(embedded.left_out) - embedded.n_before
+    rate = f" in {embedded.seconds:.1f} s ({n_new / embedded.seconds:,.3g}/s)" if embedded.seconds and n_new > 0 else ""
+    before = f", {embedded.n_before:,} of them before" if embedded.n_before and n_new > 0 else ""
     left = f"; {len(embedded.left_out):,} left out" if embedded.left_out else ""
-    where = f"{embedded.path} was whole already" if is_whole else f"written to {embedded.path}"
+    is_unchanged = embedded.changes is None and n_new <= 0
+    where = f"{embedded.path} was already complete" if is_unchanged else f"written to {embedded.path}"
     return f"{made}{rate}{before}{left}; {where}."
 
 

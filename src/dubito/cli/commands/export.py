@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 from dubito.cli import options
 from dubito.cli.inputs import reading_files, split_names
 from dubito.cli.options import argument, option
-from dubito.cli.output import one_of, say
+from dubito.cli.output import one_of, print_note, set_quiet
 from dubito.errors import InvalidArgument
 from dubito.integrations.exchange import export_picks, read_items
 from dubito.integrations.exchange.boxes import box_config, read_pictures
@@ -58,24 +58,27 @@ def export(
 
     Write the labels of a project, here as class folders inside train and test.
     """
+    set_quiet(quiet)
     share = None if test_share is None else check_real("test_share", read_number(test_share), least=0.0)
     if is_project(picks):
-        export_project(picks, to, output, share, force=force, quiet=quiet)
+        export_project(picks, to, output, share, force=force)
         return
     if share is not None:
         hint = "leave it out: picks have no labels yet."
         raise InvalidArgument("is for the labels of a project", argument="test_share", value=share, hint=hint)
-    known = split_names(classes)
-    with reading_files(input_limit, None, quiet=quiet):
-        n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
-        if to == "label-studio" and known and n:
-            say(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
+    class_names = split_names(classes)
+    with reading_files(input_limit):
+        n = export_picks(
+            picks, output, to, classes=class_names, show=show, prefix=prefix, pictures=pictures, force=force
+        )
+        if to == "label-studio" and class_names and n:
+            print_note(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, class_names)}")
         if to == "label-studio-boxes":
-            say(f"labeling config: {box_config(read_pictures(picks), known)}", quiet=quiet)
-    say(f"{n} items written to {output} for {to}.", quiet=quiet)
+            print_note(f"labeling config: {box_config(read_pictures(picks), class_names)}")
+    print_note(f"{n} items written to {output} for {to}.")
 
 
-def export_project(folder: str, to: str, output: str, test_share: float | None, *, force: bool, quiet: bool) -> None:
+def export_project(folder: str, to: str, output: str, test_share: float | None, *, force: bool) -> None:
     """Write the labels of a project for another tool, or as class folders."""
     require("sqlalchemy", extra="label")
     from dubito.labeling.export import FORMATS, export_folders, export_labels
@@ -87,11 +90,8 @@ def export_project(folder: str, to: str, output: str, test_share: float | None, 
     check_choice("to", to, (*FORMATS, "folders"))
     if to == "folders":
         n_files = export_folders(state, output, test_share)
-        say(
-            f"{n_files} labeled items written to {output}; {os.path.join(output, 'labels.csv')} lists them.",
-            quiet=quiet,
-        )
+        print_note(f"{n_files} labeled items written to {output}; {os.path.join(output, 'labels.csv')} lists them.")
         return
-    found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True, test_share=test_share)
-    write_atomically(output, found.data, new=not force)
-    say(f"{len(state.label_table.labels)} labels written to {output} for {to}.", quiet=quiet)
+    exported = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True, test_share=test_share)
+    write_atomically(output, exported.data, new=not force)
+    print_note(f"{len(state.label_table.labels)} labels written to {output} for {to}.")

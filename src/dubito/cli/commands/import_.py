@@ -6,8 +6,9 @@ from dubito.cli import options
 from dubito.cli.commands.export import Classes
 from dubito.cli.inputs import reading_files, split_names
 from dubito.cli.options import argument, option
-from dubito.cli.output import one_of, say
+from dubito.cli.output import one_of, print_note, set_quiet
 from dubito.integrations.exchange import TOOLS, import_labels
+from dubito.integrations.exchange.items import Gathered
 from dubito.io import output_format, write_atomically
 from dubito.io.picks import render_columns
 
@@ -28,14 +29,18 @@ def import_(
     [bold]dubito select --labeled labels.csv[/bold]. With several annotators, the
     majority decides. Skipped items and ties have no label.
     """
-    known = split_names(classes)
+    set_quiet(quiet)
     format = output_format(output)
-    with reading_files(input_limit, None, quiet=quiet):
-        found = import_labels(labels, source, classes=known)
-    write_atomically(output, render_columns(found.columns(), format, safe_csv=True), new=not force)
-    split = sum(share < 1.0 for share in found.agreements)
-    say(
-        f"{len(found.names)} labels of {len(set(found.labels))} classes written to {output}; {len(found.skipped)} "
-        f"skipped, {len(found.tied)} tied, {split} by a majority without full agreement.",
-        quiet=quiet,
+    with reading_files(input_limit):
+        answers = import_labels(labels, source, classes=split_names(classes))
+    write_atomically(output, render_columns(answers.columns(), format, safe_csv=True), new=not force)
+    print_note(describe_labels(answers, output))
+
+
+def describe_labels(answers: Gathered, path: str) -> str:
+    """Counts of the labels in a file, and of the items without one."""
+    n_split = sum(share < 1.0 for share in answers.agreements)
+    return (
+        f"{len(answers.names)} labels of {len(set(answers.labels))} classes in {path}; {len(answers.skipped)} skipped, "
+        f"{len(answers.tied)} tied, {n_split} by a majority without full agreement."
     )

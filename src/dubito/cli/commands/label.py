@@ -8,20 +8,18 @@ import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dubito.cli import options
 from dubito.cli.commands import embed as embedding
-from dubito.cli.inputs import split_names
+from dubito.cli.inputs import read_integer, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
-from dubito.cli.output import Bar, program_name, put, say
+from dubito.cli.output import ProgressBar, print_lines, print_note, print_warning, program_name, set_quiet
 from dubito.errors import InvalidArgument
 from dubito.labeling.project import Project, Settings, lost_labels, read_token
 from dubito.registry import require
-from dubito.request.arrays import check_integer, read_number
 
 if TYPE_CHECKING:
     from dubito.labeling.contents import Contents
@@ -123,16 +121,19 @@ def label(
     the same command continues where it was. No data at hand?
     [bold]dubito label --demo[/bold]
     """
+    set_quiet(quiet)
     require_extra()
     check_token(token, host)
     settings = read_settings(batch, overlap, audit, copies)
     from dubito.labeling.web.serving import read_public
 
-    number = None if port is None else read_port(port)
+    port_number = read_integer("port", port, least=0)
+    if port_number is not None and port_number > 65535:
+        raise InvalidArgument("is not a port", argument="port", value=port_number, hint="choose one below 65536.")
     url = None if public is None else read_public(public)
     columns = read_columns(text, image, id_column, label_column, labels)
-    project, contents = open_source(source, demo, classes, embedder, columns, store, settings, quiet=quiet)
-    serve_page(project, contents, host, number, token, url, watch=watch, browser=browser, quiet=quiet)
+    project, contents = open_source(source, demo, classes, embedder, columns, store, settings)
+    serve_page(project, contents, host, port_number, token, url, watch=watch, browser=browser)
 
 
 SHORTEST_TOKEN, FEWEST_LETTERS = 16, 8
@@ -162,23 +163,15 @@ def check_token(token: str | None, host: str) -> None:
 def read_settings(
     batch: str | None, overlap: str | None, audit: str | None, copies: str | None = None
 ) -> dict[str, Any]:
-    given = {"batch": batch, "overlap": overlap}
-    settings: dict[str, Any] = {
-        name: check_integer(name, read_number(text), least=1) for name, text in given.items() if text is not None
+    given = {
+        "batch": read_integer("batch", batch),
+        "overlap": read_integer("overlap", overlap),
+        "audit": None if audit is None else read_share(audit),
+        "copies": copies,
     }
-    if audit is not None:
-        settings["audit"] = read_share(audit)
-    if copies is not None:
-        settings["copies"] = copies
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     replace(Settings(), **settings)  # Raises if a setting is out of range.
     return settings
-
-
-def read_port(text: str) -> int:
-    port = check_integer("port", read_number(text), least=0)
-    if port > 65535:
-        raise InvalidArgument("is not a port", argument="port", value=port, hint="choose one below 65536.")
-    return port
 
 
 def read_share(text: str) -> float:
@@ -201,7 +194,7 @@ def read_share(text: str) -> float:
 def read_columns(
     text: str | None, image: str | None, id_column: str | None, label_column: str | None, labels: bool | None
 ) -> dict[str, str]:
-    """The given options that say how to read the source, as `Project.columns` has them."""
+    """The given options about columns and labels of the source, as `Project.columns`."""
     if label_column is not None and labels is False:
         raise InvalidArgument("--label-column and --no-labels are both given", hint="pass one of them.")
     given = {"text": text, "image": image, "id_column": id_column, "label_column": label_column}
@@ -225,18 +218,15 @@ def open_source(
     columns: dict[str, str],
     store: str | None,
     settings: dict[str, Any],
-    *,
-    quiet: bool,
 ) -> "tuple[Project, Contents]":
-    tell = partial(say, quiet=quiet)
     if source is None and not demo:
         raise InvalidArgument("SOURCE is missing", hint="name a folder or a table, or try dubito label --demo.")
     if demo or (source is not None and os.path.exists(source)):  # Imports and embedding can take ten seconds.
-        tell("opening the handwritten digits..." if demo else f"opening {source}...")
+        print_note("opening the handwritten digits..." if demo else f"opening {source}...")
     from dubito.labeling import creation
 
     names = split_names(classes)
-    with Bar("embedding", quiet=quiet) as bar:
+    with ProgressBar("embedding") as bar:
         project, contents = creation.open_project(
             creation.demo_source(source) if demo or source is None else source,
             classes=names or (creation.CLASSES if demo else None),
@@ -245,13 +235,13 @@ def open_source(
             embedder="pixels" if demo and embedder == "auto" else embedder,
             columns=columns,
             progress=bar,
-            report=tell,
+            report=print_note,
             confirm=confirm_folders,
         )
     if demo and not project.guidelines:
         project = project.with_guidelines(creation.GUIDELINES)
         project.save()
-    return creation.with_settings(project, settings, tell), contents
+    return creation.with_settings(project, settings, print_note), contents
 
 
 def serve_page(
@@ -264,7 +254,6 @@ def serve_page(
     *,
     watch: bool,
     browser: bool,
-    quiet: bool,
 ) -> None:
     """Print the address and serve until Ctrl-C."""
     from dubito.labeling.service import LabelingService
@@ -272,8 +261,8 @@ def serve_page(
 
     lost = lost_labels(project)
     if lost is not None:
-        say(f"warning: {lost}")
-    service = LabelingService(project, contents, watch=watch, report=partial(say, quiet=quiet))
+        print_warning(f"warning: {lost}")
+    service = LabelingService(project, contents, watch=watch, report=print_note)
     try:
         token = given_token or read_token(project)[0]
         opened = open_socket(host, port)
@@ -282,20 +271,20 @@ def serve_page(
         raise
     address = address_of(opened, host)
     if public is not None:
-        say(f"listening on {address}, for the server at {public}", quiet=quiet)
+        print_note(f"listening on {address}, for the server at {public}")
         address = f"{public}/"
     service.lock.write_address(address)
     state = service.state
-    say(f"{state.n_items:,} items, {state.n_labeled:,} labeled, in {project.folder}", quiet=quiet)
-    put([address if given_token else f"{address}?token={token}"])
-    say("label there; Ctrl-C stops, and the same command continues.", quiet=quiet)
+    print_note(f"{state.n_items:,} items, {state.n_labeled:,} labeled, in {project.folder}")
+    print_lines([address if given_token else f"{address}?token={token}"])
+    print_note("label there; Ctrl-C stops, and the same command continues.")
 
-    def ready() -> None:
+    def open_browser() -> None:
         if browser and sys.stderr.isatty():
             threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
 
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal way to stop; everything is closed by then.
-        serve(service, token, opened, host, ready, public)
-    near = os.path.relpath(project.folder)
-    folder = os.path.abspath(near) if near.startswith(os.pardir) else near
-    say(f"stopped; {program_name()} label {shlex.quote(folder)} continues.", quiet=quiet)
+        serve(service, token, opened, host, open_browser, public)
+    folder = os.path.relpath(project.folder)
+    folder = os.path.abspath(folder) if folder.startswith(os.pardir) else folder
+    print_note(f"stopped; {program_name()} label {shlex.quote(folder)} continues.")

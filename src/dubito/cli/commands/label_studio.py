@@ -1,4 +1,4 @@
-"""``dubito label-studio push | pull | watch``: picks to a server of Label Studio, and labels back."""
+"""``dubito label-studio push | pull | watch``: send picks to a Label Studio server, and get labels back."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from dubito.arguments import check_settings
 from dubito.cli import options
-from dubito.cli.commands.select import read_options
-from dubito.cli.inputs import read_columns, read_standardize, reading_files, split_names
+from dubito.cli.commands.import_ import describe_labels
+from dubito.cli.commands.select import read_numbers
+from dubito.cli.inputs import read_columns, read_integer, read_standardize, reading_files, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
-from dubito.cli.output import say
+from dubito.cli.output import print_note, set_quiet
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
 from dubito.integrations.exchange.items import LOCAL_FILES, Answer, Gathered, Item, check_classes, items_of, read_items
 from dubito.integrations.label_studio.client import RetryPolicy, Server, read_token
@@ -157,12 +159,13 @@ def push(
     has are not sent again, so the command can be repeated after an interruption.
     A project that does not exist is created with the classes.
     """
-    server = connect(url, token_file, timeout, quiet=quiet)
+    set_quiet(quiet)
+    server = connect(url, token_file, timeout)
     display = DisplayOptions(show, prefix, local_files, document_root)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
-    with reading_files(input_limit, None, quiet=quiet):
+    with reading_files(input_limit):
         suggested = read_suggestions(picks, display, pool, labeled or [], columns, model)
-    push_picks(server, project, suggested, split_names(classes), display, jump_ahead=jump_ahead, quiet=quiet)
+    push_picks(server, project, suggested, split_names(classes), display, jump_ahead=jump_ahead)
 
 
 @label_studio.command(short_help="Write a project's labels to a table.")
@@ -184,10 +187,11 @@ def pull(
     agreement, for [bold]dubito select --labeled labels.csv[/bold]. With several
     annotators, the majority decides. Skipped items and ties have no label.
     """
+    set_quiet(quiet)
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
-    found = pull_answers(find_project(connect(url, token_file, timeout, quiet=quiet), project))
+    found = pull_answers(find_project(connect(url, token_file, timeout), project))
     files.write(found)
-    files.print_counts(found, quiet=quiet)
+    print_note(describe_labels(found, output))
 
 
 @label_studio.command(short_help="Repeat: write labels, fit a model, send the next batch.")
@@ -234,29 +238,31 @@ def watch(
     them, and pick and send the next batch, until Ctrl-C. The command waits while
     the server is unavailable, and continues where it was when it is run again.
     """
+    set_quiet(quiet)
     plan = read_plan(budget, rounds, ahead, every, jump_ahead=jump_ahead)
     files = LabelFiles(output, skipped, force=force, classes=split_names(classes))
-    server = connect(url, token_file, timeout, quiet=quiet)
+    server = connect(url, token_file, timeout)
     display = DisplayOptions(show, prefix, local_files, document_root)
-    settings = read_options({"memory_limit": memory_limit, "seed": seed}, metric=metric, model=model)
+    numbers = read_numbers({"memory_limit": memory_limit, "seed": seed})
+    settings = check_settings({**numbers, "metric": metric, "model": model})
     settings |= {"strategy": build_strategy(strategy, {}), "engine": engine}
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
-    with reading_files(input_limit, memory_limit, quiet=quiet):
+    with reading_files(input_limit, memory_limit):
         picker = read_picker(pool, display, labeled or [], columns, settings, standardize, guesses=guesses)
-    watch_project(server, project, picker, plan, files, display, quiet=quiet)
+    watch_project(server, project, picker, plan, files, display)
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayOptions:
-    """Which column is shown to annotators, and where the server finds its files."""
+    """The column that is shown to annotators, and where the server finds the files that it names."""
 
     column: str | None
     prefix: str
     local_files: str | None
     document_root: str | None
 
-    def address(self) -> str:
-        """The prefix that turns the path of a picture into a URL."""
+    def url_prefix(self) -> str:
+        """The text that turns the path of a picture into a URL if it is put before it."""
         if self.local_files is None:
             return self.prefix
         folder = os.path.normpath(self.local_files)
@@ -292,14 +298,6 @@ class LabelFiles:
             unlabeled = [(name, "skipped") for name in found.skipped] + [(name, "tied") for name in found.tied]
             _write(self.skipped, {found.key: [name for name, _ in unlabeled], "why": [why for _, why in unlabeled]})
 
-    def print_counts(self, found: Gathered, *, quiet: bool) -> None:
-        split = sum(share < 1.0 for share in found.agreements)
-        say(
-            f"{len(found.names)} labels of {len(set(found.labels))} classes in {self.output}; {len(found.skipped)} "
-            f"skipped, {len(found.tied)} tied, {split} by a majority without full agreement.",
-            quiet=quiet,
-        )
-
 
 def _write(path: str, columns: dict[str, Sequence[object]]) -> None:
     write_atomically(path, render_columns(columns, output_format(path), safe_csv=True))
@@ -313,20 +311,20 @@ def _check_is_label_table(path: str) -> None:
 
 
 def _check_same_project(path: str, found: Gathered) -> None:
-    """Raise if the table has labels, but none of an item of this project."""
+    """Raise if the table has items, but none of this project."""
     entry = open_source(path).entries.get(found.key)
-    before = set() if entry is None else set(label_keys(entry.values()))
-    now = {*found.names, *found.skipped, *found.tied}
-    if before and now and not before & now:
-        problem = f"{path} has labels of other items, such as {min(before)!r}, probably of another project"
+    in_file = set() if entry is None else set(label_keys(entry.values()))
+    in_project = {*found.names, *found.skipped, *found.tied}
+    if in_file and in_project and not in_file & in_project:
+        problem = f"{path} has labels of other items, such as {min(in_file)!r}, probably of another project"
         raise OutputExists(problem, hint="pass another file with -o, or --force to replace it.")
 
 
-def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> Server:
+def connect(url: str, token_file: str | None, timeout: str) -> Server:
     """The server with its token. Sends no request yet."""
     server = Server(url, read_token(token_file), RetryPolicy(_seconds("timeout", timeout)))
     if server.is_unencrypted:
-        say(f"the token is sent to {server.url} without encryption; use https:// to protect it.", quiet=quiet)
+        print_note(f"the token is sent to {server.url} without encryption; use https:// to protect it.")
     return server
 
 
@@ -339,7 +337,7 @@ def _seconds(name: str, text: str) -> float:
 
 def read_plan(budget: str, rounds: str | None, ahead: str, every: str, *, jump_ahead: bool) -> WatchPlan:
     """Check the options of ``watch``."""
-    n_rounds = None if rounds is None else check_integer("rounds", read_number(rounds), least=1)
+    n_rounds = read_integer("rounds", rounds)
     batch = check_integer("budget", read_number(budget), least=1)
     n_open = check_integer("ahead", read_number(ahead), least=0)
     return WatchPlan(batch, n_rounds, n_open, jump_ahead, _seconds("every", every))
@@ -349,7 +347,7 @@ def read_suggestions(
     picks: str, display: DisplayOptions, pool: str | None, labeled: Sequence[str], columns: Columns, model: str
 ) -> list[Suggestion]:
     """The picks, with the predictions of a model if a pool and labels are given."""
-    items = read_items(picks, display.column, display.address(), must_show=True)
+    items = read_items(picks, display.column, display.url_prefix(), must_show=True)
     if not items:
         raise InvalidData(f"{picks} holds no picks", hint="pass a file that dubito select wrote.")
     if pool is None:
@@ -381,7 +379,7 @@ def read_picker(
 ) -> PoolPicker:
     found, table = _read_pool(pool, labeled, columns)
     table |= read_carried(pool, None, found.pool, columns)
-    items = items_of(pool, table, display.column, display.address(), must_show=True)
+    items = items_of(pool, table, display.column, display.url_prefix(), must_show=True)
     return PoolPicker(
         found.pool.features,
         items,
@@ -401,56 +399,44 @@ def push_picks(
     display: DisplayOptions,
     *,
     jump_ahead: bool,
-    quiet: bool,
 ) -> None:
     """Find or create the project, and send the picks that it does not have yet."""
     project = find_project(server, title, classes=classes, kind=picks[0].item.kind)
-    _note_sampling(project, jump_ahead, quiet)
+    _note_sampling(project, jump_ahead)
     display.allow_in(project)
     pushed = push_items(project, picks, jump_ahead=jump_ahead)
     copies = f", {pushed.removed} duplicates removed" if pushed.removed else ""
-    say(
+    print_note(
         f"{pushed.added} items sent to {project.title!r} ({server.url}/projects/{project.id}), {pushed.there} already "
-        f"there{copies}.",
-        quiet=quiet,
+        f"there{copies}."
     )
 
 
 def watch_project(
-    server: Server,
-    title: str,
-    picker: PoolPicker,
-    plan: WatchPlan,
-    files: LabelFiles,
-    display: DisplayOptions,
-    *,
-    quiet: bool,
+    server: Server, title: str, picker: PoolPicker, plan: WatchPlan, files: LabelFiles, display: DisplayOptions
 ) -> None:
     """Repeat rounds until Ctrl-C, or until there is nothing left to do."""
 
-    def tell(text: str) -> None:
-        say(text, quiet=quiet)
-
-    def begin() -> LabelStudioProject:
+    def open_project() -> LabelStudioProject:
         found = find_project(server, title, classes=files.classes, kind=picker.items[0].kind)
-        _note_sampling(found, plan.jump_ahead, quiet)
+        _note_sampling(found, plan.jump_ahead)
         display.allow_in(found)
         return found
 
     def keep(found: Gathered) -> None:
         files.write(found)
-        files.print_counts(found, quiet=quiet)
+        print_note(describe_labels(found, files.output))
 
     with file_lock(files.output), suppress(KeyboardInterrupt):
-        project = wait_for_server(begin, plan, tell)
-        say(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
-        watch_rounds(project, picker, plan, keep=keep, tell=tell)
-        say("done.", quiet=quiet)
+        project = wait_for_server(open_project, plan, print_note)
+        print_note(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.")
+        watch_rounds(project, picker, plan, keep=keep, tell=print_note)
+        print_note("done.")
         return
-    say("stopped; run the same command again to continue.", quiet=quiet)
+    print_note("stopped; run the same command again to continue.")
 
 
-def _note_sampling(project: LabelStudioProject, jump_ahead: bool, quiet: bool) -> None:
+def _note_sampling(project: LabelStudioProject, jump_ahead: bool) -> None:
     note = check_sampling(project, jump_ahead=jump_ahead)
     if note is not None:
-        say(note, quiet=quiet)
+        print_note(note)

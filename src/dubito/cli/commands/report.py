@@ -12,7 +12,7 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.commands.run import latest, warn_of_old_lines
 from dubito.cli.options import argument, option
-from dubito.cli.output import plain_cells, put, say, show
+from dubito.cli.output import escaped_cells, print_lines, print_note, print_table, set_quiet
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, read_dataset
 from dubito.experiments.images import COLLECTIONS, load_images
@@ -48,12 +48,13 @@ def report(
     numbers as JSON. For an unfinished run, the report is limited to the rounds
     that all strategies have, and says so.
     """
+    set_quiet(quiet)
     run = latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not run.is_dir():
         raise MissingFile(f"{folder} is not a folder", hint="pass that of a run.")
     if folder is None:
-        say(f"the most recent run is {run}", quiet=quiet)
-    warn_of_old_lines(run, quiet)
+        print_note(f"the most recent run is {run}")
+    warn_of_old_lines(run)
     where = run if output is None else Path(output)
     targets = read_targets(target)
     print_report(make_report(run, where, targets, force or output is None), as_json, targets)
@@ -61,34 +62,34 @@ def report(
 
 def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
     """Accuracies as fractions, from text such as 0.9 or 90%."""
-    found: list[float] = []
+    targets: list[float] = []
     for text in given or ():
         value = read_number(text.removesuffix("%"))
         share = check_real("target", value, least=0.0) / (100.0 if text.endswith("%") else 1.0)
         if not 0.0 < share <= 1.0:
             hint = "pass a share such as 0.9, or 90%."
             raise InvalidArgument("is not an accuracy", argument="target", value=text, hint=hint)
-        found.append(share)
-    return tuple(found)
+        targets.append(share)
+    return tuple(targets)
 
 
 def about_run(experiment: Experiment, folder: Path) -> About:
-    kept = read_about(folder)
+    saved = read_about(folder)
     headers = read_headers(folder)
-    latest = headers[-1] if headers else {}
-    classes = list(kept.classes) or latest.get("classes")
+    last = headers[-1] if headers else {}
+    classes = list(saved.classes) or last.get("classes")
     facts = {
-        "data": _describe_data(experiment.data, kept.shape),
+        "data": _describe_data(experiment.data, saved.shape),
         "pool": experiment.pool,
         "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
-        "weights": latest.get("weights"),
+        "weights": last.get("weights"),
         "schedule": describe_schedule(experiment),
         "strategies": ", ".join(arm.name for arm in experiment.strategies),
         "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
-        "versions": _describe_versions(latest),
-        "machine": latest.get("machine"),
+        "versions": _describe_versions(last),
+        "machine": last.get("machine"),
         "begun": headers[0].get("started") if headers else None,
-        "command": kept.command,
+        "command": saved.command,
     }
     return About(
         title=f"dubito: {experiment.name}, active learning replayed",
@@ -116,11 +117,11 @@ def _describe_data(data: Data, shape: object) -> str:
 
 def describe_schedule(experiment: Experiment) -> str:
     schedule, continues = experiment.schedule, experiment.model.continues and not experiment.schedule.from_scratch
-    again = "training goes on from round to round" if continues else "trained from scratch each round"
+    training = "training goes on from round to round" if continues else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
     return (
         f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "
-        f"to {schedule.labels[-1]:,}; {again}"
+        f"to {schedule.labels[-1]:,}; {training}"
     )
 
 
@@ -140,13 +141,16 @@ def make_report(folder: Path, output: Path, targets: Sequence[float], force: boo
     rounds = read_rounds(folder)
     if not rounds:
         raise InvalidArgument(f"{folder} has no records yet", hint="run or resume it first.")
-    detail = f"{experiment.name}, {experiment.model.kind} model" + (
-        "" if experiment.pool == "clean" else f", {experiment.pool} pool"
-    )
-    about = about_run(experiment, folder)
-    planned = [arm.name for arm in experiment.strategies]
+    pool = "" if experiment.pool == "clean" else f", {experiment.pool} pool"
     return write_report(
-        rounds, about, output, records=folder, targets=targets, planned=planned, detail=detail, force=force
+        rounds,
+        about_run(experiment, folder),
+        output,
+        records=folder,
+        targets=targets,
+        planned=[arm.name for arm in experiment.strategies],
+        detail=f"{experiment.name}, {experiment.model.kind} model{pool}",
+        force=force,
     )
 
 
@@ -167,7 +171,9 @@ def print_report(
     show_table(written.summary)
     result = [finding(written.summary), *(f"- {note}" for note in notes(written.summary))]
     paths = (*more_files, written.results, written.page, written.pictures[-1])
-    put([*result, *target_lines(written.summary, targets), *advice, "", "Written:", *(f"  {path}" for path in paths)])
+    print_lines(
+        [*result, *target_lines(written.summary, targets), *advice, "", "Written:", *(f"  {path}" for path in paths)]
+    )
 
 
 def target_lines(summary: Summary, targets: Sequence[float]) -> Iterator[str]:
@@ -183,7 +189,7 @@ def target_lines(summary: Summary, targets: Sequence[float]) -> Iterator[str]:
 
 
 def show_table(summary: Summary) -> None:
-    """A row for each strategy: accuracy in the end, gain over random, labels saved."""
+    """Print a row for each strategy: final accuracy, gain over random, labels saved."""
     from rich import box
     from rich.table import Table
 
@@ -198,8 +204,8 @@ def show_table(summary: Summary) -> None:
     for head in heads:
         table.add_column(head, justify="right")
     for name, cells in table_rows(summary):
-        table.add_row(*plain_cells(name, *cells))
-    show(table)
+        table.add_row(*escaped_cells(name, *cells))
+    print_table(table)
 
 
 def table_rows(summary: Summary) -> Iterator[tuple[str, list[str]]]:

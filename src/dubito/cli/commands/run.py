@@ -14,7 +14,18 @@ import numpy as np
 from dubito.cli import options
 from dubito.cli.inputs import bounded_inputs, environment_variable, reading_files
 from dubito.cli.options import argument, option
-from dubito.cli.output import Board, Stopped, new_bars, plain_cells, program_name, put, say, show
+from dubito.cli.output import (
+    RunProgress,
+    Stopped,
+    escaped_cells,
+    is_quiet,
+    print_lines,
+    print_note,
+    print_table,
+    program_name,
+    progress_bars,
+    set_quiet,
+)
 from dubito.errors import DubitoError, MissingFile, Span
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.images import COLLECTIONS, DATA_VARIABLE, DownloadProgress
@@ -39,8 +50,8 @@ from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
 
 MOST_WORKERS = 8
-WORTH_SHARING = 1_000_000
-"""Values of features from which several processes are the default: each takes a second or two to start."""
+FEWEST_SHARED_VALUES = 1_000_000
+"""With fewer feature values, one process is the default, because each takes a second or two to start."""
 
 
 def experiment_names(incomplete: str) -> list[str]:
@@ -92,17 +103,18 @@ def run(
     schedule. After an interruption, the same command continues where it was, and
     several at the same time share the work.
     """
+    set_quiet(quiet)
     experiment = find_experiment(file)
     folder = Path(runs_dir) / experiment.folder_name
     source = DataSource(experiment, folder)
     count = read_workers(workers, experiment)
     # Errors in the data are raised again by the run, if it needs the data at all.
-    with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
+    with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files():
         if not is_done(folder):
-            describe_data(experiment.data, source, quiet=quiet)
+            describe_data(experiment.data, source)
     with bounded_inputs(input_limit), data_folder(data_dir, download), prefix_errors(file):
-        gather(experiment, folder, source, download, quiet)
-        finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
+        fetch_files(experiment, folder, source, download)
+        finish(experiment, folder, count, source, as_json=as_json)
 
 
 RunFolder = Annotated[str | None, argument("FOLDER", "The folder of a run. Default: the last that is not finished.")]
@@ -124,36 +136,35 @@ def resume(
     Continue an interrupted run. Its completed work is kept, and the results are
     the same as without the interruption.
     """
+    set_quiet(quiet)
     chosen = latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
     count = read_workers(workers, experiment)
     with bounded_inputs(input_limit), data_folder(data_dir, download), prefix_errors(str(chosen / EXPERIMENT)):
-        source = gather(experiment, chosen, DataSource(experiment, chosen), download, quiet)
-        finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)
+        source = DataSource(experiment, chosen)
+        fetch_files(experiment, chosen, source, download)
+        finish(experiment, chosen, count, source, as_json=as_json)
 
 
-def finish(
-    experiment: Experiment, folder: Path, workers: int, source: DataSource, *, as_json: bool, quiet: bool
-) -> None:
+def finish(experiment: Experiment, folder: Path, workers: int, source: DataSource, *, as_json: bool) -> None:
     """Run what is missing, and print the results."""
     turns = experiment.schedule.rounds + 1
-    say(
+    print_note(
         f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
-        f"trainings in {folder}",
-        quiet=quiet,
+        f"trainings in {folder}"
     )
-    warn_of_cost(experiment, quiet)
-    warn_of_old_lines(folder, quiet)
+    warn_of_cost(experiment)
+    warn_of_old_lines(folder)
     continuation = command("resume", folder) + data_option(experiment)
-    rounds = run_with_progress(experiment, folder, workers, source, continuation, quiet)
+    rounds = run_with_progress(experiment, folder, workers, source, continuation)
     if as_json:
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
         show_results(experiment, rounds)
-        put(["", f"{folder / 'journal.jsonl'} holds every round. Next:", f"  {command('report', folder)}"])
+        print_lines(["", f"{folder / JOURNAL} holds every round. Next:", f"  {command('report', folder)}"])
 
 
-def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
+def warn_of_cost(experiment: Experiment) -> None:
     """Warn if an experiment would take very long without a GPU."""
     model = experiment.model
     if not isinstance(model, Slow) or model.training.device != "cpu":
@@ -163,21 +174,19 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
     rows = rows_trained(schedule.labels, model.training, from_scratch=schedule.from_scratch)
     seconds = n_cells * rows / model.rows_a_second
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
-    say(
+    print_note(
         f"{why}: training {experiment.name} takes about {describe_duration(seconds)} of a core, and predictions over "
-        "pool and test set come on top. A training that is stopped is lost, those before it are kept",
-        quiet=quiet,
+        "pool and test set take more. An interrupted training is lost, those before it are kept"
     )
 
 
-def warn_of_old_lines(folder: Path, quiet: bool) -> None:
+def warn_of_old_lines(folder: Path) -> None:
     """Warn if the journal has lines without checksums, in which damage could go unnoticed."""
     count = count_unchecked_lines(folder)
     if count:
-        say(
+        print_note(
             f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage in "
-            "them is noticed only if a line can no longer be read",
-            quiet=quiet,
+            "them is noticed only if a line can no longer be read"
         )
 
 
@@ -202,34 +211,34 @@ def data_option(experiment: Experiment) -> str:
     return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
-def read_workers(text: str | None, experiment: Experiment, n_values: int = WORTH_SHARING) -> int:
+def read_workers(text: str | None, experiment: Experiment, n_values: int = FEWEST_SHARED_VALUES) -> int:
     """The number of processes: as given, else one on a GPU or for little data, else one per core and at most 8."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    if experiment.model.on_gpu or n_values < WORTH_SHARING:
+    if experiment.model.on_gpu or n_values < FEWEST_SHARED_VALUES:
         return 1
     return min(os.cpu_count() or 1, MOST_WORKERS, len(experiment.strategies) * len(experiment.seeds))
 
 
 def run_with_progress(
-    experiment: Experiment, folder: Path, workers: int, source: DataSource, continuation: str, quiet: bool
+    experiment: Experiment, folder: Path, workers: int, source: DataSource, continuation: str
 ) -> list[Round]:
     """Run with a live display; after Ctrl-C, print `continuation`, the command that continues."""
-    with Board(quiet=quiet) as board:
+    with RunProgress() as board:
         try:
             rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
             if not (folder / EXPERIMENT).is_file():
                 raise Stopped("interrupted before the first training; nothing was written.") from None
             raise Stopped(
-                f"interrupted; {len(read_rounds(folder))} trainings are kept. Go on with: {continuation}"
+                f"interrupted; {len(read_rounds(folder))} trainings are kept. Continue with: {continuation}"
             ) from None
     if board.last is None:
-        say("everything was done already", quiet=quiet)
+        print_note("everything was done already")
     else:
         trained, resumed = board.last.done - board.last.resumed, board.last.resumed
         before = f" ({resumed} were there already)" if resumed else ""
-        say(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
+        print_note(f"trained {trained} models in {board.last.seconds:.0f} s{before}")
     return rounds
 
 
@@ -253,8 +262,8 @@ def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
     for curve in found:
         cells = [f"{100 * curve.mean[position]:.1f} ± {100 * curve.spread[position]:.1f}" for position in positions]
         shown = cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]
-        table.add_row(*plain_cells(curve.name, *shown))
-    show(table)
+        table.add_row(*escaped_cells(curve.name, *shown))
+    print_table(table)
 
 
 def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> dict[str, object]:
@@ -279,15 +288,15 @@ def latest_unfinished(runs: Path) -> Path:
     for folder in found:
         if not is_finished(folder):
             return folder
-    there = f"every run in {runs} is done" if found else f"{runs} holds no run"
-    raise MissingFile(f"{there}: there is nothing to resume", hint="begin one with dubito run FILE.toml.")
+    reason = f"every run in {runs} is finished" if found else f"{runs} holds no run"
+    raise MissingFile(f"{reason}: there is nothing to resume", hint="start one with dubito run FILE.toml.")
 
 
 def latest(runs: Path) -> Path:
     """The most recent run in a folder, finished or not."""
     found = by_recency(runs)
     if not found:
-        hint = "pass the folder of one, or begin one with dubito run FILE.toml."
+        hint = "pass the folder of one, or start one with dubito run FILE.toml."
         raise MissingFile(f"{runs} holds no run", hint=hint)
     return found[0]
 
@@ -299,7 +308,7 @@ def by_recency(runs: Path) -> list[Path]:
 
 def last_worked_on(folder: Path) -> float:
     """When a run's journal was last written to."""
-    journal = folder / "journal.jsonl"
+    journal = folder / JOURNAL
     return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime
 
 
@@ -320,12 +329,12 @@ def is_done(folder: Path) -> bool:
     return (folder / EXPERIMENT).is_file() and is_finished(folder)
 
 
-def gather(experiment: Experiment, folder: Path, source: DataSource, download: bool, quiet: bool) -> DataSource:
+def fetch_files(experiment: Experiment, folder: Path, source: DataSource, download: bool) -> None:
     """Download missing files if allowed, else raise an error that lists all of them. A finished run needs none."""
     if is_done(folder):
-        return source
+        return
     missing: list[str] = []
-    with download_bar(quiet) as progress:
+    with download_bar() as progress:
         try:
             if source.is_published:
                 source.shared(download=download, progress=progress)
@@ -338,31 +347,30 @@ def gather(experiment: Experiment, folder: Path, source: DataSource, download: b
             missing.append(error.render(Span.marked))
     if missing:
         raise MissingFile(" And ".join(missing))
-    return source
 
 
 @contextmanager
-def download_bar(quiet: bool) -> Iterator[DownloadProgress]:
+def download_bar() -> Iterator[DownloadProgress]:
     """The progress of downloads: a bar for each on a terminal, else a line for each."""
-    if sys.stderr.isatty() and not quiet:
+    if sys.stderr.isatty() and not is_quiet():
         with _bars() as progress:
             yield progress
         return
-    begun: set[str] = set()
+    started: set[str] = set()
 
-    def tell(name: str, done: int, total: int, /) -> None:
-        if name not in begun:
-            say(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
-            begun.add(name)
+    def note_start(name: str, done: int, total: int, /) -> None:
+        if name not in started:
+            print_note(f"downloading {name}, {total / 1e6:,.0f} MB")
+            started.add(name)
 
-    yield tell
+    yield note_start
 
 
 @contextmanager
 def _bars() -> Iterator[DownloadProgress]:
     from rich.progress import DownloadColumn, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
-    with new_bars(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bars:
+    with progress_bars(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bars:
         tasks: dict[str, TaskID] = {}
 
         def draw(name: str, done: int, total: int, /) -> None:
@@ -375,19 +383,18 @@ def _bars() -> Iterator[DownloadProgress]:
 
 # Notes on the file of an experiment.
 
-UNEQUAL = 100.0
-"""Ratio of the spreads of columns above which a note says that the widest columns dominate the distances."""
+DOMINANCE = 100.0
+"""If the spread of a feature exceeds that of many others by this factor, a note says that it dominates distances."""
 SAMPLED_ROWS = 10_000
 
 
-def describe_data(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
+def describe_data(settings: Data, source: DataSource, when: When = "no") -> None:
     """Print notes on the features of a file: which columns they are, and whether their scales differ."""
-    for note in () if quiet else notes_on_data(settings, source, when):
-        say(note, quiet=quiet)
+    for note in () if is_quiet() else notes_on_data(settings, source, when):
+        print_note(note)
 
 
 def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
-    """The notes on a file, which is read if it was not read before."""
     if source.file is None:
         return
     pool, features = source.file.pool, source.file.dataset.features
@@ -395,15 +402,16 @@ def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iter
         if pool.feature_names:
             yield from describe_features(pool, settings.columns)
         advice = describe_scale(when, pool.feature_names, features)
-        yield from [] if advice is None else [advice]
-    if not settings.standardize and are_unequal(features):
+        if advice is not None:
+            yield advice
+    if not settings.standardize and has_dominant_feature(features):
         yield (
-            f"the widest feature has over {UNEQUAL:.0f} times the spread of at least a quarter of the others, and "
+            f"the widest feature has over {DOMINANCE:.0f} times the spread of at least a quarter of the others, and "
             "dominates the distances; if their units differ, pass --standardize yes (standardize = true in [data])"
         )
 
 
-def are_unequal(features: AnyArray) -> bool:
+def has_dominant_feature(features: AnyArray) -> bool:
     """Whether the widest column has over 100 times the spread of a quarter of the columns that are not constant.
 
     Only the first rows are inspected.
@@ -412,11 +420,11 @@ def are_unequal(features: AnyArray) -> bool:
     --------
     >>> rng = np.random.default_rng(0)
     >>> table = rng.normal(size=(50, 3))
-    >>> are_unequal(table), are_unequal(table * [1.0, 1.0, 1000.0])
+    >>> has_dominant_feature(table), has_dominant_feature(table * [1.0, 1.0, 1000.0])
     (False, True)
     """
     if features.ndim != 2:
         return False
     spreads = np.asarray(features[:SAMPLED_ROWS], dtype=np.float64).std(axis=0)
     spreads = spreads[spreads > 0]
-    return bool(len(spreads) and spreads.max() > UNEQUAL * np.quantile(spreads, 0.25, method="lower"))
+    return bool(len(spreads) and spreads.max() > DOMINANCE * np.quantile(spreads, 0.25, method="lower"))

@@ -5,20 +5,20 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dubito import api
 from dubito.api import answer, forecast
+from dubito.api import select as library_select
 from dubito.arguments import build_request, check_points, check_settings
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files, resolve_project
-from dubito.cli.output import Bar, Stopped, put, say, write_data
+from dubito.cli.output import ProgressBar, Stopped, print_lines, print_note, set_quiet, write_data
 from dubito.core.problem import Interrupted, Request, Selection
 from dubito.covering_radius import Given
 from dubito.errors import InvalidArgument, InvalidData, OutputExists, name_files_in_errors, named, option_of
@@ -39,14 +39,7 @@ from dubito.io import (
 from dubito.io.cells import needs_escape
 from dubito.io.column_notes import describe_scale, should_standardize
 from dubito.io.durable import check_writable, file_lock
-from dubito.io.inputs import (
-    LIST_SUFFIXES,
-    Inputs,
-    handle_missing,
-    read_inputs,
-    read_prices,
-    with_labels,
-)
+from dubito.io.inputs import LIST_SUFFIXES, Inputs, handle_missing, read_inputs, read_prices, with_labels
 from dubito.io.labeled import LabeledInputs
 from dubito.io.lookup import DOUBT_ROLES
 from dubito.io.name_tables import BOX_COLUMNS, as_text, read_candidates, read_carried, read_earlier
@@ -119,99 +112,106 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labeled picks.csv -o next.csv[/bold]
     """
+    set_quiet(quiet)
+    # Errors that need no file come first.
     pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label)
-    target = check_target(output, format, as_json, append, force, safe_csv)
+    destination = check_destination(output, format, as_json, append, force, safe_csv)
     numbers = {"budget": budget, "spend": spend, "temperature": temperature, "memory_limit": memory_limit, "seed": seed}
-    settings = read_options(numbers, metric=metric, model=model)
+    settings = check_settings({**read_numbers(numbers), "metric": metric, "model": model})
     strategy_options = read_numbers({"strength": strength, "beam_width": beam_width})
     chosen = configure_strategy(strategy, engine, **strategy_options, scaling=scaling, features=features)
-    settings["quotas"] = read_quotas(quota)
+    settings["quotas"] = read_quotas(quota) if quota else None
     specs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
-    contact_sheet = None if sheet is None else check_sheet(sheet, pool, pictures, force)
-    check_overwrites(target, sheet, [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column])
+    contact_sheet = None if sheet is None else check_contact_sheet(sheet, pool, pictures, force)
+    input_files = [pool, *specs.values(), *(labeled or []), candidates, costs, classes, group_column]
+    check_overwrites(destination, sheet, input_files)
     standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     cluster = {"address": address, "journal": journal, "workers": workers, "workers_per_gpu": workers_per_gpu}
     on_one_machine: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
-    on_one_machine |= {"groups": group_column}
-    on_one_machine |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
-    on_one_machine |= {"append": append, "standardize": None if standardize == "auto" else standardize}
+    on_one_machine |= {"groups": group_column, "quota": quota, "temperature": temperature, "missing": missing}
+    on_one_machine |= {"keep": keep, "sheet": sheet, "append": append}
+    on_one_machine |= {"standardize": None if standardize == "auto" else standardize}
     check_cluster_options(engine, cluster, on_one_machine)
     if engine == "cluster" and not dry_run:
         options_of_select = {**settings, "strategy": chosen}
-        picked = pick_on_cluster(pool, labeled or [], specs, columns, options_of_select, cluster, quiet=quiet)
-        finish(picked, target, quiet, labeled or [])
+        picked = pick_on_cluster(pool, labeled or [], specs, columns, options_of_select, cluster)
+        write_picks(picked, destination, labeled or [])
         return
-    del settings["metric"]  # `check_points` takes it.
-    with lock_output(target, dry_run, quiet), Bar("picking", quiet=quiet) as bar:
-        with reading_files(input_limit, memory_limit, quiet=quiet):
-            group_prices = read_prices(costs, group_column)  # None: costs are per row.
-            per_row = {
-                **specs,
-                "costs": costs if group_prices is None else None,
-                "classes": classes,
-                "groups": group_column,
-            }
-            group_files = [] if group_column is None else [each for each in labeled or [] if names_groups(each)]
+    del settings["metric"]  # An argument of `check_points`.
+    lock: AbstractContextManager[None] = nullcontext()
+    if append and destination.path is not None and not dry_run:
+        # From before the earlier picks are read until the new ones are added.
+        notice = f"waiting for another process that adds to {destination.path}"
+        lock = file_lock(destination.path, waiting=lambda: print_note(notice))
+    with lock, ProgressBar("picking") as bar:
+        # Read the files, and build the request from them.
+        with reading_files(input_limit, memory_limit):
+            # None if costs are per row.
+            group_prices = None if costs is None or group_column is None else read_prices(costs, group_column)
+            row_costs = costs if group_prices is None else None
+            per_row = {**specs, "costs": row_costs, "classes": classes, "groups": group_column}
+            group_files = [each for each in labeled or [] if group_column is not None and lists_groups(each)]
             row_files = [each for each in labeled or [] if each not in group_files]
-            found = read_inputs(pool, row_files, per_row, columns)
+            inputs = read_inputs(pool, row_files, per_row, columns)
             for path in group_files:
-                found = with_labeled_groups(found, path)
-            if append and target.path is not None and os.path.exists(target.path):
-                earlier = read_earlier(target.path, read_picks(target.path), found.pool, found.columns)
-                found = replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
-            if temperature == "fit" or (model != "none" and found.rows.keys().isdisjoint(DOUBT_ROLES)):
-                found = with_labels(found, row_files)
+                inputs = with_labeled_groups(inputs, path)
+            if append and destination.path is not None and os.path.exists(destination.path):
+                earlier = read_earlier(destination.path, read_picks(destination.path), inputs.pool, inputs.columns)
+                inputs = replace(inputs, labeled=inputs.labeled.joined(LabeledInputs(earlier)))
+            if temperature == "fit" or (model != "none" and inputs.rows.keys().isdisjoint(DOUBT_ROLES)):
+                inputs = with_labels(inputs, row_files)
             with name_files_in_errors({"candidates": candidates or pool}):
-                allowed = read_candidates(candidates, found.pool, found.columns)
-            found, n_rows = replace(found, candidates=allowed), len_of(found.pool.features)
-            texts = read_carried(pool, keep, found.pool, found.columns)
-            found = handle_missing(found, missing_mode)
-            is_standardized = should_standardize(standardize_mode, found.pool.feature_names)
-            if advice := describe_scale(standardize_mode, found.pool.feature_names, found.pool.features):
+                allowed = read_candidates(candidates, inputs.pool, inputs.columns)
+            inputs, n_file_rows = replace(inputs, candidates=allowed), len_of(inputs.pool.features)
+            texts = read_carried(pool, keep, inputs.pool, inputs.columns)
+            inputs = handle_missing(inputs, missing_mode)
+            is_standardized = should_standardize(standardize_mode, inputs.pool.feature_names)
+            if advice := describe_scale(standardize_mode, inputs.pool.feature_names, inputs.pool.features):
                 note(advice)
-            named_files = found.files if group_prices is None else {**found.files, "costs": str(costs)}
-            with name_files_in_errors(named_files, found.describe_row):
-                arguments = found.arguments() | ({} if group_prices is None else {"costs": group_prices})
+            named_files = inputs.files if group_prices is None else {**inputs.files, "costs": str(costs)}
+            with name_files_in_errors(named_files, inputs.describe_row):
+                arguments = inputs.arguments() | ({} if group_prices is None else {"costs": group_prices})
                 started = time.perf_counter()
                 groups = arguments.pop("groups", None)
-                points = check_points(found.pool, arguments["labeled"], metric, None, is_standardized, groups)
+                points = check_points(inputs.pool, arguments["labeled"], metric, None, is_standardized, groups)
                 request = build_request(points, chosen, **{**settings, **arguments}, engine=engine, progress=bar)
-        with name_files_in_errors(found.files, found.describe_row):
+        # Pick, and write the picks with the row numbers of the file.
+        with name_files_in_errors(inputs.files, inputs.describe_row):
             if dry_run:
-                show_dry_run(chosen, request, as_json, quiet)
+                print_dry_run(chosen, request, as_json)
                 return
             try:
-                in_pool_rows = answer(request, chosen, points.names, started, Given(found.pool, arguments["labeled"]))
+                picked = answer(request, chosen, points.names, started, Given(inputs.pool, arguments["labeled"]))
             except Interrupted as stopped:
-                in_pool_rows = stopped.selection
-        picked = in_file_rows(in_pool_rows, found.kept, n_rows)
+                picked = stopped.selection
+        picked = with_file_rows(picked, inputs.kept, n_file_rows)
         carried = {name: list(map(as_text, values[picked.indices].tolist())) for name, values in texts.items()}
         picked = replace(picked, carried=carried)
         if contact_sheet is not None and len(picked):
-            contact_sheet.write(picked, quiet=quiet)
-        finish(picked, target, quiet, labeled or [])
+            contact_sheet.write(picked)
+        write_picks(picked, destination, labeled or [])
 
 
-def names_groups(spec: str) -> bool:
-    """Whether a file lists picked groups and has no labels: all rows of these groups then count as labeled."""
+def lists_groups(spec: str) -> bool:
+    """Whether a file lists groups and has no column of labels, so that all rows of these groups count as labeled."""
     if suffix_of(split_spec(spec)[0]) in LIST_SUFFIXES:
         return False
     source = open_source(split_spec(spec)[0])
     return "group" in source.names and label_name(list(source.names)) is None
 
 
-def with_labeled_groups(found: Inputs, spec: str) -> Inputs:
-    """Count all rows of the groups that a file lists as labeled, also rows that were added since."""
+def with_labeled_groups(inputs: Inputs, spec: str) -> Inputs:
+    """The inputs with all rows of the groups in a file labeled, including rows that were added since it was written."""
     names = set(label_keys(open_source(split_spec(spec)[0]).entry("group").values())) - {""}
-    keys = label_keys(found.rows["groups"].values)
+    keys = label_keys(inputs.rows["groups"].values)
     rows = np.array([row for row, key in enumerate(keys) if key in names], dtype=np.int64)
     n_known = len(names & set(keys))
     if names and not n_known:
         problem = f"names the group {min(names)!r}; neither it nor any other group in the file is in the pool"
         raise InvalidData(problem, argument="labeled", value=spec, hint=f"groups of the pool are like {keys[0]!r}.")
     note(f"{spec}: {len(names)} groups, {n_known} of them in the pool, count as labeled with all rows.")
-    return replace(found, labeled=found.labeled.joined(LabeledInputs(rows)))
+    return replace(inputs, labeled=inputs.labeled.joined(LabeledInputs(rows)))
 
 
 # The output of ``dubito select``: checked before anything is computed, written at the end.
@@ -220,7 +220,7 @@ BINARY = ("parquet", "npy")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     path: str | None
     """None for stdout."""
     format: Format
@@ -230,12 +230,12 @@ class Target:
     """Whether to put an apostrophe before text that a spreadsheet would read as a formula."""
 
 
-def check_target(
+def check_destination(
     output: str | None, format: str | None, as_json: bool, append: bool, force: bool, safe_csv: bool | None = None
-) -> Target:
+) -> Destination:
     """Raise if the output could not be written, before anything is computed.
 
-    Formulas are escaped as asked, or in CSV files by default: people open them in spreadsheets.
+    Without ``safe_csv``, formulas are escaped in CSV files, which people open in spreadsheets.
     """
     if as_json and format not in (None, "json"):
         raise InvalidArgument(f"--json and --format {format} disagree", hint="pass one of them.")
@@ -246,8 +246,8 @@ def check_target(
             raise InvalidArgument("--append has no file to add to", hint="pass -o FILE.")
         chosen = output_format("stdout", wanted or "csv")
         if chosen in BINARY and sys.stdout.isatty():
-            raise InvalidArgument("is not for a terminal", argument="format", value=chosen, hint="pass -o FILE.")
-        return Target(None, chosen, append, force, bool(safe_csv))
+            raise InvalidArgument("is binary", argument="format", value=chosen, hint="pass -o FILE.")
+        return Destination(None, chosen, append, force, bool(safe_csv))
     chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
     if suffix in FORMATS and suffix != chosen:
         option = "--json" if as_json else f"--format {chosen}"
@@ -261,13 +261,13 @@ def check_target(
     if os.path.isfile(path) and not (append or force):
         raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
     check_writable(path, force=True)
-    return Target(path, chosen, append, force, chosen == "csv" if safe_csv is None else safe_csv)
+    return Destination(path, chosen, append, force, chosen == "csv" if safe_csv is None else safe_csv)
 
 
-def check_overwrites(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
+def check_overwrites(destination: Destination, sheet: str | None, inputs: Iterable[str | None]) -> None:
     """Raise if an output would overwrite an input file, or a shard of an input folder."""
     read = [os.path.realpath(split_spec(spec)[0]) for spec in inputs if spec is not None]
-    for output in (None if target.append else target.path, sheet):
+    for output in (None if destination.append else destination.path, sheet):
         path = None if output is None or not os.path.isfile(output) else os.path.realpath(output)
         if path is not None and (path in read or (os.path.dirname(path) in read and _is_shard(path))):
             raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
@@ -278,11 +278,18 @@ def _is_shard(path: str) -> bool:
     return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
 
 
-def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[str] = ()) -> None:
+def write_picks(selection: Selection, destination: Destination, labeled: Sequence[str] = ()) -> None:
     """Write the picks and print a summary; raise `Stopped` if the run was interrupted."""
-    where = "to stdout" if target.path is None else f"to {target.path}"
-    if len(selection):
-        write(selection, target)
+    where = "to stdout" if destination.path is None else f"to {destination.path}"
+    path, format, safe_csv = destination.path, destination.format, destination.safe_csv
+    if not len(selection):
+        pass
+    elif path is None:
+        write_data(render_selection(selection, format, safe_csv=safe_csv))
+    elif destination.append:
+        add_round(selection, path, format=format, safe_csv=safe_csv)
+    else:
+        save_selection(selection, path, format=format, force=destination.force, safe_csv=safe_csv)
     if not selection.complete:
         kept = f"they went {where}" if len(selection) else "nothing was written"
         raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
@@ -293,67 +300,46 @@ def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[
     counted = f"{len(selection)} of {selection.n_pool} rows"
     if selection.groups is not None:
         counted = f"{len(selection.groups.names)} of {selection.groups.n_groups} groups ({len(selection)} rows)"
-    say(
+    print_note(
         f"{counted} picked by {selection.strategy}{engine} "
-        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
-        quiet=quiet,
+        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}."
     )
     for text in selection.notes:
-        say(text, quiet=quiet)
-    if target.safe_csv and target.format == "csv":
-        note_escaped_text(selection, where.removeprefix("to "), quiet)
-    if target.path is not None:
-        files = dict.fromkeys([*labeled, target.path])
+        print_note(text)
+    if destination.safe_csv and destination.format == "csv":
+        note_escaped_text(selection, where.removeprefix("to "))
+    if destination.path is not None:
+        files = dict.fromkeys([*labeled, destination.path])
         options = " ".join(f"--labeled {shlex.quote(path)}" for path in files)
-        say(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
+        print_note(f"next round: label them, train your model again if you have one, and pass {options}")
 
 
-def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
-    """Tell the user which columns contain escaped text, because joins on them would fail."""
-    columns = selection.columns()
-    n_marked = {name: sum(map(needs_escape, values)) for name, values in columns.items()}
-    text = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
+def note_escaped_text(selection: Selection, where: str) -> None:
+    """Print which columns contain escaped text, because joins on them would fail."""
+    n_escaped = {name: sum(map(needs_escape, values)) for name, values in selection.columns().items()}
+    text = ", ".join(f"{count} in {name}" for name, count in n_escaped.items() if count)
     if text:
-        say(
+        print_note(
             f"text that begins like a formula has an apostrophe before it in {where} ({text}), for spreadsheets; "
-            "dubito takes it off again. --no-safe-csv writes it as it is.",
-            quiet=quiet,
+            "dubito takes it off again. --no-safe-csv writes it as it is."
         )
 
 
-def write(selection: Selection, target: Target) -> None:
-    if target.path is None:
-        write_data(render_selection(selection, target.format, safe_csv=target.safe_csv))
-    elif target.append:
-        add_round(selection, target.path, format=target.format, safe_csv=target.safe_csv)
-    else:
-        more = {"force": target.force, "safe_csv": target.safe_csv}
-        save_selection(selection, target.path, format=target.format, **more)
-
-
-def read_options(numbers: Mapping[str, str | None], **others: object) -> dict[str, Any]:
-    """The arguments of `dubito.select` that need no file, checked before any file is read.
-
-    ``numbers`` are the options that are numbers. What was not given is left out.
-    """
-    return check_settings({**read_numbers(numbers), **others})
-
-
 def read_numbers(options: Mapping[str, str | None]) -> dict[str, object]:
-    """The options that were given, as numbers; text that is not a number is left for the library to refuse."""
+    """The options that were given, as numbers. The library raises for text that is not a number."""
     return {name: read_number(text) for name, text in options.items() if text is not None}
 
 
-def read_quotas(texts: Sequence[str] | None) -> object:
+def read_quotas(texts: Sequence[str]) -> object:
     """Parse ``N`` (every class) and ``CLASS=N`` (one class) into the ``quotas`` argument of `dubito.select`.
 
     Examples
     --------
-    >>> read_quotas(["20"]), read_quotas(["20", "cat=3"]), read_quotas(None)
-    (20, {None: 20, 'cat': 3}, None)
+    >>> read_quotas(["20"]), read_quotas(["20", "cat=3"])
+    (20, {None: 20, 'cat': 3})
     """
     quotas: dict[str | None, object] = {}
-    for text in texts or ():
+    for text in texts:
         name, equals, limit = (part.strip() for part in text.rpartition("="))
         if not limit or (equals and not name):
             raise InvalidArgument(f"{option_of('quota')} {text} is neither N nor CLASS=N", hint="write 20, or cat=5.")
@@ -362,21 +348,11 @@ def read_quotas(texts: Sequence[str] | None) -> object:
             problem = "names a class twice" if equals else "is given twice for every class"
             raise InvalidArgument(f"{option_of('quota')} {text} {problem}", hint="leave one out.")
         quotas[key] = read_number(limit)
-    return quotas[None] if quotas.keys() == {None} else quotas or None
+    return quotas[None] if quotas.keys() == {None} else quotas
 
 
-@contextmanager
-def lock_output(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
-    """With ``--append``, hold a lock on the file from before its picks are read until the new ones are added."""
-    if dry_run or not target.append or target.path is None:
-        yield
-        return
-    with file_lock(target.path, waiting=lambda: say(f"waiting for another who adds to {target.path}", quiet=quiet)):
-        yield
-
-
-def in_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Selection:
-    """Convert picks to row numbers of the file, of whose ``n_rows`` only some were in the pool."""
+def with_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Selection:
+    """The picks with row numbers of the file; ``kept`` are the rows of the file that are in the pool, None for all."""
     if kept is None:
         return selection
     ranked = tuple(replace(each, indices=kept[each.indices]) for each in selection.configurations)
@@ -386,9 +362,9 @@ def in_file_rows(selection: Selection, kept: IntArray | None, n_rows: int) -> Se
 # ``dubito select --dry-run``: everything except picking.
 
 
-def show_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: bool) -> None:
-    """Print the sizes, which strategy and engine would run, and their cost: None if unknown."""
-    engine, cost, taken, remark = forecast(strategy, request)
+def print_dry_run(strategy: Strategy, request: Request, as_json: bool) -> None:
+    """Print the sizes, which strategy and engine would run, and their cost if it is known."""
+    engine, cost, resolved, remark = forecast(strategy, request)
     (n, d), dtype = request.pool.shape, str(request.pool.dtype)
     facts = {
         "n": n,
@@ -397,36 +373,36 @@ def show_dry_run(strategy: Strategy, request: Request, as_json: bool, quiet: boo
         "labeled": len_of(request.references),
         "candidates": len(request.candidates),
         "budget": request.budget,
-        "strategy": taken,
+        "strategy": resolved,
         "engine": engine,
         "megabytes": None if cost is None else round(cost.bytes / 1e6, 1),
         "seconds": None if cost is None else round(cost.seconds, 2),
     }
     notes = [*request.notes, *([] if remark is None else [remark])]
     for text in notes:
-        say(text, quiet=quiet)
+        print_note(text)
     if as_json:
         print(json.dumps({"schema": 1, **facts, "notes": notes}, indent=2))
     else:
-        put(f"{name:<12}{'none' if value is None else value}" for name, value in facts.items())
+        print_lines(f"{name:<12}{'none' if value is None else value}" for name, value in facts.items())
 
 
 # ``dubito select --sheet``: a contact sheet of the picks.
 
 
 @dataclass(frozen=True, slots=True)
-class SheetTarget:
+class ContactSheet:
     """Where to write the contact sheet, and the folders to search for its pictures."""
 
     path: str
     folders: tuple[Path, ...]
     force: bool
 
-    def write(self, selection: Selection, *, quiet: bool) -> None:
+    def write(self, selection: Selection) -> None:
         from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
 
         if _has_boxes(selection):
-            self._write_boxes(selection, quiet=quiet)
+            self._write_boxes(selection)
             return
         names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
         texts = {name: [str(value) for value in values] for name, values in selection.carried.items()}
@@ -438,10 +414,10 @@ class SheetTarget:
         page = render_sheet(Sheet(title, names, selection.priorities.tolist(), shown_texts, pictures))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
         kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
-        say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+        print_note(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.")
 
-    def _write_boxes(self, selection: Selection, *, quiet: bool) -> None:
-        """An item for each picked picture, with its boxes: those that earned the pick come first."""
+    def _write_boxes(self, selection: Selection) -> None:
+        """Write an item for each picked picture, with its boxes; those that contributed most to the pick come first."""
         from dubito.experiments.contact_sheet import Sheet, picture_paths, render_sheet
 
         groups, columns = selection.groups, {name: list(map(str, each)) for name, each in selection.carried.items()}
@@ -463,7 +439,7 @@ class SheetTarget:
         paths = picture_paths([columns["path"][part[0]] for part in parts], self.folders)
         page = render_sheet(Sheet(title, names, groups.priorities.tolist(), {"boxes": found}, paths, boxes))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
-        say(f"a page of {len(names)} pictures with their boxes is written to {self.path}.", quiet=quiet)
+        print_note(f"a page of {len(names)} pictures with their boxes is written to {self.path}.")
 
 
 def _has_boxes(selection: Selection) -> bool:
@@ -475,7 +451,7 @@ def _has_boxes(selection: Selection) -> bool:
 
 
 MOST_BOXES = 8
-"""Boxes of a picture whose classes the page names."""
+"""Maximum number of boxes of a picture whose classes the page lists."""
 
 
 def picture_folders(spec: str, given: str | None) -> list[Path]:
@@ -490,12 +466,12 @@ def picture_folders(spec: str, given: str | None) -> list[Path]:
     return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]
 
 
-def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> SheetTarget:
+def check_contact_sheet(path: str, pool: str, pictures: str | None, force: bool) -> ContactSheet:
     """Raise if the page could not be written, before anything is computed."""
     if not path.lower().endswith((".html", ".htm")):
         raise InvalidArgument(f"--sheet {path} is not an HTML file", hint="give it the suffix .html.")
     check_writable(path, force=force)
-    return SheetTarget(path, tuple(picture_folders(pool, pictures)), force)
+    return ContactSheet(path, tuple(picture_folders(pool, pictures)), force)
 
 
 # ``dubito select --engine cluster``: shards that a Ray cluster reads, and this process does not.
@@ -519,10 +495,8 @@ def pick_on_cluster(
     columns: Columns,
     options: Mapping[str, Any],
     cluster: Mapping[str, str | None],
-    *,
-    quiet: bool,
 ) -> Selection:
-    """Select from a file or a folder of shards; separate files of doubt have as many shards."""
+    """Select from a file or a folder of shards. Files of probabilities, logits or doubt must have as many shards."""
     from dubito.engines.cluster.workers import connect
     from dubito.sharding.shards import Shards, list_shards
 
@@ -534,11 +508,11 @@ def pick_on_cluster(
     shards = Shards(pool, columns=columns, **given)
     rows = _read_labeled_rows(labeled, columns)
     address = cluster["address"]
-    say("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
+    print_note("connecting to Ray" + ("" if address is None else f" at {address}"))
     connect(address)
-    with Bar("picking", quiet=quiet) as bar:
+    with ProgressBar("picking") as bar:
         try:
-            return api.select(
+            return library_select(
                 shards,
                 options["budget"],
                 labeled=rows,
@@ -553,7 +527,7 @@ def pick_on_cluster(
 
 
 def _read_labeled_rows(specs: Sequence[str], columns: Columns) -> AnyArray | None:
-    """Row numbers of the whole pool if the files are picks, features otherwise; a mixture raises."""
+    """Row numbers of the whole pool if the files are picks, else features; raises if there are both."""
     if not specs:
         return None
     parts = [

@@ -1,4 +1,4 @@
-"""``dubito simulate``: would this save labels on my data?"""
+"""``dubito simulate``: replay active learning on labeled data."""
 
 import os
 import re
@@ -17,13 +17,14 @@ from dubito.cli.commands.run import describe_data, read_workers, run_with_progre
 from dubito.cli.inputs import (
     bounded_inputs,
     read_columns,
+    read_integer,
     read_missing,
     read_standardize,
     reading_files,
     resolve_project,
 )
 from dubito.cli.options import argument, option
-from dubito.cli.output import say
+from dubito.cli.output import print_note, set_quiet
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DataSource
@@ -35,7 +36,7 @@ from dubito.experiments.runner import check_folder
 from dubito.io import Columns, open_source, split_spec
 from dubito.io.column_notes import columns_of, should_standardize
 from dubito.io.labeled import FEWEST_LABELS
-from dubito.request.arrays import check_integer, check_real, read_number
+from dubito.request.arrays import check_real, read_number
 from dubito.request.columns import label_name
 
 SCHEDULE = "Schedule"
@@ -142,11 +143,13 @@ def simulate(
     strategies, and if none is better, the report says so. After an interruption,
     the same command continues where it was.
     """
+    set_quiet(quiet)
     name = name_of(data)
     data, labeled, ignore_columns, no_label = resolve_project(data, labeled, ignore_columns, no_label)
     standardize_mode, missing_mode = read_standardize(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
-    sizes, targets = read_sizes(initial, budget, rounds), report.read_targets(target)
+    sizes = Sizes(read_integer("initial", initial), read_integer("budget", budget), read_integer("rounds", rounds))
+    targets = report.read_targets(target)
     arms, learner = read_arms(strategy), read_model(model)
     need_samples = [arm.name for arm in arms if arm.needs_samples]
     if need_samples and not learner.samples:
@@ -163,16 +166,16 @@ def simulate(
         seeds=read_seeds(read_number(seeds)),
     )
     with bounded_inputs(input_limit):
-        with reading_files(quiet=quiet):
+        with reading_files():
             source = read_data(draft, data, test, missing_mode)
             standardized = should_standardize(standardize_mode, columns_of(data, columns))
             draft = replace(draft, data=replace(draft.data, standardize=standardized, missing=missing_mode))
         experiment = scheduled(draft, source.shared(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
         open_run(experiment, folder, force)
-        describe_data(draft.data, source, standardize_mode, quiet=quiet)
+        describe_data(draft.data, source, standardize_mode)
         command = shlex.join(["dubito", *sys.argv[1:]])
-        run(experiment, folder, source, command, workers, quiet=quiet)
+        run(experiment, folder, source, command, workers)
         report.print_report(report.make_report(folder, folder, targets, force=True), as_json, targets)
 
 
@@ -207,14 +210,6 @@ class Sizes:
         return schedule
 
 
-def read_sizes(initial: str | None, budget: str | None, rounds: str | None) -> Sizes:
-    given = {"initial": initial, "budget": budget, "rounds": rounds}
-    read = {
-        name: None if text is None else check_integer(name, read_number(text), least=1) for name, text in given.items()
-    }
-    return Sizes(read["initial"], read["budget"], read["rounds"])
-
-
 def _one_digit(value: float) -> int:
     """The value rounded to one significant digit, at least 1.
 
@@ -227,10 +222,9 @@ def _one_digit(value: float) -> int:
 
 
 def read_arms(given: Sequence[str] | None) -> tuple[Arm, ...]:
-    """The given strategies or the default ones, always with random as the first."""
-    arms = [parse_strategy(text) for text in given or STRATEGIES]
-    named = [arm for arm in arms if arm.name != "random"]
-    return (Arm("random"), *named)
+    """Random, followed by the given strategies or else the default ones."""
+    arms = map(parse_strategy, given or STRATEGIES)
+    return (Arm("random"), *(arm for arm in arms if arm.name != "random"))
 
 
 def read_model(text: str) -> Model:
@@ -299,7 +293,7 @@ def read_data(draft: Experiment, data: str, test: str | None = None, missing: st
 
 
 def _check_classes(data: str, label_column: str | None, found: Dataset) -> None:
-    """Raise if most rows have a label of their own, as if the column held ids, numbers or texts instead of classes."""
+    """Raise if there are more classes than half of the rows, as if the column held ids, numbers or texts."""
     n_classes, n_rows = len(found.classes), len(found.labels)
     if n_rows < FEWEST_LABELS or 2 * n_classes <= n_rows:
         return
@@ -349,14 +343,12 @@ def clear_run(folder: Path) -> None:
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
-def run(
-    experiment: Experiment, folder: Path, source: DataSource, command: str, workers: str | None, *, quiet: bool
-) -> None:
+def run(experiment: Experiment, folder: Path, source: DataSource, command: str, workers: str | None) -> None:
     """Run the experiment in its folder, and save the description of the data for its report."""
     data = source.shared()
     processes = read_workers(workers, experiment, data.features.size)
     n_runs = len(experiment.strategies) * len(experiment.seeds)
-    say(f"{experiment.name}: {describe_schedule(experiment)}; {n_runs} runs into {folder}", quiet=quiet)
+    print_note(f"{experiment.name}: {describe_schedule(experiment)}; {n_runs} runs into {folder}")
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
-    run_with_progress(experiment, folder, processes, source, "the same command", quiet)
+    run_with_progress(experiment, folder, processes, source, "the same command")

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, reading_files, resolve_project
-from dubito.cli.output import put
+from dubito.cli.output import print_lines, set_quiet
 from dubito.errors import InvalidArgument, name_files_in_errors
 from dubito.io import Columns
 from dubito.io.inputs import Inputs, handle_missing, leave_out, read_inputs, with_labels
@@ -45,11 +45,12 @@ def status(
     which the accuracy on all unlabeled rows is estimated. Exact copies that share
     a label in a project are counted, but the model learns from one of them.
     """
+    set_quiet(quiet)
     copies = read_labels_of_copies(pool) if is_project(pool) else {}
-    with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
-        pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label, aside)
+    with TemporaryDirectory(prefix="dubito-") as label_folder:  # A project may be read-only.
+        pool, labeled, ignore_columns, no_label = resolve_project(pool, labeled, ignore_columns, no_label, label_folder)
         columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
-        with reading_files(input_limit, None, quiet=quiet):
+        with reading_files(input_limit):
             found, before, drawn = read_labeled_pool(pool, labeled or [], columns, missing, copies)
     show(measure(found, before, model, drawn), list(copies.values()), as_json)
 
@@ -59,7 +60,7 @@ MOST_SHOWN = 30
 
 
 def read_labels_of_copies(project: str) -> dict[int, str]:
-    """By row of a project's pool, the labels that are those of an exact copy."""
+    """The rows of a project's pool that share the label of an exact copy, with that label."""
     require("sqlalchemy", extra="label")
     from dubito.labeling.export import labels_of_copies
     from dubito.labeling.state import read_state
@@ -70,7 +71,10 @@ def read_labels_of_copies(project: str) -> dict[int, str]:
 def read_labeled_pool(
     pool: str, specs: Sequence[str], columns: Columns, missing: str | None, left_out: Collection[int] = ()
 ) -> tuple[Inputs, dict[int, str], dict[int, float]]:
-    """The pool with its labels, the labels without those of the last file, and the rows drawn at random."""
+    """The pool with its labels, the labels without those of the last file, and the rows drawn at random.
+
+    The rows ``left_out`` are removed from the pool. Random rows have the probability with which they were drawn.
+    """
     found = with_labels(replace(read_inputs(pool, specs, {}, columns, may_be_all=True), rows={}), specs)
     if specs and len(found.labeled.rows) and not found.labels:
         problem = f"{' and '.join(specs)} mark rows as labeled, but do not say their classes"
@@ -117,7 +121,7 @@ def facts_of(found: LabelsSoFar, copies: Sequence[str]) -> dict[str, object]:
 
 
 def show(found: LabelsSoFar, copies: Sequence[str], as_json: bool) -> None:
-    """Print what was found; `copies` are the labels that exact copies share."""
+    """Print the labels, accuracies and advice; ``copies`` are the labels that exact copies share."""
     if as_json:
         print(json.dumps(facts_of(found, copies), indent=2, ensure_ascii=False))
         return
@@ -137,11 +141,11 @@ def show(found: LabelsSoFar, copies: Sequence[str], as_json: bool) -> None:
         lines.append(
             f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
         )
-    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])
+    print_lines([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])
 
 
 def accuracy_lines(found: LabelsSoFar) -> list[str]:
-    """What is known of the accuracy on the unlabeled rows."""
+    """A line about the accuracy on the unlabeled rows; none without labels to test on."""
     estimate = found.estimate
     if estimate is not None:
         basis = f"estimated from {estimate.n_drawn} labels drawn at random"

@@ -3,14 +3,13 @@
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated
 
 from dubito.cli import options
 from dubito.cli.commands import embed as embedding
 from dubito.cli.commands.label import require_extra
 from dubito.cli.options import argument, option
-from dubito.cli.output import Bar, say
+from dubito.cli.output import ProgressBar, print_note, set_quiet
 from dubito.errors import InvalidArgument
 from dubito.labeling.project import ProjectLock, read_project
 
@@ -54,34 +53,34 @@ def update(
     Use your own model's probabilities instead of dubito's in the next rounds. A
     running server uses them from its next round on.
     """
+    set_quiet(quiet)
     require_extra()
     changes = read_class_changes(rename, merge, remove, undo)
     if not changes and not none and probabilities is None:
-        update_items(project, embedder=embedder, quiet=quiet)
+        update_items(project, embedder=embedder)
     elif changes and not none and probabilities is None:
-        change_classes(project, changes, quiet=quiet)
+        change_classes(project, changes)
     else:
-        update_project(project, probabilities, none=none, is_more=bool(changes), quiet=quiet)
+        update_probabilities(project, probabilities, none=none, has_changes=bool(changes))
 
 
-def update_items(path: str, *, embedder: str, quiet: bool) -> None:
+def update_items(path: str, *, embedder: str) -> None:
     """Add the new items of the source and the pool to a project; a running server adds them by itself."""
     from dubito.labeling.creation import add_new_items, embed_source, project_folder
 
-    tell = partial(say, quiet=quiet)
     project = read_project(project_folder(path))
-    with Bar("embedding", quiet=quiet) as bar:
-        embed_source(project, embedder, bar, tell)
+    with ProgressBar("embedding") as bar:
+        embed_source(project, embedder, bar, print_note)
     try:
         ProjectLock(project).close()
     except InvalidArgument:
-        tell("the server that has this project open adds the new items within seconds.")
+        print_note("the server that has this project open adds the new items within seconds.")
         return
     notes: list[str] = []
     contents = add_new_items(project, notes.append)
     for note in notes or ["nothing is new."]:
-        tell(note)
-    tell(f"{project.folder} has {len(contents):,} items.")
+        print_note(note)
+    print_note(f"{project.folder} has {len(contents):,} items.")
 
 
 def read_class_changes(
@@ -99,7 +98,7 @@ def read_class_changes(
     return [*changes, *([{"kind": "undo"}] if undo else [])]
 
 
-def change_classes(path: str, changes: Sequence[dict[str, str]], *, quiet: bool) -> None:
+def change_classes(path: str, changes: Sequence[dict[str, str]]) -> None:
     """Change the classes of a project that no server has open."""
     from dubito.labeling.contents import read_contents
     from dubito.labeling.creation import project_folder
@@ -115,22 +114,22 @@ def change_classes(path: str, changes: Sequence[dict[str, str]], *, quiet: bool)
         shown = [f"{name} ({counts[name]} labels)" for name in service.state.project.classes]
     finally:
         service.close()
-    say(f"the classes are now {', '.join(shown) or 'none'}.", quiet=quiet)
+    print_note(f"the classes are now {', '.join(shown) or 'none'}.")
 
 
-def update_project(path: str, probabilities: str | None, *, none: bool, is_more: bool, quiet: bool) -> None:
-    """Keep the probabilities of the user's own model, or forget them."""
+def update_probabilities(path: str, probabilities: str | None, *, none: bool, has_changes: bool) -> None:
+    """Save the probabilities of the user's own model for the next rounds, or remove them."""
     from dubito.labeling.contents import read_contents
     from dubito.labeling.creation import project_folder
     from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities
 
     project = read_project(project_folder(path))
-    if none == (probabilities is not None) or is_more:
+    if none == (probabilities is not None) or has_changes:
         hint = "pass one of --probabilities FILE, --none, or changes of classes such as --rename cat=dog."
-        raise InvalidArgument("there are two things to do", hint=hint)
+        raise InvalidArgument("more than one kind of update is given", hint=hint)
     if probabilities is None:
         remove_probabilities(project)
-        say("the next rounds go by dubito's own model.", quiet=quiet)
+        print_note("the next rounds use dubito's own model.")
         return
     n_rows = save_probabilities(project, read_contents(project), probabilities)
-    say(f"{n_rows:,} rows of {probabilities} are kept; the next rounds go by them.", quiet=quiet)
+    print_note(f"{n_rows:,} rows of {probabilities} are saved; the next rounds use them.")

@@ -1,4 +1,4 @@
-"""Embed shards of items: decode pictures in processes ahead of the embedder, and list the items that fail."""
+"""Embed shards of items. Pictures are decoded in other processes, ahead of the embedder."""
 
 import json
 import signal
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import astuple, dataclass
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,15 +23,13 @@ from dubito.io.formats.parquet import COLUMN
 from dubito.matrix import AnyArray
 from dubito.registry import require
 
-# Several processes that decode pictures ahead of the model; results come in the order of the requests.
-
 CHUNK = 16
-"""Pictures that are sent to a process at once."""
+"""Number of pictures in a request to a process."""
 AHEAD = 4
-"""Chunks that each process may decode in advance."""
+"""Number of chunks that each process may decode in advance."""
 
 ALARM = getattr(signal, "SIGPROF", 0)
-"""The signal that ends a process which took `SECONDS`."""
+"""The signal that kills a process if a picture takes more than `SECONDS`."""
 SECONDS = 60.0
 """CPU time that a picture may take; not wall time, so that a busy machine embeds the same pictures."""
 
@@ -46,7 +45,7 @@ class Decoder:
         self.process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        # Not with -m: the package imports the module, too, and Python would warn that it is run a second time.
+        # Not with -m: the package imports the module as well, and Python would warn that it runs twice.
         command = [sys.executable, "-P", "-c", "from dubito.embedding.decoder import main; main()"]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -55,13 +54,13 @@ class Decoder:
         try:
             return self._request(contents)
         except (EOFError, BrokenPipeError):
-            self.process.kill()  # Nothing if it is dead: the code is that of the signal that ended it.
+            self.process.kill()  # Does nothing if it is dead: its exit code is the signal that killed it.
             is_late = self.process.wait() == -ALARM
             self.close()
             self.process = self._start()
             if len(contents) == 1:
                 late = f"needs more than {self.seconds:g} seconds of CPU time to decode"
-                return [late if is_late else "ends the process that decodes it"]
+                return [late if is_late else "crashes the process that decodes it"]
             return [each for content in contents for each in self.decode([content])]
 
     def _request(self, contents: Sequence[str | bytes]) -> list[Decoded]:
@@ -96,7 +95,7 @@ class Decoder:
 
 
 class Decoders:
-    """At most ``n_processes`` decoders, started when there is work for them; a context manager."""
+    """A pool of at most ``n_processes`` decoders, started when they are needed; a context manager."""
 
     def __init__(self, n_processes: int, framing: Framing, ahead: int = AHEAD) -> None:
         self.threads = ThreadPoolExecutor(n_processes)
@@ -119,7 +118,7 @@ class Decoders:
             each.close()
 
     def map(self, chunks: Iterable[Sequence[str | bytes]]) -> Iterator[list[Decoded]]:
-        """Yield each chunk decoded, in order, with a bounded number of chunks decoded in advance."""
+        """Yield the decoded chunks in order; a bounded number of chunks is decoded in advance."""
         waiting: deque[Future[list[Decoded]]] = deque()
         for chunk in chunks:
             waiting.append(self.threads.submit(self._decoded, chunk))
@@ -169,14 +168,12 @@ def embed_shards(
 
 def _texts(shards: Iterable[ShardItems]) -> Iterator[tuple[ShardItems, list[Any]]]:
     for shard_items in shards:
-        yield (
-            shard_items,
-            [_Problem(problem) if (problem := text_problem(each)) else each for each in shard_items.contents],
-        )
+        texts = shard_items.contents
+        yield shard_items, [_Problem(problem) if (problem := text_problem(text)) else text for text in texts]
 
 
 class _Problem(str):
-    """Why an item cannot be embedded; a type of its own, since a plain str may be an item."""
+    """Why an item cannot be embedded; a subclass, because a plain str may be an item."""
 
 
 def text_problem(text: Content) -> str | None:
@@ -195,7 +192,7 @@ def text_problem(text: Content) -> str | None:
 
 
 def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tuple[ShardItems, list[Any]]]:
-    """Yield shards with their pictures decoded; later ones are decoded meanwhile."""
+    """Yield shards with their decoded pictures, while later ones are being decoded."""
     started: deque[tuple[ShardItems, int]] = deque()
 
     def chunks() -> Iterator[Sequence[str | bytes]]:
@@ -207,21 +204,16 @@ def _pictures(shards: Iterable[ShardItems], decoders: Decoders) -> Iterator[tupl
             yield from parts
 
     decoded = decoders.map(chunks())
-    gathered: list[Decoded] = []
-    n_chunks = 0
-    for part in decoded:
-        gathered += part
-        n_chunks += 1
-        if n_chunks == started[0][1]:
-            shard_items, _ = started.popleft()
-            yield (
-                shard_items,
-                [
-                    _Problem("has no picture" if content is None else each) if isinstance(each, str) else each
-                    for content, each in zip(shard_items.contents, gathered, strict=True)
-                ],
-            )
-            gathered, n_chunks = [], 0
+    for first in decoded:  # Of the next shard, whose contents are known once this chunk is decoded.
+        shard_items, n_chunks = started.popleft()
+        pictures = [*first, *chain.from_iterable(islice(decoded, n_chunks - 1))]
+        yield (
+            shard_items,
+            [
+                _Problem("has no picture" if content is None else each) if isinstance(each, str) else each
+                for content, each in zip(shard_items.contents, pictures, strict=True)
+            ],
+        )
 
 
 def _embed(
@@ -252,8 +244,8 @@ def _embed(
 def _checked(found: AnyArray, n_rows: int, embedder: Embedder) -> AnyArray:
     if found.shape != (n_rows, embedder.width):
         raise InvalidData(
-            f"{embedder.name} gives an array of shape {found.shape} for {n_rows} items and says that it is "
-            f"{embedder.width} wide",
+            f"{embedder.name} returns an array of shape {found.shape} for {n_rows} items, and its width is "
+            f"{embedder.width}",
             hint="fix the embedder.",
         )
     return found

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dubito.embedding.running import EmbeddedShard
+from dubito.embedding.pipeline import EmbeddedShard
 from dubito.embedding.source import LeftOut
 from dubito.errors import FORCE, PASS, InvalidArgument, InvalidData, OutputExists
 from dubito.experiments.journal import Journal, Record
@@ -38,7 +38,7 @@ LEFT_OUT, SETTINGS = b"dubito_left_out", b"dubito_settings"
 """Metadata keys of a pool file: the items that are not in it, and the settings it was made with."""
 SUFFIX = ".parquet"
 OF_SOURCE = ("source", "labels")
-"""Settings that follow the source: if only these differ, the embeddings of an earlier run are kept."""
+"""Settings that depend on the source: if only these differ, the embeddings of an earlier run are reused."""
 
 
 def parts_of(out: str) -> Path:
@@ -51,7 +51,7 @@ def is_folder(out: str) -> bool:
 
 
 def learned_path(out: str) -> str:
-    """Where a pool keeps what its embedder learned, so that later items get comparable embeddings."""
+    """The file of the arrays that a pool's embedder learned, which later items need for comparable embeddings."""
     return os.path.join(out, LEARNED) if is_folder(out) else f"{out}.embedder.npz"
 
 
@@ -65,7 +65,7 @@ def is_same_but_source(settings: object, now: Mapping[str, object], others: Coll
 class Store:
     """The shards of a pool that is being written.
 
-    With ``keep``, the shards of a run that was interrupted before the source changed are kept as known embeddings.
+    With ``keep``, the embeddings of a run that was interrupted before the source changed can be reused.
     """
 
     def __init__(self, out: str, settings: Mapping[str, object], *, force: bool, keep: bool = False) -> None:
@@ -80,12 +80,12 @@ class Store:
         """Resume an earlier run with the same settings. For other settings, raise, or start over if ``force``."""
         records = self._records()
         if records and records[0].get("settings") != self.settings:
-            is_grown = not force and is_same_but_source(records[0].get("settings"), self.settings)
-            if not force and not is_grown:
+            is_source_changed = not force and is_same_but_source(records[0].get("settings"), self.settings)
+            if not force and not is_source_changed:
                 problem = describe_difference(str(self.folder), records[0].get("settings"), self.settings)
                 raise InvalidArgument(problem, hint=hint_on_difference(self.out))
-            if is_grown and self._keep:
-                self._set_aside()
+            if is_source_changed and self._keep:
+                self._keep_shards()
             else:
                 shutil.rmtree(self.folder)
             records = []
@@ -98,8 +98,8 @@ class Store:
             self.journal.append({"kind": "embedding", "schema": 1, "checks": True, "settings": self.settings})
         self.done = {int(str(each["shard"])): each for each in records if each["kind"] == "shard"}
 
-    def _set_aside(self) -> None:
-        """Keep the shards as known embeddings, and what the embedder learned; the journal begins again."""
+    def _keep_shards(self) -> None:
+        """Move the shards to the known embeddings, and delete the journal. What the embedder learned stays."""
         known = self.folder / KNOWN
         known.mkdir(exist_ok=True)
         number = len(list(known.iterdir()))
@@ -125,7 +125,7 @@ class Store:
                 f"{self.journal.path} is not a journal of dubito embed", hint="move or delete the folder."
             )
         if not records and any(not each.name.startswith(("_", ".")) for each in self.folder.iterdir()):
-            raise OutputExists(f"{self.folder} exists, and dubito did not make it", hint="move or delete it.")
+            raise OutputExists(f"{self.folder} exists, and dubito did not create it", hint="move or delete it.")
         return records
 
     @property
@@ -204,10 +204,9 @@ class Store:
     def _finish_file(self, made: Embeddings, left_out: list[LeftOut]) -> None:
         """Write all shards to a temporary file, one row group each, and rename it."""
         parquet = require("pyarrow.parquet", extra="files")
-        described = json.dumps([list(each) for each in left_out]).encode()
         metadata = {
             **made.metadata(),
-            LEFT_OUT: described,
+            LEFT_OUT: json.dumps([list(each) for each in left_out]).encode(),
             SETTINGS: json.dumps(self.settings, sort_keys=True).encode(),
         }
         temporary = self.folder / "_pool.tmp"
@@ -222,7 +221,7 @@ class Store:
             file.flush()
             os.fsync(file.fileno())
         learned, stored = self.folder / LEARNED, learned_path(self.out)
-        if learned.exists():  # Before the pool, which must never be there without it.
+        if learned.exists():  # Before the pool, which must never exist without it.
             write_atomically(stored, learned.read_bytes())
         with explain_write_errors(self.out):
             os.replace(temporary, self.out)

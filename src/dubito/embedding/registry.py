@@ -1,4 +1,4 @@
-"""Every kind of embedder by its name: dubito's own, and what other packages offer in the group ``dubito.embedders``."""
+"""Embedders by name: built-in ones, and those of other packages, by the entry-point group ``dubito.embedders``."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -35,7 +35,7 @@ BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
 
 
 def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Embedder | LearningEmbedder:
-    """The embedder of that name; raises if it does not take what the source holds."""
+    """The embedder of that name; raises if it is for another kind of items."""
     if not isinstance(spec, str):
         raise InvalidArgument("is not a name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
     kind, _, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
@@ -58,6 +58,6 @@ def advice(takes: Takes) -> str:
     installed = [spec for package, spec, _ in BETTER[takes] if find_spec(package) is not None]
     to_install = [f"{spec} (pip install {name})" for package, spec, name in BETTER[takes] if find_spec(package) is None]
     files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
-    short = "their pixels, which tell simple pictures apart and no more" if takes == "pictures" else "their words"
-    known = " or ".join(installed + files + to_install)
-    return f"{takes} are embedded by {short}; a network sees more, such as --embedder {known}"
+    default = "their pixels, which suit only simple pictures" if takes == "pictures" else "their words"
+    better = " or ".join(installed + files + to_install)
+    return f"{takes} are embedded by {default}; a network gives better embeddings, such as --embedder {better}"

@@ -1,12 +1,12 @@
-"""Embed a source that has changed: embeddings of known contents are kept, and the changes are reported.
+"""Embed a source that has changed: reuse the embeddings of unchanged contents, and report the changes.
 
-An embedding depends on nothing but the content of its item, so it is found by a hash of this content: the text, or the
-bytes of the picture. The pool keeps the hashes of picture files in a column; other contents are in the pool themselves.
+An embedding depends only on the content of its item, so it is found by a hash of this content: the text, or the bytes
+of the picture. A pool has the hashes of picture files in a column; other contents are in the pool themselves.
 """
 
 import hashlib
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -16,7 +16,7 @@ import numpy as np
 
 from dubito.embedding.decoder import Crop
 from dubito.embedding.embedder import Takes
-from dubito.embedding.running import EmbeddedShard, with_embedding
+from dubito.embedding.pipeline import EmbeddedShard, with_embedding
 from dubito.embedding.source import Changes, Content, ShardItems
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.formats.parquet import COLUMN, HASH
@@ -27,14 +27,14 @@ from dubito.registry import require
 CHUNK = 1 << 20
 CONTENTS = ("text", "image")
 """Columns of a pool that hold the contents themselves."""
-GROUPS = 4
-"""Groups of rows of the earlier pool that are kept in memory; the items come in about the same order."""
+CACHED_GROUPS = 4
+"""Row groups of the earlier pool that are cached. Its items are in about the same order."""
 
 
 def content_hash(content: Content, takes: Takes) -> str | None:
-    """Hash of a text, of the bytes of a picture, of the file with this path, or of such a file and a box in it.
+    """Hash of a text, of the bytes of a picture, of the picture file with this path, or of a crop of such a file.
 
-    None if there is nothing to read.
+    None if there is no content, or if the file cannot be read.
 
     Examples
     --------
@@ -62,13 +62,13 @@ def _file_hash(path: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _hash_of(path: str, n_bytes: int, changed: int) -> str | None:
-    """The last one is kept, because the boxes of a picture follow each other."""
+    """The hash of a file; cached, because the boxes of a picture follow each other."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with open_regular(path) as file:
             while block := file.read(CHUNK):
                 digest.update(block)
-    except (OSError, ValueError, NotRegularFile):  # The decoder says what is wrong with it.
+    except (OSError, ValueError, NotRegularFile):  # The decoder reports what is wrong.
         return None
     return digest.hexdigest()
 
@@ -94,16 +94,16 @@ class KnownEmbeddings:
     Parameters
     ----------
     files : sequence of str
-        Pools and shards made by the same embedder; missing columns of hashes are made up for by the ids.
+        Pools and shards made by the same embedder. Rows of pools without hashes are found by id.
     """
 
     def __init__(self, files: Sequence[str]) -> None:
         self._rows: dict[str, Row] = {}
         self._older: dict[str, tuple[Row, float]] = {}
-        """By id, rows of pools without hashes, and when the pool was written."""
+        """Rows of pools without hashes by id, and when the pool was written."""
         for file in files:
             self._read(file)
-        self._group = lru_cache(maxsize=GROUPS)(_read_group)
+        self._group = lru_cache(maxsize=CACHED_GROUPS)(_read_group)
 
     def __len__(self) -> int:
         return len(self._rows) + len(self._older)
@@ -117,7 +117,7 @@ class KnownEmbeddings:
                     self._older[name] = Row(file, group, row), os.stat(file).st_mtime
 
     def find(self, found: str | None, name: str, content: Content) -> Row | None:
-        """The row with this content. A pool without hashes has it if the file was not changed since."""
+        """The row with this content; in a pool without hashes, the row of a file that has not changed since."""
         if found is not None and found in self._rows:
             return self._rows[found]
         row, written = self._older.get(name, (None, 0.0))
@@ -160,10 +160,10 @@ def embed_new(
     known: KnownEmbeddings,
     embed: Callable[[Iterable[ShardItems]], Iterator[EmbeddedShard]],
 ) -> Iterator[tuple[EmbeddedShard, int]]:
-    """Every shard embedded, in order, with the number of embeddings that were known."""
-    pending: list[tuple[ShardItems, dict[int, Row]]] = []
+    """Yield every shard in order, embedded, with the number of its embeddings that were known."""
+    pending: deque[tuple[ShardItems, dict[int, Row]]] = deque()
 
-    def unknown() -> Iterator[ShardItems]:
+    def new_items() -> Iterator[ShardItems]:
         for each in shards:
             items, hashes = with_hashes(each, takes)
             names = [str(name) for name in items.table.column("id").to_pylist()]
@@ -173,14 +173,14 @@ def embed_new(
                 if (row := known.find(found, name, content)) is not None
             }
             pending.append((items, rows))
-            left = [position for position in range(len(names)) if position not in rows]
+            new = [position for position in range(len(names)) if position not in rows]
             yield ShardItems(
-                [items.contents[position] for position in left],
-                items.table.take(np.array(left, dtype=np.int64)) if rows else items.table,
+                [items.contents[position] for position in new],
+                items.table.take(np.array(new, dtype=np.int64)) if rows else items.table,
             )
 
-    for done in embed(unknown()):
-        items, rows = pending.pop(0)
+    for done in embed(new_items()):
+        items, rows = pending.popleft()
         yield (_merge(done, items, known, rows) if rows else done), len(rows)
 
 
@@ -195,9 +195,9 @@ def _merge(done: EmbeddedShard, items: ShardItems, known: KnownEmbeddings, rows:
 
 
 def changes_between(before: Sequence[str], after: Sequence[str], left_out: Iterable[str], has_ids: bool) -> Changes:
-    """What changed between two states of a pool, given their files, and the ids that are left out now.
+    """The changes between two states of a pool, given the files of both and the ids that are left out now.
 
-    Rows that are named by their numbers are compared by their contents alone.
+    Rows without ids are compared by their contents alone.
     """
     old, new = (
         {
@@ -212,18 +212,18 @@ def changes_between(before: Sequence[str], after: Sequence[str], left_out: Itera
         more = Counter(new.values())
         fewer = Counter(old.values())
         added, removed = more - fewer, fewer - more
-        return Changes(_first(new, added), (), _first(old, removed))
+        return Changes(_last_names(new, added), (), _last_names(old, removed))
     gone = old.keys() - new.keys() - set(left_out)
     changed = [name for name in new if None not in (old.get(name), new[name]) and old[name] != new[name]]
     added_ids = tuple(name for name in new if name not in old)
     return Changes(added_ids, tuple(changed), tuple(name for name in old if name in gone))
 
 
-def _first(hashes: dict[str, str | None], wanted: Counter[str | None]) -> tuple[str, ...]:
-    """The last names with each of the wanted hashes, as often as they are wanted."""
-    left, found = Counter(wanted), []
+def _last_names(hashes: dict[str, str | None], wanted: Counter[str | None]) -> tuple[str, ...]:
+    """For each hash, its last names: as many as its count in ``wanted``."""
+    remaining, names = Counter(wanted), []
     for name, each in reversed(hashes.items()):
-        if left[each] > 0:
-            left[each] -= 1
-            found.append(name)
-    return tuple(reversed(found))
+        if remaining[each] > 0:
+            remaining[each] -= 1
+            names.append(name)
+    return tuple(reversed(names))
