@@ -21,7 +21,6 @@ from dubito.matrix import AnyArray, FloatArray, OnDevice, Rows, Stack, blocks
 from dubito.request.rows import check_labeled
 from dubito.request.scaling import (
     Scaled,
-    check_standardize,
     describe_dominant,
     dominant,
     largest_scaled,
@@ -182,7 +181,7 @@ def test_labeled_features_that_leave_the_pool_s_scale_altogether_are_refused() -
 @pytest.mark.parametrize("value", ["auto", 1, "yes"])
 def test_standardize_is_true_or_false(value: object) -> None:
     with pytest.raises(InvalidArgument, match=r"standardize=.* is not allowed; pass True or False"):
-        check_standardize(value)
+        dubito.select(table(), 2, standardize=value)  # type: ignore[arg-type]
 
 
 def test_picks_saved_as_json_say_that_they_are_standardized(tmp_path: Path) -> None:

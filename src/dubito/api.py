@@ -26,7 +26,7 @@ from dubito.engines.dispatch import choose_engine, is_for
 from dubito.errors import PASS, InvalidArgument, american_keywords, named
 from dubito.matrix import len_of
 from dubito.request.arrays import check_budget, check_integer, check_memory_limit
-from dubito.request.ids import RowNames
+from dubito.request.ids import RowIds
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import LARGE, SAMPLE, Origin
 from dubito.strategies.base import Delegates, Planner
@@ -217,17 +217,17 @@ def select(
         seed=seed,
         progress=progress,
     )
-    return answer(request, chosen, points.names, started, Given(pool, labeled))
+    return answer(request, chosen, points.row_ids, started, Given(pool, labeled))
 
 
-def answer(request: Request, strategy: Strategy, names: RowNames, started: float, given: Given) -> Selection:
+def answer(request: Request, strategy: Strategy, pool_ids: RowIds, started: float, given: Given) -> Selection:
     """Run the strategy and return its Selection; raises Interrupted with the partial selection after Ctrl-C.
 
     The Selection keeps only weak references to ``given``.
     """
     refuse_limits(strategy, request)
     choice = strategy.choose(request)
-    best, costs, ids = choice.configurations[0], request.costs, names.ids
+    best, costs, ids = choice.configurations[0], request.costs, pool_ids.ids
     together = picked_groups(best, request)
     payers = best.indices if together is None else best.indices[np.cumsum(together.sizes) - together.sizes]
     selection = Selection(

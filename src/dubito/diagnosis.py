@@ -18,10 +18,10 @@ from dubito.core.problem import Metric
 from dubito.doubt.reading import DOUBT_SOURCES, read_doubt
 from dubito.errors import InvalidArgument, InvalidData, american_keywords, named
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, len_of
-from dubito.request.arrays import as_array, check_choice, check_finite, refuse_zero_rows
-from dubito.request.ids import NO_NAMES, RowNames, check_pool
+from dubito.request.arrays import as_array, check_bool, check_choice, check_finite, refuse_zero_rows
+from dubito.request.ids import NO_IDS, RowIds, check_pool
 from dubito.request.rows import check_candidates, check_labeled, rows_in_order
-from dubito.request.scaling import check_standardize, standardize_points
+from dubito.request.scaling import standardize_points
 
 FEWEST_CHECKED = 50
 
@@ -47,7 +47,7 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
 
 
 def check_outcomes(
-    checked: object, wrong: object, n_pool: int, labeled_rows: IntArray, names: RowNames = NO_NAMES
+    checked: object, wrong: object, n_pool: int, labeled_rows: IntArray, pool_ids: RowIds = NO_IDS
 ) -> tuple[IntArray, BoolArray] | None:
     """Rows of the pool, ascending, and whether the model was wrong on each; None if no outcomes were given."""
     if checked is None and wrong is None:
@@ -55,7 +55,7 @@ def check_outcomes(
     if checked is None or wrong is None:
         given, other = ("wrong", "checked") if checked is None else ("checked", "wrong")
         raise InvalidArgument(f"was given without {other}", argument=given, hint="pass both, or neither.")
-    named_rows = rows_in_order("checked", checked, n_pool, names)
+    named_rows = rows_in_order("checked", checked, n_pool, pool_ids)
     rows = np.unique(named_rows)
     _refuse_unfit(rows, labeled_rows)
     if len(rows) < len(named_rows):
@@ -447,21 +447,21 @@ def diagnose(
     (2.0, 0.5, 0.25, 0.125, 'quadratic')
     """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    wanted = check_standardize(standardize)
-    (matrix, _), names = check_pool(pool, ids)
-    seen = check_labeled(labeled, matrix, names)
+    is_standardized = standardize is not None and check_bool("standardize", standardize)
+    (matrix, _), pool_ids = check_pool(pool, ids)
+    seen = check_labeled(labeled, matrix, pool_ids)
     references, labeled_rows = seen.references, seen.rows
     points = check_candidates(None, len_of(matrix), labeled_rows)
     if not len_of(references) or not len(points):
         problem = f"names {len_of(references)} points and leaves {len(points)} of the pool's {len_of(matrix)}"
         hint = "pass at least one labeled and leave at least one unlabeled."
         raise InvalidArgument(problem, argument="labeled", hint=hint)
-    classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt, names=names)
+    classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt, pool_ids=pool_ids)
     if all_doubt is None:
         raise InvalidArgument("no doubt was given", hint=f"pass {DOUBT_SOURCES}.")
     weights = check_head(head, matrix.shape[1], classes, known_metric)
-    outcomes = check_outcomes(checked, wrong, len_of(matrix), labeled_rows, names)
-    if wanted:
+    outcomes = check_outcomes(checked, wrong, len_of(matrix), labeled_rows, pool_ids)
+    if is_standardized:
         matrix, (references, _, _), _, scale = standardize_points(matrix, seen)
         # Constant columns have weight 0.
         factors = np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)

@@ -73,7 +73,7 @@ class Pool:
     ):
         self._points = check_points(features, None, metric, ids, standardize, groups)
         self._order = np.empty(0, dtype=np.int64)
-        self.ids = None if self._points.names.ids is None else self._points.names.ids.values
+        self.ids = None if self._points.row_ids.ids is None else self._points.row_ids.ids.values
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
         self._before = self._known
 
@@ -147,7 +147,7 @@ class Pool:
         return check_rows("rows", rows, len(self)) if ids is None else self._rows_of_ids(ids)
 
     def _rows_of_ids(self, ids: object) -> IntArray:
-        known = self._points.names.ids
+        known = self._points.row_ids.ids
         if known is None:
             hint = "pass label(rows=...), or make it with Pool(..., ids=...)."
             raise InvalidArgument("this pool has no ids", hint=hint)
@@ -220,7 +220,9 @@ class Pool:
             known=self._known,
         )
         try:
-            return answer(request, chosen, self._points.names, started, Given(self._points.pool, None, is_checked=True))
+            return answer(
+                request, chosen, self._points.row_ids, started, Given(self._points.pool, None, is_checked=True)
+            )
         except BaseException:
             self._known = self._before
             raise

@@ -221,6 +221,6 @@ def test_row_numbers_that_pandas_writes_as_keys_are_an_index_and_no_ids(tmp_path
     pd.DataFrame({"x": [1.0, 2.0, 5.0]}).to_json(tmp_path / "pool.json")
     pool = read_pool(str(tmp_path / "pool.json"))
     assert pool.ids is None
-    assert pool.names.index is not None
-    assert pool.names.index.keys == ["0", "1", "2"]
+    assert pool.row_ids.index is not None
+    assert pool.row_ids.index.keys == ["0", "1", "2"]
     assert pool.feature_names == ("x",)

@@ -11,7 +11,7 @@ import dubito
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.io import read_pool, read_rows
 from dubito.matrix import AnyArray
-from dubito.request.ids import Ids, RowNames, matching_ids, order_of, rows_of
+from dubito.request.ids import Ids, RowIds, matching_ids, order_of, rows_of
 
 
 def ids(*values: object, owner: str = "p.csv") -> Ids:
@@ -66,9 +66,9 @@ def test_rows_named_by_id_may_be_few_but_neither_foreign_nor_doubled() -> None:
         rows_of(ids("a"), Ids("the pool", np.array(["a", "b", "b"])))
 
 
-def names(column: AnyArray | None = None, index: AnyArray | None = None) -> RowNames:
+def names(column: AnyArray | None = None, index: AnyArray | None = None) -> RowIds:
     made = [None if values is None else Ids("the ids", values) for values in (column, index)]
-    return RowNames(*made)
+    return RowIds(*made)
 
 
 ROWS, SHUFFLED, TEXT, OTHER = np.arange(4), np.array([2, 0, 3, 1]), np.array(list("wxyz")), np.array(list("abcd"))
@@ -104,7 +104,7 @@ def test_like_is_matched_with_like() -> None:
         (names(ROWS), names()),
     ],
 )
-def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowNames, pool: RowNames) -> None:
+def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowIds, pool: RowIds) -> None:
     assert matching_ids(theirs, pool) is None
 
 
@@ -117,7 +117,7 @@ def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowNames, pool
         (names(index=ROWS), names(index=SHUFFLED)),
     ],
 )
-def test_shuffled_row_numbers_on_one_side_are_asked_about(theirs: RowNames, pool: RowNames) -> None:
+def test_shuffled_row_numbers_on_one_side_are_asked_about(theirs: RowIds, pool: RowIds) -> None:
     with pytest.raises(
         InvalidData, match=r"row numbers 0 to 3 in another order as ids, .* give both sides ids, or neither"
     ):

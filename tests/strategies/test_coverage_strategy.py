@@ -211,7 +211,7 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, object], ma
 
 
 def test_a_beam_means_nothing_to_coverage() -> None:
-    with pytest.raises(InvalidArgument, match="beam_width=3 means nothing to strategy='coverage'"):
+    with pytest.raises(InvalidArgument, match="beam_width=3 is not supported by strategy='coverage'"):
         dubito.select(LINE, 1, strategy="coverage", beam_width=3)
 
 

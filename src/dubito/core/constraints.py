@@ -13,9 +13,9 @@ from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, keyword, n
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_integer, check_real
 from dubito.request.ids import (
-    NO_NAMES,
-    NamedRows,
-    RowNames,
+    NO_IDS,
+    ArrayWithIds,
+    RowIds,
     in_pool_order,
     matching_ids,
     order_of,
@@ -31,7 +31,7 @@ ROUNDING = 1.0 + 1e-9
 """Tolerance for sums of costs: in floating point, three times 0.1 exceeds 0.3."""
 
 
-def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> FloatArray:
+def check_costs(costs: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> FloatArray:
     """(n,) finite numbers above 0, as float64; rows of a frame are matched by id.
 
     Examples
@@ -42,7 +42,7 @@ def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> Float
     if isinstance(costs, Mapping):
         hint = f"pass {keyword('groups')}, too, or one cost per row."
         raise InvalidArgument("is a mapping, as for groups", argument="costs", hint=hint)
-    array = as_array("costs", in_pool_order("costs", costs, names, n_pool))
+    array = as_array("costs", in_pool_order("costs", costs, pool_ids, n_pool))
     if array.shape == (n_pool, 1):
         array = array[:, 0]  # A frame of one column.
     if array.shape != (n_pool,):
@@ -83,8 +83,8 @@ def check_quotas(
     classes: object,
     probabilities: Matrix | None,
     n_pool: int,
-    names: RowNames = NO_NAMES,
-    columns: NamedRows | None = None,
+    pool_ids: RowIds = NO_IDS,
+    columns: ArrayWithIds | None = None,
 ) -> Quotas:
     """Quotas with the class of each row, given or predicted, and the limit of each class.
 
@@ -92,7 +92,7 @@ def check_quotas(
     """
     default, by_class = _read_quotas(quotas)
     if classes is not None:
-        shown, numbers = _read_classes(classes, n_pool, names)
+        shown, numbers = _read_classes(classes, n_pool, pool_ids)
         known = {name: number for number, name in enumerate(shown)}
     elif probabilities is not None:
         numbers = predicted_classes(probabilities)
@@ -114,7 +114,7 @@ def check_quotas(
     return Quotas(numbers, limits)
 
 
-def _predicted_names(n_classes: int, columns: NamedRows | None) -> tuple[list[str], dict[str, int]]:
+def _predicted_names(n_classes: int, columns: ArrayWithIds | None) -> tuple[list[str], dict[str, int]]:
     """The names of predicted classes for a message, and their numbers by name.
 
     A class of a table has the name of its column. Its number is a name, too, unless a column has a number as its name.
@@ -151,13 +151,13 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
     return None if default is None else check_integer("quotas", default, least=0), limits
 
 
-def _read_classes(classes: object, n_pool: int, names: RowNames) -> tuple[list[str], IntArray]:
+def _read_classes(classes: object, n_pool: int, pool_ids: RowIds) -> tuple[list[str], IntArray]:
     """The sorted class names, and the number of each row's class; numbers are compared as text."""
-    known, _, numbers = _read_keys("classes", classes, n_pool, names)
+    known, _, numbers = _read_keys("classes", classes, n_pool, pool_ids)
     return known.tolist(), numbers
 
 
-def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> tuple[AnyArray, IntArray, IntArray]:
+def _read_keys(argument: str, given: Any, n_pool: int, pool_ids: RowIds) -> tuple[AnyArray, IntArray, IntArray]:
     """The sorted names of classes or groups as text, the first row of each, and (n,) the number of each row's name."""
     value, own = split_ids(argument, given)
     value = value.to_pylist() if hasattr(value, "to_pylist") else value
@@ -170,7 +170,7 @@ def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> tuple
     if array.shape != (n_pool,):
         hint = f"pass the {one} of each pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument=argument, hint=hint)
-    pair = None if own is names else matching_ids(own, names)
+    pair = None if own is pool_ids else matching_ids(own, pool_ids)
     array = array if pair is None else array[order_of(*pair)]
     own_rows = np.arange(n_pool)
     values, first_rows, numbers = array, own_rows, own_rows
@@ -184,7 +184,7 @@ def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> tuple
     return known, first_rows[first].astype(np.int64), of_value[numbers].astype(np.int64)
 
 
-def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Groups:
+def check_groups(groups: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> Groups:
     """The group of each row, given as numbers or text; numbers are compared as text.
 
     Examples
@@ -192,7 +192,7 @@ def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Gro
     >>> check_groups(["b", "a", "b"], 3)
     Groups(numbers=array([0, 1, 0]), names=array(['b', 'a'], dtype='<U1'))
     """
-    known, first, numbers = _read_keys("groups", groups, n_pool, names)
+    known, first, numbers = _read_keys("groups", groups, n_pool, pool_ids)
     order = np.argsort(first)
     ranks = np.empty(len(known), dtype=np.int64)
     ranks[order] = np.arange(len(known))
@@ -203,7 +203,7 @@ def rows_of_groups(given: object, groups: Groups | None) -> IntArray:
     """The rows of the group of this name, or of the groups of these names."""
     if groups is None:
         hint = f"make the pool with {keyword('groups')}, or pass {keyword('rows')} or {keyword('ids')}."
-        raise InvalidArgument("means nothing to a pool without groups", argument="groups", hint=hint)
+        raise InvalidArgument("cannot be used with a pool without groups", argument="groups", hint=hint)
     keys = label_keys(np.array(given, dtype=object).ravel())
     return np.flatnonzero(np.isin(groups.numbers, _numbers_of("groups", keys, groups)))
 
@@ -217,7 +217,7 @@ def _numbers_of(argument: str, keys: Sequence[str], groups: Groups) -> IntArray:
     return np.array([known[key] for key in keys], dtype=np.int64)
 
 
-def group_costs(costs: object, groups: Groups, candidates: IntArray, names: RowNames = NO_NAMES) -> FloatArray:
+def group_costs(costs: object, groups: Groups, candidates: IntArray, pool_ids: RowIds = NO_IDS) -> FloatArray:
     """(n,) the cost of each row's group: a price from a mapping, or the sum of the costs of its candidates.
 
     Groups without candidates have the cost 1, which is never used.
@@ -236,7 +236,7 @@ def group_costs(costs: object, groups: Groups, candidates: IntArray, names: RowN
         for number, price in zip(numbers.tolist(), costs.values(), strict=True):
             totals[number] = _check_price(price, str(groups.names[number]))
         return totals[groups.numbers]
-    rows = check_costs(costs, n_pool, names)
+    rows = check_costs(costs, n_pool, pool_ids)
     sums = np.bincount(groups.numbers[candidates], weights=rows[candidates], minlength=len(totals))
     return np.where(sums > 0.0, sums, totals)[groups.numbers]
 

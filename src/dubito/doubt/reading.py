@@ -10,7 +10,7 @@ from dubito.errors import InvalidArgument, InvalidData, at_row, by_interface, ke
 from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice
 from dubito.request.arrays import as_array, as_matrix, as_names, check_finite, check_real
 from dubito.request.columns import refuse_two_sources
-from dubito.request.ids import NO_NAMES, RowNames, feature_names, in_pool_order
+from dubito.request.ids import NO_IDS, RowIds, feature_names, in_pool_order
 from dubito.request.labels import label_keys
 from dubito.request.rows import Labeled, labeled_in_order
 
@@ -44,12 +44,12 @@ def read_doubt(
     logits: object = None,
     doubt: object = None,
     *,
-    names: RowNames = NO_NAMES,
+    pool_ids: RowIds = NO_IDS,
     temperature: float = 1.0,
 ) -> tuple[Matrix | None, FloatArray | None]:
     """Probabilities and doubt from the one source that was given; (None, None) if none was.
 
-    Rows are matched by id if the source has ids; ``names`` are the pool ids. Logits are divided by ``temperature``.
+    Rows are matched by id if both the source and the pool have ids. Logits are divided by ``temperature``.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def read_doubt(
         return None, None
     refuse_two_sources(given)
     (source,) = given
-    value = in_pool_order(source, sources[source], names, n_pool)
+    value = in_pool_order(source, sources[source], pool_ids, n_pool)
     if source == "probabilities":
         checked = check_probabilities(value, n_pool, feature_names(sources[source]))
         return checked, doubt_from_probabilities(checked)
@@ -233,7 +233,7 @@ def find_temperature(
     labeled: object,
     checked: Labeled,
     n_pool: int,
-    names: RowNames = NO_NAMES,
+    pool_ids: RowIds = NO_IDS,
 ) -> Temperature:
     """The temperature given, or fitted on the labeled rows; ``checked`` is ``labeled`` after its checks."""
     number = check_temperature(temperature)
@@ -242,7 +242,7 @@ def find_temperature(
         raise InvalidArgument("needs logits", argument="temperature", value=temperature, hint=hint)
     if number is not None:
         return Temperature(number)
-    rows = labeled_in_order(labeled, checked, n_pool, names)
+    rows = labeled_in_order(labeled, checked, n_pool, pool_ids)
     values = None if labels is None else as_names("labels", labels)
     if values is None or len(rows) == 0:
         raise _needs_labels(temperature)
@@ -251,7 +251,7 @@ def find_temperature(
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     from dubito.doubt.temperature import fit_temperature
 
-    array = check_logits(in_pool_order("logits", logits, names, n_pool), n_pool)
+    array = check_logits(in_pool_order("logits", logits, pool_ids, n_pool), n_pool)
     values = values[rows] if len(values) == n_pool else values
     is_known = np.array([key != "" for key in label_keys(values)], dtype=np.bool_)
     if not is_known.any():

@@ -19,7 +19,7 @@ from dubito.io.roles import PoolFile, RowsFile, class_names, find_doubt, read_po
 from dubito.io.source import Source, nearest, note, suffix_of, whole
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, len_of
 from dubito.request.columns import IDS, refuse_two_sources, usual
-from dubito.request.ids import NamedRows, matching_ids, order_of
+from dubito.request.ids import ArrayWithIds, matching_ids, order_of
 from dubito.request.labels import EMPTY, label_keys
 from dubito.request.rows import describe_order
 
@@ -45,7 +45,7 @@ class Inputs:
 
     def describe_row(self, row: int) -> str:
         """A row as error messages name it: its id, and its row number in the pool file."""
-        number, ids = row if self.kept is None else int(self.kept[row]), self.pool.names.ids
+        number, ids = row if self.kept is None else int(self.kept[row]), self.pool.row_ids.ids
         return f"row {number}" if ids is None else f"id {ids.shown([row])} (row {number} of the pool)"
 
     def positions_of(self, rows: IntArray) -> IntArray:
@@ -60,13 +60,13 @@ class Inputs:
             rows = self.labeled.rows if foreign else all_rows
             known = [self.labels.get(row) for row in rows.tolist()]
             labels = np.array([None] * sum(map(len_of, foreign)) + known, dtype=object)
-        candidates: NamedRows | None = None
+        candidates: ArrayWithIds | None = None
         excluded = self.labeled.rows if foreign else self.labeled.rows[:0]
         if self.candidates is not None or len(excluded):
             allowed = all_rows if self.candidates is None else self.candidates
             # A mask, because row numbers could be mistaken for ids.
             mask = np.isin(all_rows, allowed) & ~np.isin(all_rows, excluded)
-            candidates = NamedRows(mask, self.pool.names)
+            candidates = ArrayWithIds(mask, self.pool.row_ids)
         return {
             "labeled": self.labeled.argument(self.pool),
             "labels": labels,
@@ -102,7 +102,7 @@ def read_inputs(
     if not any(role in given for role in DOUBT_ROLES) and (found := find_doubt(source, columns=columns)):
         role, values = found
         names = class_names(source, role, None, columns)
-        rows[role], files[role] = RowsFile(values, pool_file.names, *names, source=source), pool
+        rows[role], files[role] = RowsFile(values, pool_file.row_ids, *names, source=source), pool
     if pool_file.feature_names:
         note(*describe_features(pool_file, columns))
     elif source.is_table:
@@ -192,7 +192,7 @@ def _read_role(role: str, spec: str, pool: PoolFile, columns: Columns) -> RowsFi
         if role == doubt:
             return read_rows(spec, doubt, columns=columns)
     if not is_file(spec):
-        return RowsFile(_values(role, pool.source, spec), pool.names, source=pool.source)
+        return RowsFile(_values(role, pool.source, spec), pool.row_ids, source=pool.source)
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
     values = _values(role, source, key or usual(source.names, USUAL[role]) or _only(role, source, columns))
@@ -254,7 +254,7 @@ def leave_out(found: Inputs, rows: Collection[int]) -> Inputs:
 def _keep(found: Inputs, kept: IntArray, features: Matrix) -> Inputs:
     """The inputs with some rows of the pool, ascending, of which these are the features."""
     pool, numbers = found.pool, kept if found.kept is None else found.kept[kept]
-    smaller = replace(found, pool=replace(pool, values=features, names=pool.names.at(kept)), kept=numbers)
+    smaller = replace(found, pool=replace(pool, values=features, row_ids=pool.row_ids.at(kept)), kept=numbers)
     positions = {int(row): position for position, row in enumerate(kept.tolist())}
 
     def positions_of(rows: IntArray) -> IntArray:
@@ -272,8 +272,8 @@ def _keep(found: Inputs, kept: IntArray, features: Matrix) -> Inputs:
 def _kept_rows(role: str, found: RowsFile, pool: PoolFile, smaller: Inputs, kept: IntArray) -> RowsFile:
     """The rows of an array that are kept, in the order of the pool; the file may lack those that are left out."""
     n_rows = len_of(pool.features)
-    note(*describe_order(pool.names, n_rows, **{role: found}))
-    pair = None if found.names is pool.names else matching_ids(found.names, pool.names)
+    note(*describe_order(pool.row_ids, n_rows, **{role: found}))
+    pair = None if found.row_ids is pool.row_ids else matching_ids(found.row_ids, pool.row_ids)
     if pair is not None:
         absent = [row for row, key in enumerate(pair.pool.keys) if key not in pair.theirs.row_of_key]
         needed = np.setdiff1d(np.arange(n_rows), np.setdiff1d(np.array(absent, dtype=np.int64), kept))
@@ -283,4 +283,4 @@ def _kept_rows(role: str, found: RowsFile, pool: PoolFile, smaller: Inputs, kept
         raise InvalidArgument(problem, argument=role, hint="pass one row for each row of the pool, whole or not.")
     else:
         order = kept
-    return replace(found, values=found.values[order], names=smaller.pool.names)
+    return replace(found, values=found.values[order], row_ids=smaller.pool.row_ids)

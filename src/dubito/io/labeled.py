@@ -32,9 +32,9 @@ from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile, find_array, read_array
 from dubito.io.source import note
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
-from dubito.request.arrays import unlike_features
+from dubito.request.arrays import different_widths
 from dubito.request.columns import DRAWN, LABELED, usual
-from dubito.request.ids import NamedRows
+from dubito.request.ids import ArrayWithIds
 from dubito.request.labels import PLAIN_INTEGER, are_labels, label_keys
 from dubito.request.rows import check_rows
 
@@ -73,7 +73,7 @@ def _reordered_pool_error(
     table: NameTable, name: str, different: list[tuple[int, str, str]], pool: PoolFile
 ) -> InvalidData:
     row, theirs, ours = different[0]
-    ids = pool.names.ids
+    ids = pool.row_ids.ids
     where = f"row {row}" if ids is None else f"id {ids.shown([row])}"
     more = f", and {len(different) - 1} more differ{'s' * (len(different) == 2)}" if len(different) > 1 else ""
     return InvalidData(
@@ -104,11 +104,11 @@ class LabeledInputs:
     def argument(self, pool: PoolFile) -> object:
         """The ``labeled`` argument of `dubito.select`; with features among it, the caller must exclude `rows`."""
         if not self.foreign:
-            return NamedRows(np.isin(np.arange(len_of(pool.features)), self.rows), pool.names)
+            return ArrayWithIds(np.isin(np.arange(len_of(pool.features)), self.rows), pool.row_ids)
         parts = [*self.foreign, *([Rows(pool.features, self.rows)] if len(self.rows) else [])]
         for part in parts:
             if part.shape[1] != pool.features.shape[1]:
-                raise unlike_features(part.shape[1], pool.features.shape[1])
+                raise different_widths(part.shape[1], pool.features.shape[1])
         return parts[0] if len(parts) == 1 else Stack(parts)
 
 
@@ -143,7 +143,7 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
         if table is not None:
             array = mask_of_column(spec, array, pool)
             if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
-                raise unlike_features(array.shape[1], pool.features.shape[1])
+                raise different_widths(array.shape[1], pool.features.shape[1])
         note_order(spec, array, pool)
         found = check_embedder(spec, as_labeled(array, pool), pool)
     except DubitoError as error:
@@ -183,7 +183,7 @@ def check_embedder(spec: str, found: LabeledInputs, pool: PoolFile) -> LabeledIn
 def as_labeled(array: Matrix, pool: PoolFile) -> LabeledInputs:
     """1-D arrays name rows of the pool, 2-D arrays hold features."""
     if len(array.shape) == 1:
-        return LabeledInputs(check_rows("labeled", np.asarray(array[:]), len_of(pool.features), pool.names))
+        return LabeledInputs(check_rows("labeled", np.asarray(array[:]), len_of(pool.features), pool.row_ids))
     return LabeledInputs(NO_ROWS.rows, (array,) if len_of(array) else ())
 
 
@@ -203,7 +203,7 @@ def own_rows(pool: PoolFile) -> LabeledInputs:
         if found is not None and role == "labeled":
             return as_labeled(found, pool)
         if found is not None:
-            return LabeledInputs(np.setdiff1d(np.arange(n), check_rows(role, found, n, pool.names)))
+            return LabeledInputs(np.setdiff1d(np.arange(n), check_rows(role, found, n, pool.row_ids)))
     return NO_ROWS
 
 
@@ -348,7 +348,7 @@ def _refuse_contradictions(
     conflicting = [row for row in labels_here if row in found and found[row].label != labels_here[row].label]
     if not conflicting:
         return
-    one, other, ids = found[conflicting[0]], labels_here[conflicting[0]], pool.names.ids
+    one, other, ids = found[conflicting[0]], labels_here[conflicting[0]], pool.row_ids.ids
     where = f"row {conflicting[0]}" if ids is None else f"id {ids.shown(conflicting[:1])}"
     more = f", and {len(conflicting) - 1} more differ{'s' * (len(conflicting) == 2)}" if len(conflicting) > 1 else ""
     problem = f"{one.path} says {one.column} {one.label!r} and {other.path} {other.label!r} of {where}{more}"

@@ -26,7 +26,7 @@ from dubito.request.columns import (
     non_features,
     usual,
 )
-from dubito.request.ids import Ids, RowNames
+from dubito.request.ids import Ids, RowIds
 
 # Class columns (probabilities or logits) whose names suggest another role
 
@@ -86,7 +86,7 @@ def index_columns(source: Source) -> list[str]:
     return found
 
 
-def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
+def find_names(source: Source, id_column: str | None, n_rows: int) -> RowIds:
     """The ids of the rows of a file.
 
     Parameters
@@ -113,7 +113,7 @@ def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
         option = by_interface("Columns(id=)", command="--id-column", toml="id_column")
         problem = f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})"
         raise InvalidData(problem, hint=f"say which of them identifies the rows with {option}.")
-    return RowNames(column, index, owner=source.path)
+    return RowIds(column, index, owner=source.path)
 
 
 def _checked_ids(source: Source, name: str, n_rows: int) -> Ids:

@@ -244,26 +244,26 @@ def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArr
     """
     theirs = table_ids(table, pool, columns, kept)
     index = usual(table.header, (ROW,))
-    known = ids_known(theirs, pool) if theirs is not None and index is None else pool.names.ids
+    known = ids_known(theirs, pool) if theirs is not None and index is None else pool.row_ids.ids
     if theirs is not None and known is not None:
         return rows_of(theirs, known)
-    if theirs is None and table.index is not None and pool.names.index is not None:
-        return rows_of(Ids(table.path, table.values(table.index, kept)), pool.names.index)
+    if theirs is None and table.index is not None and pool.row_ids.index is not None:
+        return rows_of(Ids(table.path, table.values(table.index, kept)), pool.row_ids.index)
     return None if index is None else rows_by_number(table, index, pool, kept)
 
 
 def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
     has_ids = table.id_column(columns.id) is not None or table.index is not None
-    by_index = table.index is not None and pool.names.index is not None
-    if usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.names.ids is not None):
+    by_index = table.index is not None and pool.row_ids.index is not None
+    if usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.row_ids.ids is not None):
         return True
-    theirs = table_ids(table, pool, columns) if has_ids and pool.names.index is not None else None
+    theirs = table_ids(table, pool, columns) if has_ids and pool.row_ids.index is not None else None
     return theirs is not None and ids_known(theirs, pool) is not None
 
 
 def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
     """The pool's ids; or its index column if the pool has no ids and the table uses values of the index."""
-    ids, index = pool.names.ids, pool.names.index
+    ids, index = pool.row_ids.ids, pool.row_ids.index
     if ids is not None or index is None or index.row_of_key.keys().isdisjoint(theirs.keys):
         return ids
     return index
@@ -276,11 +276,11 @@ def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArra
     if (
         column is None
         and index is not None
-        and pool.names.ids is pool.names.index
+        and pool.row_ids.ids is pool.row_ids.index
         and index_columns(pool.source) == [ROW]
     ):
         column = index
-    if column is None and pool.names.index is None:
+    if column is None and pool.row_ids.index is None:
         column = table.index
     return None if column is None else Ids(table.path, table.values(column, kept))
 
@@ -299,14 +299,14 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
     if len(values) < len(rows):
         hint = "each must occur once."
         raise InvalidData(f"{table.path} names row {values[np.argmax(counts > 1)]} twice", hint=hint)
-    refuse_ids(table.path, rows, pool.names.ids)
+    refuse_ids(table.path, rows, pool.row_ids.ids)
     return rows
 
 
 def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray) -> None:
     """Note the first row whose id and index name different rows of the pool; the id counts."""
     column, index = table.id_column(columns.id), usual(table.header, (ROW,))
-    ids = pool.names.ids
+    ids = pool.row_ids.ids
     if column is None or index is None or ids is None:
         return
     theirs = Ids(table.path, table.values(column, kept))
@@ -323,7 +323,7 @@ def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: Bool
 def note_numbers(table: NameTable, pool: PoolFile, columns: Columns) -> None:
     """Note that row numbers are used although the pool has ids: they are wrong if the pool is reordered."""
     index = usual(table.header, (ROW,))
-    if pool.names.ids is not None and index is not None and table_ids(table, pool, columns) is None:
+    if pool.row_ids.ids is not None and index is not None and table_ids(table, pool, columns) is None:
         note(
             f"{pool.source.path} has ids and {table.path} none: rows are matched by their {index}, "
             "the row numbers of the pool as it is now."
@@ -332,7 +332,7 @@ def note_numbers(table: NameTable, pool: PoolFile, columns: Columns) -> None:
 
 def note_order(spec: str, array: Matrix, pool: PoolFile) -> None:
     """Note that a mask without ids is matched to the pool by order, although the pool has ids."""
-    if pool.names.ids is not None and array.shape == (len_of(pool.features),):
+    if pool.row_ids.ids is not None and array.shape == (len_of(pool.features),):
         note(f"{pool.source.path} has ids and {spec} none: rows are matched by their order.")
 
 
@@ -345,7 +345,7 @@ def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntAr
             return None
         own = table_of_source(source, columns) if source.is_table else None
         given = find_array(source, "candidates") if own is None else own.booleans(name)
-        allowed = check_rows("candidates", given, n, pool.names)
+        allowed = check_rows("candidates", given, n, pool.row_ids)
         note(f"{source.path}: {len(allowed)} of {n} rows may be picked, by {name}; --ignore-columns {name} for all.")
         return allowed
     table = read_table(spec, columns, pool)
@@ -363,7 +363,7 @@ def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntAr
         raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
     array = read_array(spec, "candidates", columns=columns)
     note_order(spec, array, pool)
-    return check_rows("candidates", array, len_of(pool.features), pool.names)
+    return check_rows("candidates", array, len_of(pool.features), pool.row_ids)
 
 
 def unknown_ids(path: str, column: str) -> InvalidArgument:
@@ -373,7 +373,7 @@ def unknown_ids(path: str, column: str) -> InvalidArgument:
 
 def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidData:
     """The error for a table without ids or row numbers; its hint names a column with the pool's ids, if any."""
-    known, wanted = pool.names.ids, columns.id if columns.id in pool.source.names else "id"
+    known, wanted = pool.row_ids.ids, columns.id if columns.id in pool.source.names else "id"
     problem = f"{table.path} has no column that names rows of the pool; it holds {', '.join(table.header)}"
     rows = f"index, the row numbers from 0; points outside the pool need its {pool.features.shape[1]} features."
     if known is None:
@@ -395,10 +395,10 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
         raise InvalidData(problem, hint="pass the pool it was picked from.")
     table = None if path.endswith(".npy") else read_table(path, columns)
     column = None if table is None else table.id_column(None)
-    if table is None or column is None or pool.names.ids is None:
+    if table is None or column is None or pool.row_ids.ids is None:
         return rows
     ids = Ids(path, table.values(column))
-    moved = np.flatnonzero(rows_of(ids, pool.names.ids) != rows)
+    moved = np.flatnonzero(rows_of(ids, pool.row_ids.ids) != rows)
     if len(moved):
         problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is another row by now"
         raise InvalidData(problem, hint=f"write to another file, and pass --labeled {path}.")

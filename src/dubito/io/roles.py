@@ -28,11 +28,11 @@ from dubito.io.opening import open_source, split_spec
 from dubito.io.source import Source, note, whole
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.columns import IDS, LABELED, usual
-from dubito.request.ids import NamedRows
+from dubito.request.ids import ArrayWithIds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowsFile(NamedRows):
+class RowsFile(ArrayWithIds):
     """An array with one entry per row that was read from a file; `dubito.select` takes it in place of an array."""
 
     values: AnyArray
@@ -40,7 +40,7 @@ class RowsFile(NamedRows):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PoolFile(NamedRows):
+class PoolFile(ArrayWithIds):
     """A pool read from a file: features, ids, and the source for other arrays in the file."""
 
     source: Source = field(kw_only=True)
@@ -56,7 +56,7 @@ class PoolFile(NamedRows):
 
     @property
     def ids(self) -> AnyArray | None:
-        return None if self.names.ids is None else self.names.ids.values
+        return None if self.row_ids.ids is None else self.row_ids.ids.values
 
     def labels(self, columns: Columns) -> tuple[str, AnyArray] | None:
         """The name and the unparsed values of the labels in the file; None if there are none, or they are features."""
@@ -135,7 +135,7 @@ def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> 
     ...     with open(path, "w") as file:
     ...         _ = file.write("id,doubt\nb,0.5\na,0.25\n")
     ...     found = read_rows(path, "doubt")
-    >>> found.values.tolist(), found.names.ids.values.tolist()
+    >>> found.values.tolist(), found.row_ids.ids.values.tolist()
     ([0.5, 0.25], ['b', 'a'])
     """
     path, key = split_spec(spec)

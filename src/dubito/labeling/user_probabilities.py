@@ -60,7 +60,7 @@ def read_probabilities(project: Project, contents: Contents, path: str) -> tuple
         row = int(np.abs(sums - 1.0).argmax())
         raise InvalidData(f"row {row} of the probabilities adds up to {sums[row]:.3g}", hint="rows must add up to 1.")
     classes = _classes(path, values.shape[1], project)
-    rows = _rows(contents, found.names.ids, len(values))
+    rows = _rows(contents, found.row_ids.ids, len(values))
     probabilities = np.full((len(contents), values.shape[1]), 1.0 / values.shape[1])
     probabilities[rows] = values / sums[:, None]
     return probabilities, classes, len(values)

@@ -190,7 +190,7 @@ def text_key(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowNames:
+class RowIds:
     column: Ids | None = None
     index: Ids | None = None
     """The index of a frame, even if it holds only row numbers."""
@@ -204,21 +204,21 @@ class RowNames:
             return self.column
         return None if are_row_numbers(self.index.given) else self.index
 
-    def at(self, rows: IntArray) -> "RowNames":
+    def at(self, rows: IntArray) -> "RowIds":
         """The ids of some of the rows; an index of row numbers is dropped."""
         index = self.index if self.index is None or not are_row_numbers(self.index.given) else None
-        return RowNames(self.column and self.column.at(rows), index and index.at(rows), owner=self.owner)
+        return RowIds(self.column and self.column.at(rows), index and index.at(rows), owner=self.owner)
 
 
-NO_NAMES = RowNames()
+NO_IDS = RowIds()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class NamedRows:
+class ArrayWithIds:
     """An array with the ids of its rows, as files hold it: an argument that is matched with the pool like a frame."""
 
     values: Matrix
-    names: RowNames
+    row_ids: RowIds
     columns: tuple[str, ...] = ()
     """The names of the columns of a table that form the array; empty for a single array."""
     short_names: tuple[str, ...] = ()
@@ -232,7 +232,7 @@ class Pair(NamedTuple):
     pool: Ids
 
 
-def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
+def pair_of(theirs: RowIds, pool: RowIds) -> Pair | None:
     """The ids that both sides have, columns before indexes; None if one side has none."""
     if theirs.column is not None and pool.column is not None:
         return Pair(theirs.column, pool.column)
@@ -251,7 +251,7 @@ def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
     return None
 
 
-def matching_ids(theirs: RowNames, pool: RowNames) -> Pair | None:
+def matching_ids(theirs: RowIds, pool: RowIds) -> Pair | None:
     """The ids by which rows are matched; None if they are matched by position.
 
     Raises InvalidData if only one side has ids and these are shuffled row numbers: positions would probably be wrong.
@@ -296,7 +296,7 @@ def _are_shuffled_rows(ids: Ids) -> bool:
     return ids.keys != numbers and set(ids.keys) == set(numbers)
 
 
-def _is_numbered(theirs: RowNames, pool: RowNames, alone: Ids) -> bool:
+def _is_numbered(theirs: RowIds, pool: RowIds, alone: Ids) -> bool:
     """Whether the side without ids has row numbers: the pool always does, an argument only by its index."""
     return alone is theirs.ids or (alone is pool.index and theirs.index is not None)
 
@@ -336,17 +336,17 @@ def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]
 FRAMES = ("pandas", "polars", "pyarrow")
 
 
-def split_ids(name: str, value: Any) -> tuple[Any, RowNames]:
+def split_ids(name: str, value: Any) -> tuple[Any, RowIds]:
     """Split an argument into its data, without id columns, and the ids of its rows.
 
-    Only `NamedRows` and frames have ids: frames in a column ``id`` or ``ids``, in a pandas index, or in a column
+    Only `ArrayWithIds` and frames have ids: frames in a column ``id`` or ``ids``, in a pandas index, or in a column
     ``index`` (as pandas names an index turned into a column). Other values are returned unchanged.
     """
-    if isinstance(value, NamedRows):
-        return value.values, value.names
+    if isinstance(value, ArrayWithIds):
+        return value.values, value.row_ids
     package = type(value).__module__.partition(".")[0]
     if package not in FRAMES:
-        return value, NO_NAMES
+        return value, NO_IDS
     columns = columns_of(value)
     is_pandas = package == "pandas" and hasattr(value, "iloc")
     own = value.index if is_pandas else None
@@ -358,12 +358,12 @@ def split_ids(name: str, value: Any) -> tuple[Any, RowNames]:
         values = column_of(name, value, each)
         if could_be_index(each, values):
             taken.append(each)
-            index = _ids(name, values) if RowNames(None, index).ids is None else index
-    return (_without(value, taken) if taken else value), RowNames(column, index)
+            index = _ids(name, values) if RowIds(None, index).ids is None else index
+    return (_without(value, taken) if taken else value), RowIds(column, index)
 
 
-def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
-    value, names = split_ids("pool", pool)
+def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowIds]:
+    value, row_ids = split_ids("pool", pool)
     strays = non_features(columns_of(value))
     if strays:  # They would silently be used as features.
         problem = f"has the column {strays[0]!r}, whose name says it is not a feature"
@@ -371,13 +371,13 @@ def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
         raise InvalidArgument(problem, argument="pool", hint=hint)
     features = check_features("pool", value)
     if ids is None:
-        return features, names
-    return features, RowNames(_check_ids(ids, len_of(features.matrix)), names.index)
+        return features, row_ids
+    return features, RowIds(_check_ids(ids, len_of(features.matrix)), row_ids.index)
 
 
 def feature_names(pool: Any) -> list[str]:
     """The names of a frame's feature columns; empty for other values and for columns without text names."""
-    if isinstance(pool, NamedRows):
+    if isinstance(pool, ArrayWithIds):
         return list(pool.columns)
     columns = columns_of(pool)
     ids = usual(columns, IDS)
@@ -385,7 +385,7 @@ def feature_names(pool: Any) -> list[str]:
     return [name for name in columns if name not in no_feature]
 
 
-def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
+def in_pool_order(name: str, value: Any, pool: RowIds, n_pool: int) -> Any:
     """The rows of an argument in the order of the pool, if both have ids; otherwise unchanged."""
     value, own = split_ids(name, value)
     if own is pool or (own.ids is None and (own.index is None or pool.ids is None)):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dubito.errors import InvalidArgument, ScaleWarning
+from dubito.errors import ScaleWarning
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, OnDevice, Rows, blocks, len_of, rows_per_read
 from dubito.request.arrays import check_finite
 from dubito.request.ids import feature_names
@@ -196,12 +196,6 @@ def standardize_points(pool: Matrix, labeled: Labeled) -> Standardized:
         other = on_scale(references, scale)
         seen = labeled._replace(references=other, largest=check_finite("labeled", other))
     return Standardized(scaled, seen, largest_scaled(pool, scale), scale)
-
-
-def check_standardize(standardize: object) -> bool | None:
-    if standardize is not None and not isinstance(standardize, bool | np.bool_):
-        raise InvalidArgument("is not allowed", argument="standardize", value=standardize, hint="pass True or False.")
-    return None if standardize is None else bool(standardize)
 
 
 def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:

@@ -60,7 +60,7 @@ class FileItem:
         role, address = self.doubt
         with local_path(address) as path:
             rows = read_rows(path, role, columns=self.columns)
-        pair = matching_ids(rows.names, pool.names)
+        pair = matching_ids(rows.row_ids, pool.row_ids)
         values = rows.values if pair is None else rows.values[order_of(*pair)]
         if len(values) != len_of(pool.features):
             problem = f"{address} has {len(values):,} rows and {self.address} {len_of(pool.features):,}"

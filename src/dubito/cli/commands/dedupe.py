@@ -104,7 +104,7 @@ def _rows(inputs: Inputs, positions: Any) -> Any:
 
 
 def _names(inputs: Inputs, positions: Any) -> list[object]:
-    ids, rows = inputs.pool.names.ids, _rows(inputs, positions).tolist()
+    ids, rows = inputs.pool.row_ids.ids, _rows(inputs, positions).tolist()
     return rows if ids is None else [ids.values[row] for row in rows]
 
 

@@ -22,7 +22,7 @@ from dubito.io.name_tables import read_outcomes
 from dubito.io.source import note
 from dubito.matrix import AnyArray, BoolArray, IntArray, len_of
 from dubito.request.arrays import check_choice
-from dubito.request.ids import NamedRows
+from dubito.request.ids import ArrayWithIds
 from dubito.request.rows import describe_order
 
 
@@ -65,7 +65,7 @@ def diagnose(
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
         found = handle_missing(found, missing_mode)
-        note(*describe_order(found.pool.names, len_of(found.pool.features), **found.rows))
+        note(*describe_order(found.pool.row_ids, len_of(found.pool.features), **found.rows))
         is_standardized = should_standardize(standardize_mode, found.pool.feature_names)
         diagnosis = measure(found, head, outcomes, metric, is_standardized)
     if advice := describe_scale(standardize_mode, found.pool.feature_names, found.pool.features):
@@ -89,7 +89,7 @@ def measure(
         inside = np.isin(rows[order], np.arange(len_of(found.pool.features)) if found.kept is None else found.kept)
         # A mask, because row numbers could be mistaken for ids.
         mask = np.isin(np.arange(len_of(found.pool.features)), found.positions_of(rows))
-        checked, wrong = NamedRows(mask, found.pool.names), is_wrong[order][inside]
+        checked, wrong = ArrayWithIds(mask, found.pool.row_ids), is_wrong[order][inside]
     with name_files_in_errors({**found.files, "head": head or found.files["pool"]}, found.describe_row):
         known: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(

@@ -182,7 +182,7 @@ def select(
                 show_dry_run(chosen, request, as_json, quiet)
                 return
             try:
-                in_pool_rows = answer(request, chosen, points.names, started, Given(found.pool, arguments["labeled"]))
+                in_pool_rows = answer(request, chosen, points.row_ids, started, Given(found.pool, arguments["labeled"]))
             except Interrupted as stopped:
                 in_pool_rows = stopped.selection
         picked = in_file_rows(in_pool_rows, found.kept, n_rows)
