@@ -328,7 +328,7 @@ def test_nothing_may_be_labeled(nothing: object) -> None:
             "labeled holds 3 at position 1, which is not a row of the pool; pass row numbers from 0 to 2",
         ),
         ([-1], InvalidArgument, "labeled holds -1 at position 0, which is not a row of the pool"),
-        ([True, False], InvalidArgument, r"labeled is a mask of 2 and the pool has 3 rows; pass one a row"),
+        ([True, False], InvalidArgument, r"labeled is a mask of 2 and the pool has 3 rows; pass one per row"),
         ([[1.0, np.nan]], InvalidData, r"labeled holds nan at row 0, column 1"),
         (["a"], InvalidArgument, r"labeled holds ids \('a'\), and the pool has none; pass ids="),
         ([["a"]], InvalidData, r"labeled holds text instead of numbers"),

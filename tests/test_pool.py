@@ -245,7 +245,7 @@ def test_an_interrupted_round_leaves_the_pool_as_it_was() -> None:
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     features = np.arange(4.0)[:, None]
-    with pytest.raises(InvalidArgument, match=r"ids has shape \(2,\); pass one a row, shape \(4,\)"):
+    with pytest.raises(InvalidArgument, match=r"ids has shape \(2,\); pass one per row, shape \(4,\)"):
         dubito.Pool(features, ids=["a", "b"])
     with pytest.raises(InvalidData, match=r"ids holds .*'a'.* more than once"):
         dubito.Pool(features, ids=["a", "b", "a", "c"])

@@ -25,8 +25,8 @@ from dubito.request.scaling import (
     dominant,
     largest_scaled,
     measure_scale,
-    on_scale,
     standardize_points,
+    standardized,
 )
 
 UNITS = np.array([1.0, 1000.0, 0.01, 30.0])
@@ -94,7 +94,7 @@ def test_a_tensor_on_a_device_is_scaled_there_to_the_same_bits() -> None:
         tensor = torch.from_numpy(table(400)).to(kind)
         kept = tensor.clone()
         scale = measure_scale(OnDevice(tensor))
-        there = on_scale(OnDevice(tensor), scale)
+        there = standardized(OnDevice(tensor), scale)
         assert isinstance(there, OnDevice)
         assert np.array_equal(there[:], Scaled(tensor.numpy(), scale)[:])
         assert torch.equal(tensor, kept)

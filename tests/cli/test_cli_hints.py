@@ -90,7 +90,7 @@ def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_reported
     described = run("select", "a.csv", *CORESET, "--dry-run", "--standardize", "no").err
     assert described.splitlines() == [
         "dubito: 6 features: user_id, year, a, b, c, ...",
-        "dubito: user_id looks like an id: pass --id-column user_id if so; now it is a feature",
+        "dubito: user_id looks like an id: pass --id-column user_id if so; otherwise it is a feature",
         "dubito: a, c, d are the same in every row: pass --ignore-columns a,c,d",
     ]
     Path("b.csv").write_text("number,year,a,b,c,d\n" + rows)

@@ -208,7 +208,7 @@ def test_a_text_that_is_no_feature_tells_rows_apart_unless_many_share_it(run: Pr
 def test_classes_that_differ_in_case_or_in_marks_alone_are_reported(run: Program) -> None:
     kinds = ["Ant", "ant.", *KINDS[2:40]]
     write("seen.csv", "id,label", IDS[:40], kinds)
-    described = f"marks around them alone: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Write them alike"
+    described = f"in case or punctuation: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Write them alike"
     for command in (SELECT, ("status", "pool.csv")):
         assert described in run(*command, "--labeled", "seen.csv").err
         assert "alike" not in run(*command, "--labeled", "one.csv").err

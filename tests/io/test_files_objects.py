@@ -158,10 +158,10 @@ def test_whole_floats_and_truth_values_are_names_and_numbers(tmp_path: Path) -> 
 
 def test_truth_values_among_numbers_are_refused(tmp_path: Path) -> None:
     among_numbers = write(tmp_path / "a.jsonl", '{"x": 0.5}\n{"x": true}\n')
-    with pytest.raises(InvalidData, match=r"'x' of .*a\.jsonl holds True, a truth value among numbers, in line 2"):
+    with pytest.raises(InvalidData, match=r"'x' of .*a\.jsonl holds True, a boolean among numbers, in line 2"):
         read_pool(among_numbers)
     among_truths = write(tmp_path / "b.jsonl", '{"x": null}\n{"x": true}\n{"x": 1}\n')
-    with gaps_as_nan(), pytest.raises(InvalidData, match="holds 1, a number among truth values, in line 3"):
+    with gaps_as_nan(), pytest.raises(InvalidData, match="holds 1, a number among booleans, in line 3"):
         read_pool(among_truths)
 
 

@@ -154,7 +154,7 @@ def test_what_cannot_be_appended_to_is_named(tmp_path: Path) -> None:
         ("picks.csv", "rank,index\n1,-4\n", r"picks.csv holds no picks: row numbers are integers from 0"),
         ("picks.csv", "rank,index\n1,0.5\n", r"picks.csv holds no picks: row numbers"),
         ("picks.csv", "rank,index\n1,nan\n", r"picks.csv holds no picks: row numbers"),
-        ("picks.csv", "rank,index\n1,3\n2,true\n", r"picks.csv holds no picks: a row number is neither true nor false"),
+        ("picks.csv", "rank,index\n1,3\n2,true\n", r"picks.csv holds no picks: row numbers are integers, not booleans"),
         ("picks.csv", "rank,index\n1,a\n", r"column 'index' of .*picks.csv holds 'a'"),
     ],
 )

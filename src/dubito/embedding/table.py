@@ -406,7 +406,7 @@ class PoolTable:
         if ids.repeated is not None:
             first, second = ids.repeated
             problem = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
-            raise ids.wrong(problem, f"each must occur once, or {PASS} {named('id_column')} with another column.")
+            raise ids.error(problem, f"each must occur once, or {PASS} {named('id_column')} with another column.")
 
     def shards(self, n_rows: int) -> Iterator[ShardItems]:
         """Yield up to ``n_rows`` rows at a time, fewer if they are large."""

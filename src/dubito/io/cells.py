@@ -10,7 +10,7 @@ from dubito.io.limits import hold
 from dubito.io.missing_values import PLAIN_NUMBER
 from dubito.io.source import Entry
 from dubito.matrix import AnyArray, FloatArray
-from dubito.request.labels import NO_TEXTS, PLAIN_INTEGER
+from dubito.request.labels import MISSING_TEXTS, PLAIN_INTEGER
 
 MOST_JUDGED = 1000
 """Number of cells that are inspected to describe a column in a message."""
@@ -27,10 +27,10 @@ CODE = re.compile(r"0\d+")
 
 ODD_NUMBERS = (
     (re.compile(r"[+-]?[\d.,]+\s*%"), "a percent sign"),
-    (re.compile(r"[+-]?\d{1,3}([,.'  ]\d{3})+([.,]\d+)?"), "marks between the thousands"),
+    (re.compile(r"[+-]?\d{1,3}([,.'  ]\d{3})+([.,]\d+)?"), "thousands separators"),
     (re.compile(r"[+-]?\d+,\d+"), "a decimal comma"),
     (re.compile(r"0[xX][0-9a-fA-F]+"), "hexadecimal digits"),
-    (re.compile(r"[$€£¥]\s*[\d.,]+|[\d.,]+\s*[$€£¥]"), "a sign of money"),
+    (re.compile(r"[$€£¥]\s*[\d.,]+|[\d.,]+\s*[$€£¥]"), "a currency symbol"),
 )
 """Patterns of text that looks like a number but cannot be parsed, and the reason."""
 
@@ -61,7 +61,7 @@ def is_gap(text: str) -> bool:
     [True, True, True, True, False, False]
     """
     text = text.strip()
-    return not text or text in NO_TEXTS
+    return not text or text in MISSING_TEXTS
 
 
 def as_number(text: str, decimal_comma: bool = False) -> float | None:
@@ -97,7 +97,7 @@ def what_is_odd(text: str) -> str | None:
     Examples
     --------
     >>> what_is_odd("12 %"), what_is_odd("1,234.5"), what_is_odd("cat")
-    ('a percent sign', 'marks between the thousands', None)
+    ('a percent sign', 'thousands separators', None)
     """
     return next((odd for pattern, odd in ODD_NUMBERS if pattern.fullmatch(text.strip())), None)
 

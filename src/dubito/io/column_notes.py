@@ -44,9 +44,9 @@ def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix)
     if not (np.isfinite(scale.mean).all() and np.isfinite(scale.share).all()):
         return None  # `check_points` raises for missing, infinite and very large values.
     because = describe_dominant(scale, feature_names)
-    hint = "--standardize no takes them as they are"
+    hint = "--standardize no leaves them unscaled"
     if because:
-        return f"columns are standardized (as they are, {because}); {hint}"
+        return f"columns are standardized (unscaled, {because}); {hint}"
     return f"columns are standardized (mean 0 and standard deviation 1 each); {hint}"
 
 
@@ -103,21 +103,21 @@ def _describe_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
     if ids.any():
         hint = f"pass --id-column {names[ids][0]}" if pool.ids is None else _ignore(names[ids])
         described = _listed(names[ids], "looks like an id", "look like ids")
-        yield f"{described}: {hint} if so; now {'it is a feature' if ids.sum() == 1 else 'they are features'}"
+        yield f"{described}: {hint} if so; otherwise {'it is a feature' if ids.sum() == 1 else 'they are features'}"
     for name in names[looks_like_status(names.tolist(), sample)].tolist():
-        yield f"{name} is 0 or 1 and may say what is labeled: call it labeled if so, or pass --ignore-columns {name}"
+        yield f"{name} is 0 or 1 and may mark labeled rows: rename it to labeled if so, or pass --ignore-columns {name}"
     first = "the first " if len(sample) < len_of(pool.features) else ""
     for name, values in zip(names.tolist(), sample.T, strict=True):
         for code in codes_for_missing(values):
             yield (
-                f"{name} is {code:g} in {int((values == code).sum())} of {first}{len(values)} rows, far from all else, "
-                "as if that meant missing: leave those cells empty and pass --missing median or --missing drop if so; "
-                "now it is a number"
+                f"{name} is {code:g} in {int((values == code).sum())} of {first}{len(values)} rows, far from all "
+                "other values, and may mean missing: if so, leave those cells empty and pass --missing median or "
+                "--missing drop; otherwise it is used as a number"
             )
     codes = np.array([pool.source.entry(name).is_code for name in names.tolist()], dtype=np.bool_) & ~ids
     if codes.any():
         described = _listed(names[codes], "has", "have")
-        yield f"{described} zeros before numbers, as codes do: {_ignore(names[codes])} if they count nothing"
+        yield f"{described} leading zeros, like a code: {_ignore(names[codes])} if it is not a number"
     for group in probability_groups(names.tolist(), sample):
         stems = {match.group(1) for name in group if (match := STEM.fullmatch(name))}
         wanted = f"'{stems.pop()}*'" if len(stems) == 1 and stems != {""} else ",".join(group)
@@ -127,7 +127,7 @@ def _describe_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
     if labels is not None:
         predictors = names[predict_perfectly(sample[labels[0]], labels[1]) & ~constant]
         if len(predictors):
-            hint = f"if it was made from it {_ignore(predictors)}"
+            hint = f"if derived from the label, {_ignore(predictors)}"
             yield f"{_listed(predictors, 'predicts', 'predict')} the label perfectly: {hint}"
     if constant.any():
         yield f"{_listed(names[constant], 'is', 'are')} the same in every row: {_ignore(names[constant])}"

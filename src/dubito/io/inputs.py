@@ -178,7 +178,7 @@ def _values(role: str, source: Source, name: str) -> AnyArray:
     entry = source.entry(name)
     which = f"{source.noun} {name!r} of {source.path}" if name else source.path
     if entry.ndim != 1:
-        raise InvalidData(f"{which} is {entry.summary}, but {role} are one a row.")
+        raise InvalidData(f"{which} is {entry.summary}, but {role} are one per row.")
     if role in ("classes", "groups"):
         return entry.names()
     if entry.content != "numbers":

@@ -127,7 +127,7 @@ def _checked_ids(source: Source, name: str, n_rows: int) -> Ids:
         ignoring = by_interface(
             f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
         )
-        raise ids.wrong(what, f"each must occur once; if {name!r} is not an id pass {ignoring}.")
+        raise ids.error(what, f"each must occur once; if {name!r} is not an id pass {ignoring}.")
     return ids
 
 

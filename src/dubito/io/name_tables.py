@@ -15,7 +15,7 @@ from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, len_of
 from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, non_features, usual
 from dubito.request.ids import Ids, rows_of
 from dubito.request.labels import are_labels, label_keys
-from dubito.request.rows import check_rows, refuse_ids
+from dubito.request.rows import check_rows, refuse_ambiguous_rows
 
 # Columns of the pool that are copied to the picks.
 
@@ -299,7 +299,7 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
     if len(values) < len(rows):
         hint = "each must occur once."
         raise InvalidData(f"{table.path} names row {values[np.argmax(counts > 1)]} twice", hint=hint)
-    refuse_ids(table.path, rows, pool.row_ids.ids)
+    refuse_ambiguous_rows(table.path, rows, pool.row_ids.ids)
     return rows
 
 

@@ -371,7 +371,7 @@ def _index_column(source: Source) -> AnyArray:
     if names is not None and names.dtype.kind in "iu":
         return names
     if names is not None and any(str(name).lower() in TRUTH for name in names.tolist()):
-        raise InvalidData(f"{source.path} holds no picks: a row number is neither true nor false.")
+        raise InvalidData(f"{source.path} holds no picks: row numbers are integers, not booleans.")
     values = whole(entry.read())
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")

@@ -19,7 +19,7 @@ from dubito.io.opening import open_source
 from dubito.labeling.contents import Contents, What, features_of
 from dubito.labeling.state import State
 from dubito.matrix import AnyArray, FloatArray, Matrix, blocks, len_of, rows_per_read
-from dubito.request.scaling import measure_scale, on_scale
+from dubito.request.scaling import measure_scale, standardized
 
 KEPT = 4
 """Number of results that are kept, so that the next page of a list is not computed again."""
@@ -149,7 +149,7 @@ class Similarity:
         if self._features is None or self._features[0] is not contents:
             rows = None if contents.rows is None else np.maximum(contents.rows, 0)  # Items that are gone get row 0.
             features, is_table = features_of(self._state.project, rows)
-            scaled = on_scale(features, measure_scale(features)) if is_table else features
+            scaled = standardized(features, measure_scale(features)) if is_table else features
             self._features = contents, scaled
             self._found.clear()
         return self._features[1]

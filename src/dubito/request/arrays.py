@@ -247,7 +247,7 @@ def check_features(name: str, value: object) -> Features:
     matrix = as_matrix(name, value)
     shape = matrix.shape
     if len(shape) != 2:
-        reshape = in_python(f"; use {name}.reshape(-1, 1) for one feature a row") if len(shape) == 1 else ""
+        reshape = in_python(f"; use {name}.reshape(-1, 1) for one feature per row") if len(shape) == 1 else ""
         hint = f"pass a 2-D array (rows, features){reshape}."
         raise InvalidArgument(f"has shape {shape}", argument=name, hint=hint)
     if shape[0] == 0:

@@ -13,9 +13,9 @@ LABELS = ("labels", "classes", "label", "class", "target", "targets", "y")
 LABELED = ("labeled", "labelled", "is_labeled", "is_labelled")
 UNLABELED = ("unlabeled", "unlabelled", "is_unlabeled", "is_unlabelled")
 DRAWN = ("drawn",)
-"""Which labeled rows were drawn at random; read from files of labels only."""
+"""Which labeled rows were drawn at random; only in files of labels."""
 SPLITS = ("split", "fold", "subset", "partition")
-"""Data splits: unused, and not features."""
+"""Data splits, which are neither used nor features."""
 DOUBTS = ("probabilities", "logits", "doubt")
 CANDIDATES = ("candidates",)
 

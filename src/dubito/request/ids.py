@@ -1,4 +1,4 @@
-"""Row ids: comparison, and matching the rows of an argument or file with those of the pool.
+"""Ids of rows: how they are compared, and how the rows of an argument or file are matched with those of the pool.
 
 Ids are compared as text. Whole numbers are written in full (7, 7.0, "7" and "7.0" are the same id), dates in ISO
 format; text is stripped and normalized to NFC. ``"007"`` differs from 7, and comparison is case-sensitive. Missing
@@ -42,7 +42,7 @@ class Ids:
         self.owner = owner
         """The file or argument that the ids belong to, for messages."""
         self.argument = argument
-        self.values = as_shown(values)
+        self.values = dates_as_text(values)
         self.given = values
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Ids:
         try:
             return id_keys(self.given)
         except InvalidId as error:
-            raise self.wrong(error.problem, error.hint) from None
+            raise self.error(error.problem, error.hint) from None
 
     @cached_property
     def row_of_key(self) -> dict[str, int]:
@@ -78,13 +78,15 @@ class Ids:
         names = [repr(self.values[row : row + 1].tolist()[0]) for row in rows[:MOST_SHOWN]]
         return ", ".join(names) + (", ..." if len(rows) > MOST_SHOWN else "")
 
-    def wrong(self, problem: str, hint: str) -> InvalidIds:
+    def error(self, problem: str, hint: str) -> InvalidIds:
         if self.argument is not None:
             return InvalidIds(problem, argument=self.argument, hint=hint)
         return InvalidIds(f"{self.owner} {problem}", hint=hint)
 
 
 class InvalidId(Exception):
+    """An id that cannot be used; `Ids` adds whose it is."""
+
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)
         self.problem, self.hint = problem, hint
@@ -101,8 +103,8 @@ def are_row_numbers(values: AnyArray) -> bool:
     return values.dtype.kind in "iuf" and bool(np.array_equal(values, np.arange(len(values))))
 
 
-def as_shown(values: AnyArray) -> AnyArray:
-    """Ids as a selection returns them: NumPy dates become text, since they would be saved as numbers."""
+def dates_as_text(values: AnyArray) -> AnyArray:
+    """The ids, with NumPy dates as text, since they would be saved as numbers."""
     if values.dtype.kind == "M":
         return np.array([tidy_date(str(value)) for value in values], dtype=np.str_)
     return values
@@ -118,7 +120,7 @@ def id_keys(values: AnyArray) -> list[str]:
     """
     kind = values.dtype.kind
     if kind == "b":
-        raise InvalidId("has truth values for ids, which cannot tell rows apart", "pass integers or text.")
+        raise InvalidId("has booleans as ids, which cannot identify rows", "pass integers or text.")
     if kind in "iu":
         return list(map(str, values.tolist()))
     if kind == "f":
@@ -126,7 +128,7 @@ def id_keys(values: AnyArray) -> list[str]:
     keys = list(map(_key, values if kind == "M" else values.tolist()))
     empty = next((row for row, key in enumerate(keys) if not key), None)
     if empty is not None:
-        raise InvalidId(f"has no id in row {empty}", "give every row one.")
+        raise InvalidId(f"has no id in row {empty}", "give every row an id.")
     return keys
 
 
@@ -146,12 +148,12 @@ def _float_keys(values: AnyArray) -> list[str]:
     missing = ~np.isfinite(values)
     if missing.any():
         row = int(np.argmax(missing))
-        raise InvalidId(f"has the id {values[row]} in row {row}, which names nothing", "give every row one.")
+        raise InvalidId(f"has the id {values[row]} in row {row}, which is not an id", "give every row an id.")
     whole = values == np.round(values)
     too_large = whole & (np.abs(values) >= 2.0 ** (np.finfo(values.dtype).nmant + 1))
     if too_large.any():
         value = values[int(np.argmax(too_large))]
-        problem = f"has the id {value:.0f} as {values.dtype}, which cannot tell such numbers apart"
+        problem = f"has the id {value:.0f} as {values.dtype}, which cannot distinguish such numbers"
         raise InvalidId(problem, "save ids as integers or text.")
     return [
         str(int(value)) if is_whole else repr(value) for value, is_whole in zip(values.tolist(), whole, strict=True)
@@ -191,9 +193,11 @@ def text_key(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowIds:
+    """The ids of the rows of an argument or file: a column of ids, the index of a frame, both or neither."""
+
     column: Ids | None = None
     index: Ids | None = None
-    """The index of a frame, even if it holds only row numbers."""
+    """The index, even if it holds only row numbers."""
     owner: str = field(default="", kw_only=True)
     """The file that the rows are from, for messages; empty for an argument."""
 
@@ -225,45 +229,45 @@ class ArrayWithIds:
     """The columns without the beginning that they share, such as ``cat`` for ``p_cat``; empty if that is not known."""
 
 
-class Pair(NamedTuple):
+class IdPair(NamedTuple):
     """The ids by which an argument or file is matched with the pool."""
 
     theirs: Ids
     pool: Ids
 
 
-def pair_of(theirs: RowIds, pool: RowIds) -> Pair | None:
+def common_ids(theirs: RowIds, pool: RowIds) -> IdPair | None:
     """The ids that both sides have, columns before indexes; None if one side has none."""
     if theirs.column is not None and pool.column is not None:
-        return Pair(theirs.column, pool.column)
+        return IdPair(theirs.column, pool.column)
     if theirs.index is not None and pool.index is not None and not are_row_numbers(theirs.index.given):
-        are_both = not are_row_numbers(pool.index.given)
-        if are_both or (theirs.column is None and _are_shuffled_rows(theirs.index)):
-            return Pair(theirs.index, pool.index)
+        both_have_ids = not are_row_numbers(pool.index.given)
+        if both_have_ids or (theirs.column is None and _are_shuffled_rows(theirs.index)):
+            return IdPair(theirs.index, pool.index)
     if theirs.ids is not None and pool.ids is not None:
-        return Pair(theirs.ids, pool.ids)
-    if (
-        theirs.ids is not None
-        and pool.index is not None
-        and not pool.index.row_of_key.keys().isdisjoint(theirs.ids.keys)
-    ):
-        return Pair(theirs.ids, pool.index)  # The ids refer to the row numbers in the pool's index.
+        return IdPair(theirs.ids, pool.ids)
+    if theirs.ids is None or pool.index is None:
+        return None
+    if not pool.index.row_of_key.keys().isdisjoint(theirs.ids.keys):
+        return IdPair(theirs.ids, pool.index)  # The ids refer to the row numbers in the pool's index.
     return None
 
 
-def matching_ids(theirs: RowIds, pool: RowIds) -> Pair | None:
+def matching_ids(theirs: RowIds, pool: RowIds) -> IdPair | None:
     """The ids by which rows are matched; None if they are matched by position.
 
     Raises InvalidData if only one side has ids and these are shuffled row numbers: positions would probably be wrong.
     """
-    pair = pair_of(theirs, pool)
+    pair = common_ids(theirs, pool)
     if pair is not None:
         return pair
-    alone = pool.ids if theirs.ids is None else theirs.ids
-    if alone is not None and _are_shuffled_rows(alone) and _is_numbered(theirs, pool, alone):
-        other = "the pool has none" if alone is theirs.ids else "the other one has none"
-        problem = f"has the row numbers 0 to {len(alone) - 1} in another order as ids, and {other}"
-        raise alone.wrong(problem, "give both sides ids, or neither.")
+    only_ids = pool.ids if theirs.ids is None else theirs.ids
+    # The pool always has row numbers, an argument only as its index.
+    is_other_numbered = only_ids is theirs.ids or (only_ids is pool.index and theirs.index is not None)
+    if only_ids is not None and is_other_numbered and _are_shuffled_rows(only_ids):
+        other = "the pool has none" if only_ids is theirs.ids else "the other one has none"
+        problem = f"has the row numbers 0 to {len(only_ids) - 1} in another order as ids, and {other}"
+        raise only_ids.error(problem, "give ids to both or to neither.")
     return None
 
 
@@ -296,39 +300,34 @@ def _are_shuffled_rows(ids: Ids) -> bool:
     return ids.keys != numbers and set(ids.keys) == set(numbers)
 
 
-def _is_numbered(theirs: RowIds, pool: RowIds, alone: Ids) -> bool:
-    """Whether the side without ids has row numbers: the pool always does, an argument only by its index."""
-    return alone is theirs.ids or (alone is pool.index and theirs.index is not None)
-
-
 def _refuse_repeats(ids: Ids) -> None:
     if ids.repeated is None:
         return
     first, second = ids.repeated
     one, other = ids.shown([first]), ids.shown([second])
-    what = one if one == other else f"{one} and {other}, which are one id,"
-    raise ids.wrong(f"repeats the id {what} (rows {first} and {second})", "each must occur once.")
+    repeated = one if one == other else f"{one} and {other}, which are the same id,"
+    raise ids.error(f"repeats the id {repeated} (rows {first} and {second})", "each must occur once.")
 
 
 def _unmatched(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> InvalidData:
     problems = []
     if foreign:
-        what = "an id that is" if len(foreign) == 1 else f"{len(foreign)} ids that are"
-        problems.append(f"holds {what} none of the pool's {len(pool)} ({theirs.shown(foreign)})")
+        unknown = "an id that is" if len(foreign) == 1 else f"{len(foreign)} ids that are"
+        problems.append(f"holds {unknown} not among the pool's {len(pool)} ({theirs.shown(foreign)})")
     if missing:
         problems.append(f"lacks {len(missing)} of the pool's {len(pool)} ids ({pool.shown(missing)})")
-    return theirs.wrong(" and ".join(problems), _hint(theirs, pool, foreign, missing))
+    return theirs.error(" and ".join(problems), _hint(theirs, pool, foreign, missing))
 
 
 def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> str:
     unknown = [theirs.keys[row] for row in foreign]
     if unknown and {key.lstrip("0") for key in unknown} <= {key.lstrip("0") for key in pool.keys}:
-        return "they differ by leading zeros alone: keep ids as text (dtype=str) where they are read and written."
+        return "they differ only in leading zeros: keep ids as text (dtype=str) where they are read and written."
     if unknown and {key.casefold() for key in unknown} <= {key.casefold() for key in pool.keys}:
-        return "they differ in upper and lower case alone: write them alike."
+        return "they differ only in upper and lower case: use the same case in both."
     if foreign:
         return "drop or correct those rows." if not missing else "pass a row for each row of the pool and no others."
-    return "pass a row for each."
+    return "pass a row for each id of the pool."
 
 
 # Ids of frames. The packages of frames are not imported.
@@ -349,15 +348,14 @@ def split_ids(name: str, value: Any) -> tuple[Any, RowIds]:
         return value, NO_IDS
     columns = columns_of(value)
     is_pandas = package == "pandas" and hasattr(value, "iloc")
-    own = value.index if is_pandas else None
-    index = None if own is None else _ids(name, np.asarray(own))
+    index = _ids(name, np.asarray(value.index)) if is_pandas else None
     id_column = usual(columns, IDS)
     column = None if id_column is None else _ids(name, column_of(name, value, id_column))
     taken = [] if id_column is None else [id_column]
-    for each in index_names(columns):
-        values = column_of(name, value, each)
-        if could_be_index(each, values):
-            taken.append(each)
+    for index_name in index_names(columns):
+        values = column_of(name, value, index_name)
+        if could_be_index(index_name, values):
+            taken.append(index_name)
             index = _ids(name, values) if RowIds(None, index).ids is None else index
     return (_without(value, taken) if taken else value), RowIds(column, index)
 
@@ -381,8 +379,8 @@ def feature_names(pool: Any) -> list[str]:
         return list(pool.columns)
     columns = columns_of(pool)
     ids = usual(columns, IDS)
-    no_feature = {ids, *(name for name in index_names(columns) if could_be_index(name, column_of("pool", pool, name)))}
-    return [name for name in columns if name not in no_feature]
+    index = {name for name in index_names(columns) if could_be_index(name, column_of("pool", pool, name))}
+    return [name for name in columns if name != ids and name not in index]
 
 
 def in_pool_order(name: str, value: Any, pool: RowIds, n_pool: int) -> Any:
@@ -395,19 +393,19 @@ def in_pool_order(name: str, value: Any, pool: RowIds, n_pool: int) -> Any:
         order = order_of(*pair)
         return value if (order == np.arange(n_pool)).all() else as_array(name, value)[order]
     if own.ids is not None and own.ids is own.index and pool.index is not None and not own.owner:
-        hint = f"give both one index, or pass {name}.to_numpy() if their rows are in one order."
-        raise InvalidData("has an index of its own, and the pool's are row numbers", argument=name, hint=hint)
+        hint = f"give both the same index, or pass {name}.to_numpy() if their rows are in the same order."
+        raise InvalidData("has an index of ids, and the pool has only row numbers", argument=name, hint=hint)
     return value
 
 
 def _check_ids(ids: object, n_pool: int) -> Ids:
     values = np.asarray(ids)
     if values.shape != (n_pool,):
-        raise InvalidArgument(f"has shape {values.shape}", argument="ids", hint=f"pass one a row, shape ({n_pool},).")
+        raise InvalidArgument(f"has shape {values.shape}", argument="ids", hint=f"pass one per row, shape ({n_pool},).")
     checked = Ids("ids", values, argument="ids")
     if checked.repeated is not None:
         first, second = checked.repeated
-        raise checked.wrong(
+        raise checked.error(
             f"holds {checked.shown([first])} more than once (rows {first} and {second})", "pass each once."
         )
     return checked

@@ -8,12 +8,12 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData, by_interface, in_python, keyword
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, len_of
 from dubito.request.arrays import as_array, as_matrix, check_features, different_widths
-from dubito.request.ids import NO_IDS, Ids, RowIds, matching_ids, pair_of, rows_of, split_ids
+from dubito.request.ids import NO_IDS, Ids, RowIds, common_ids, matching_ids, rows_of, split_ids
 
 FEWEST_REPEATED = 10
-"""At least this many row numbers, half of them repeated, are an error."""
+"""At least this many row numbers of which more than half are repeated are an error."""
 FEWEST_ROWS = 3
-"""With at least this many rows, one 0 or 1 per row must be a mask: as row numbers they would repeat."""
+"""From this many rows on, one 0 or 1 per row must be a mask: as row numbers they would repeat."""
 
 
 class Labeled(NamedTuple):
@@ -46,7 +46,7 @@ def check_labeled(labeled: object, pool: Matrix, pool_ids: RowIds = NO_IDS) -> L
     references, largest = check_features("labeled", array)
     if references.shape[1] != pool.shape[1]:
         raise different_widths(references.shape[1], pool.shape[1])
-    pair = pair_of(own, pool_ids)
+    pair = common_ids(own, pool_ids)
     if pair is None or not any(key in pair.pool.row_of_key for key in pair.theirs.keys):
         return Labeled(references, no_rows, largest)
     rows = rows_of(*pair)
@@ -79,7 +79,7 @@ def rows_in_order(name: str, value: object, n_pool: int, pool_ids: RowIds = NO_I
             return rows_of(*pair)[array]
         if len(array) != n_pool:
             problem = f"is a mask of {len(array)} and the pool has {n_pool} rows"
-            raise InvalidArgument(problem, argument=name, hint="pass one a row.")
+            raise InvalidArgument(problem, argument=name, hint="pass one per row.")
         return np.flatnonzero(array)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
@@ -91,7 +91,7 @@ def rows_in_order(name: str, value: object, n_pool: int, pool_ids: RowIds = NO_I
         at = int(np.argmax(outside))
         problem = f"holds {array[at]} at position {at}, which is not a row of the pool"
         raise InvalidArgument(problem, argument=name, hint=f"pass row numbers from 0 to {n_pool - 1}.")
-    refuse_ids(name, array, pool_ids.ids)
+    refuse_ambiguous_rows(name, array, pool_ids.ids)
     n_different = len(np.unique(array))
     if len(array) >= FEWEST_REPEATED and 2 * n_different < len(array):  # Classes of rows rather than row numbers.
         problem = f"holds {len(array)} row numbers, of which only {n_different} are different"
@@ -114,14 +114,14 @@ def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:
     if is_binary and (n_pool >= FEWEST_ROWS or array.max() >= n_pool or len(np.unique(array)) < n_pool):
         return array.astype(np.bool_)
     if is_binary or len(np.unique(array)) < n_pool:
-        what = "0 and 1 alone, a mask or row numbers" if is_binary else "some of them twice"
-        problem = f"holds an integer for each of the {n_pool} rows of the pool, {what}"
+        why = "only 0 and 1, which may be a mask or row numbers" if is_binary else "some of them twice"
+        problem = f"holds an integer for each of the {n_pool} rows of the pool, {why}"
         hint = "pass a boolean mask, such as array.astype(bool), or each row number once."
         raise InvalidArgument(problem, argument=name, hint=hint)
     return array
 
 
-def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
+def refuse_ambiguous_rows(name: str, rows: AnyArray, ids: Ids | None) -> None:
     """Raise for integers that are ambiguous: row numbers that are also the ids of other rows."""
     if ids is None:
         return
@@ -130,8 +130,8 @@ def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
     ambiguous = next((number for number in numbers if known and known.get(number) != number), None)
     if ambiguous is not None:
         is_id = ambiguous in known
-        what = f"is the id of row {known[ambiguous]}" if is_id else f"is not an id, as {next(iter(known))} is"
-        problem = f"holds row numbers or ids, which differ here ({ambiguous} {what})"
+        why = f"is the id of row {known[ambiguous]}" if is_id else f"is not an id, and {next(iter(known))} is"
+        problem = f"holds integers that may be row numbers or ids ({ambiguous} {why})"
         hint = f"pass a boolean mask, or ids as text, such as {str(ambiguous)!r}."
         raise InvalidArgument(problem, argument=name, hint=hint)
 
@@ -145,8 +145,8 @@ def check_candidates(candidates: object, n_pool: int, labeled_rows: IntArray, po
     else:
         rows = check_rows("candidates", candidates, n_pool, pool_ids)
         if isinstance(candidates, Sized) and not len(candidates):
-            else_all = by_interface("pass None for the whole pool", command="leave it out")
-            raise InvalidArgument("is empty", argument="candidates", hint=f"pass at least one row, or {else_all}.")
+            all_rows = by_interface("pass None for the whole pool", command="leave it out")
+            raise InvalidArgument("is empty", argument="candidates", hint=f"pass at least one row, or {all_rows}.")
         allowed = np.zeros(n_pool, dtype=np.bool_)
         allowed[rows] = True
     allowed[labeled_rows] = False
@@ -160,7 +160,7 @@ def describe_order(pool: RowIds, n_pool: int, **given: Any) -> tuple[str, ...]:
         if value is None:
             continue
         value, own = split_ids(name, value)
-        if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
+        if (own.ids is None) == (pool.ids is None) or common_ids(own, pool) is not None:
             continue
         if name in ("labeled", "candidates"):  # A mask; row numbers, ids and features are not matched by position.
             array = None if holds_ids(value) else as_matrix(name, value)
@@ -181,7 +181,7 @@ def holds_ids(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(isinstance(item, str) for item in value)
     if not isinstance(value, np.ndarray):
-        # A column whose type is numeric or a list holds no ids.
+        # A column of numbers or of lists holds no ids.
         kind = str(getattr(value, "dtype", getattr(value, "type", ""))).lower()
         if not any(word in kind for word in ("str", "utf8", "object", "categor", "dictionary", "enum", "date")):
             return False

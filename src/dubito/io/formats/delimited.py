@@ -34,7 +34,7 @@ from dubito.io.limits import hold, open_bytes
 from dubito.io.missing_values import PLAIN_NUMBER, reads_gaps_as_nan
 from dubito.io.source import Entry, Source, reading
 from dubito.matrix import AnyArray, FloatArray
-from dubito.request.labels import NO_TEXTS, PLAIN_INTEGER
+from dubito.request.labels import MISSING_TEXTS, PLAIN_INTEGER
 
 # The dialect of a delimited file: the delimiter, and whether numbers have a decimal comma.
 
@@ -357,7 +357,7 @@ class DelimitedTable:
         odd = what_is_odd(text)
         why = f"which has {odd}" if odd else "which is not a number"
         if number is not None:
-            why = "a truth value among numbers" if is_truth(text) else "a number among truth values"
+            why = "a boolean among numbers" if is_truth(text) else "a number among booleans"
         problem = f"column {name!r} of {self.path} holds {text!r}, {why}, in line {line}"
         raise InvalidData(problem, hint=f"{PLAIN_NUMBER}.")
 
@@ -426,7 +426,7 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
     is_numbered = len(sample) > 1 and first == [str(position) for position in range(len(first))]
     if is_numbered and len(first) == 1:
         is_numbered = not any(PLAIN_INTEGER.fullmatch(cell.strip()) for row in sample[1:] for cell in row)
-    if not is_numbered and all(is_number(cell, dialect.decimal_comma) or cell in NO_TEXTS for cell in first):
+    if not is_numbered and all(is_number(cell, dialect.decimal_comma) or cell in MISSING_TEXTS for cell in first):
         positions = {f"column{position}": position - 1 for position in range(1, len(first) + 1)}
         return DelimitedTable(
             text, dialect, positions, False, (), len(first), _booleans(sample, positions.values())

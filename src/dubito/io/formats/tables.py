@@ -100,7 +100,7 @@ class Grid:
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
             if isinstance(cell, bool) == are_booleans or _is_gap(cell):
                 return float(cell)
-            why = "a number among truth values" if are_booleans else "a truth value among numbers"
+            why = "a number among booleans" if are_booleans else "a boolean among numbers"
         else:
             why = "which is not a number"
         is_empty = kind_of(cell) == "nothing"
