@@ -194,7 +194,7 @@ def test_a_value_that_changed_in_a_saved_pool_does_not_fit_its_checksum(saved: P
         arrays: dict[str, Any] = dict(archive)
     arrays["squared"][7] += 1e-9
     np.savez(saved, **arrays)
-    with pytest.raises(InvalidData, match=r"pool\.npz is damaged: what it holds does not fit its checksum"):
+    with pytest.raises(InvalidData, match=r"pool\.npz is damaged: its content does not match its checksum"):
         dubito.Pool.load(str(saved), SAVED)
 
 

@@ -15,7 +15,7 @@ from dubito.core.problem import Groups, Known, Metric, Problem, Progress, Scalin
 from dubito.covering_radius import Given
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData, american_keywords, keyword
-from dubito.io.durable import load_sealed, save_sealed
+from dubito.io.durable import load_with_checksum, save_with_checksum
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.request.ids import Ids
 from dubito.request.rows import Labeled, check_rows
@@ -245,7 +245,7 @@ class Pool:
                 problem = f"has names of {len(names):,} bytes together, and a pool of {len(self)} rows saves {most:,}"
                 raise InvalidArgument(problem, argument="groups", hint="pass numbers or shorter names.")
             arrays |= {"groups": groups.numbers, "names": np.frombuffer(names, dtype=np.uint8)}
-        save_sealed(path, arrays)
+        save_with_checksum(path, arrays)
 
     @classmethod
     @american_keywords
@@ -291,7 +291,7 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
                 f"{path} unpacks to {n_bytes:,} bytes, and a pool of {n_pool} rows saves at most {most:,}."
             )
 
-    saved = load_sealed(path, check_size=check_size)
+    saved = load_with_checksum(path, check_size=check_size)
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
     if set(saved) - {"groups", "names"} != expected or saved["schema"].tolist() != SCHEMA:
         problem = f"{path} holds no pool saved by this version of dubito"

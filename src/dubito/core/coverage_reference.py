@@ -46,7 +46,7 @@ class CoverageProblem(EngineProblem):
     doubt: FloatArray | None = None
     """(n,) in [0, 1]; used only for the uncertainty of the picks."""
     sampled: int | None = None
-    """Number of rows that keep a weight, if the weights are those of a sample (`thinned`)."""
+    """Number of rows that keep a weight, if the weights are those of a sample (`systematic_sample`)."""
 
     def priorities(self, positions: IntArray | slice, added: FloatArray) -> FloatArray:
         """The gains of some candidates divided by their costs; monotonic in each gain, rounding included."""
@@ -70,7 +70,7 @@ def running_sums(weights: FloatArray, before: float = 0.0) -> FloatArray:
     return np.asarray(np.add.accumulate(np.concatenate([[before], weights]))[1:])
 
 
-def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float | None = None) -> FloatArray:
+def systematic_sample(weights: FloatArray, n_rows: int, before: float = 0.0, total: float | None = None) -> FloatArray:
     """Weights of a systematic sample of ``n_rows`` draws: evenly spaced marks on the running sum of the weights.
 
     The new weight of a row is the number of marks on its part of the sum, times their spacing.
@@ -79,9 +79,9 @@ def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float 
 
     Examples
     --------
-    >>> thinned(np.array([1.0, 1.0, 2.0, 0.0, 4.0]), 4).tolist()
+    >>> systematic_sample(np.array([1.0, 1.0, 2.0, 0.0, 4.0]), 4).tolist()
     [2.0, 0.0, 2.0, 0.0, 4.0]
-    >>> thinned(np.array([2.0, 0.0, 4.0]), 4, before=2.0, total=8.0).tolist()
+    >>> systematic_sample(np.array([2.0, 0.0, 4.0]), 4, before=2.0, total=8.0).tolist()
     [2.0, 0.0, 4.0]
     """
     running = running_sums(weights, before)

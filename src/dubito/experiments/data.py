@@ -11,8 +11,8 @@ from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.io import Columns, PoolFile, Source, open_source, read_pool, split_spec
 from dubito.io.labeled import read_labels
 from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
-from dubito.io.missing_values import Missing, fill_or_drop_missing, gaps_as_nan
-from dubito.io.source import note, whole
+from dubito.io.missing_values import Missing, fill_or_drop_missing, missing_as_nan
+from dubito.io.source import as_one_array, note
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.registry import Registry
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
@@ -165,7 +165,7 @@ def read_data_file(
 ) -> DataFile:
     """`read_dataset`, together with the pool file."""
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
-    with gaps_as_nan():
+    with missing_as_nan():
         found = read_pool(spec, columns=columns)
         features, labels = _labels_elsewhere(found, labeled, columns) if labeled else _labeled_rows(found, columns)
         rows = _whole_rows(found, how, features, labels, has_test=test is not None)
@@ -183,7 +183,7 @@ def _labels_elsewhere(found: PoolFile, labeled: Sequence[str], columns: Columns)
         hint = "add a column label, or pass --label-column NAME."
         raise InvalidData(f"{' and '.join(labeled)} hold no label of a row of {found.source.path}", hint=hint)
     rows = np.array(sorted(labels))
-    return whole(Rows(found.features, rows)), as_labels(np.array([labels[row] for row in rows.tolist()]))
+    return as_one_array(Rows(found.features, rows)), as_labels(np.array([labels[row] for row in rows.tolist()]))
 
 
 def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, by_interface
 from dubito.io.cells import plain_number_hint
-from dubito.io.source import Entry, Source, natural_order, whole
+from dubito.io.source import Entry, Source, as_one_array, natural_order
 from dubito.matrix import AnyArray, FloatArray
 from dubito.request.columns import (
     CANDIDATES,
@@ -21,10 +21,10 @@ from dubito.request.columns import (
     LABELS,
     UNLABELED,
     could_be_index,
+    find_name,
     index_names,
     label_name,
     non_features,
-    usual,
 )
 from dubito.request.ids import Ids, RowIds
 
@@ -81,12 +81,12 @@ def index_columns(source: Source) -> list[str]:
     for name in index_names(source.names):
         entry = source.entries[name]
         if name not in source.index and entry.ndim == 1:
-            values = entry.values() if entry.content == "text" else whole(entry.read())
+            values = entry.values() if entry.content == "text" else as_one_array(entry.read())
             found += [name] if could_be_index(name, values) else []
     return found
 
 
-def find_names(source: Source, id_column: str | None, n_rows: int) -> RowIds:
+def read_row_ids(source: Source, id_column: str | None, n_rows: int) -> RowIds:
     """The ids of the rows of a file.
 
     Parameters
@@ -99,7 +99,7 @@ def find_names(source: Source, id_column: str | None, n_rows: int) -> RowIds:
         The number of rows, which the number of ids must match.
     """
     names = [name for name in source.names if name]
-    chosen = id_column if id_column in names else usual(names, IDS)
+    chosen = id_column if id_column in names else find_name(names, IDS)
     column = None if chosen is None else _checked_ids(source, chosen, n_rows)
     levels, index = index_columns(source), None
     if len(levels) == 1:
@@ -369,9 +369,9 @@ def usual_name(source: Source, role: Role) -> str | None:
         names = [name for name in names if source.entries[name].ndim > 1]
     if role == "unlabeled":
         names = [name for name in names if source.entries[name].ndim == 1]
-    found = usual(names, USUAL_NAMES[role])
+    found = find_name(names, USUAL_NAMES[role])
     if found is None and role == "features" and not source.is_table:
-        return usual(names, UNLABELED)
+        return find_name(names, UNLABELED)
     return found
 
 

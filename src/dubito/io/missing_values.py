@@ -25,11 +25,11 @@ PLAIN_NUMBER = by_interface(
 )
 """The hint for text in a column of numbers."""
 
-_as_nan: ContextVar[bool] = ContextVar("gaps_as_nan", default=False)
+_as_nan: ContextVar[bool] = ContextVar("missing_as_nan", default=False)
 
 
 @contextmanager
-def gaps_as_nan() -> Iterator[None]:
+def missing_as_nan() -> Iterator[None]:
     """Read empty cells and nulls in number columns as NaN in the block, instead of raising on the first."""
     token = _as_nan.set(True)
     try:
@@ -38,7 +38,7 @@ def gaps_as_nan() -> Iterator[None]:
         _as_nan.reset(token)
 
 
-def reads_gaps_as_nan() -> bool:
+def reads_missing_as_nan() -> bool:
     return _as_nan.get()
 
 

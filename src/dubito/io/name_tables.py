@@ -12,7 +12,7 @@ from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile, find_array, read_array
 from dubito.io.source import Source, note, reading, suffix_of
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, len_of
-from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, non_features, usual
+from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, find_name, non_features
 from dubito.request.ids import Ids, rows_of
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows, refuse_ambiguous_rows
@@ -111,7 +111,7 @@ class NameTable:
         return values[rows]
 
     def id_column(self, wanted: str | None) -> str | None:
-        return wanted if wanted in self.header else usual(self.header, IDS)
+        return wanted if wanted in self.header else find_name(self.header, IDS)
 
     def label_column(self, wanted: str | None, *, elsewhere: bool) -> str | None:
         """The label column. Raises if a column the user named is missing, unless it is ``elsewhere``, in the pool."""
@@ -120,7 +120,7 @@ class NameTable:
         if wanted is not None and not elsewhere:
             hint = f"it holds {', '.join(self.header)}."
             raise MissingFile(f"{self.path} has no column {wanted!r} (--label-column)", hint=hint)
-        return usual(self.header, LABELS)
+        return find_name(self.header, LABELS)
 
     def hint_about_labels(self, columns: Columns, known: Collection[str]) -> str:
         """A hint listing columns that could be labels; ``known`` columns have another meaning."""
@@ -139,11 +139,11 @@ class NameTable:
         n = len(next(iter(self.columns.values()))()) if self.columns else 0
         all_rows: BoolArray = np.ones(n, dtype=np.bool_)
         if not n:
-            note(f"{self.path}: 0 rows, so that nothing counts as labeled.")
+            note(f"{self.path}: 0 rows, so nothing counts as labeled.")
         if self.is_list or not n:
             return all_rows
         name = self.label_column(columns.label, elsewhere=elsewhere)
-        mask = usual(self.header, (*LABELED, *UNLABELED))
+        mask = find_name(self.header, (*LABELED, *UNLABELED))
         if name is None and mask is None:
             hint = self.hint_about_labels(columns, known)
             rows = f"{n} row{'s' * (n != 1)}, no label column"
@@ -158,14 +158,14 @@ class NameTable:
             why = f"have a {name}"
             if mask is not None:
                 conflicts = int((claimed != kept).sum())
-                note(f"{self.path} has {name} and {mask}, at odds in {conflicts} of {n} rows: {name} counts.")
+                note(f"{self.path} has {name} and {mask}, which disagree in {conflicts} of {n} rows: {name} counts.")
         if not kept.all():
             note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
         return kept
 
     def mask(self, n_rows: int) -> BoolArray | None:
         """The mask column if it has a value for each of ``n_rows`` rows; None without one."""
-        name = usual(self.header, (*LABELED, *UNLABELED))
+        name = find_name(self.header, (*LABELED, *UNLABELED))
         texts = [] if name is None else label_keys(self.columns[name]())
         if name is None or len(texts) != n_rows or len(set(texts)) == len(texts):
             return None
@@ -222,7 +222,7 @@ def table_of_source(source: Source, columns: Columns) -> NameTable | None:
         return NameTable(
             source.path, {name: entry.values for name, entry in one.items()}, index[0] if len(index) == 1 else None
         )
-    ids = columns.id if columns.id in one else usual(list(one), IDS)
+    ids = columns.id if columns.id in one else find_name(list(one), IDS)
     if ids is None:
         return None
     n = len(one[ids].values())
@@ -243,7 +243,7 @@ def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArr
     pool has its ids in a column of that name.
     """
     theirs = table_ids(table, pool, columns, kept)
-    index = usual(table.header, (ROW,))
+    index = find_name(table.header, (ROW,))
     known = ids_known(theirs, pool) if theirs is not None and index is None else pool.row_ids.ids
     if theirs is not None and known is not None:
         return rows_of(theirs, known)
@@ -255,7 +255,7 @@ def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArr
 def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
     has_ids = table.id_column(columns.id) is not None or table.index is not None
     by_index = table.index is not None and pool.row_ids.index is not None
-    if usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.row_ids.ids is not None):
+    if find_name(table.header, (ROW,)) is not None or by_index or (has_ids and pool.row_ids.ids is not None):
         return True
     theirs = table_ids(table, pool, columns) if has_ids and pool.row_ids.index is not None else None
     return theirs is not None and ids_known(theirs, pool) is not None
@@ -272,7 +272,7 @@ def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
 def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
     """The ids in a table: its id column, or its index if that is what identifies rows of the pool."""
     column = table.id_column(columns.id)
-    index = usual(table.header, (ROW,))
+    index = find_name(table.header, (ROW,))
     if (
         column is None
         and index is not None
@@ -305,7 +305,7 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
 
 def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray) -> None:
     """Note the first row whose id and index name different rows of the pool; the id counts."""
-    column, index = table.id_column(columns.id), usual(table.header, (ROW,))
+    column, index = table.id_column(columns.id), find_name(table.header, (ROW,))
     ids = pool.row_ids.ids
     if column is None or index is None or ids is None:
         return
@@ -322,7 +322,7 @@ def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: Bool
 
 def note_numbers(table: NameTable, pool: PoolFile, columns: Columns) -> None:
     """Note that row numbers are used although the pool has ids: they are wrong if the pool is reordered."""
-    index = usual(table.header, (ROW,))
+    index = find_name(table.header, (ROW,))
     if pool.row_ids.ids is not None and index is not None and table_ids(table, pool, columns) is None:
         note(
             f"{pool.source.path} has ids and {table.path} none: rows are matched by their {index}, "
@@ -346,10 +346,11 @@ def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntAr
         own = table_of_source(source, columns) if source.is_table else None
         given = find_array(source, "candidates") if own is None else own.booleans(name)
         allowed = check_rows("candidates", given, n, pool.row_ids)
-        note(f"{source.path}: {len(allowed)} of {n} rows may be picked, by {name}; --ignore-columns {name} for all.")
+        ignore = f"pass --ignore-columns {name} to ignore it"
+        note(f"{source.path}: {len(allowed)} of {n} rows may be picked, by {name}; {ignore}.")
         return allowed
     table = read_table(spec, columns, pool)
-    mask = None if table is None else usual(table.header, CANDIDATES)
+    mask = None if table is None else find_name(table.header, CANDIDATES)
     rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.booleans(mask))
     if table is not None and rows is not None:
         note_numbers(table, pool, columns)
@@ -400,7 +401,7 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
     ids = Ids(path, table.values(column))
     moved = np.flatnonzero(rows_of(ids, pool.row_ids.ids) != rows)
     if len(moved):
-        problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is another row by now"
+        problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is now a different row"
         raise InvalidData(problem, hint=f"write to another file, and pass --labeled {path}.")
     return rows
 

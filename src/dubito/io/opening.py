@@ -16,7 +16,7 @@ from dubito.io.formats.json_rows import open_json, open_jsonl
 from dubito.io.formats.numpy_files import open_npy, open_npz, open_safetensors
 from dubito.io.formats.parquet import open_parquet
 from dubito.io.formats.torch_files import open_tensors
-from dubito.io.source import Content, Entry, Source, natural_order, note, reading, stack_rows, suffix_of, whole
+from dubito.io.source import Content, Entry, Source, as_one_array, natural_order, note, reading, stack_rows, suffix_of
 from dubito.matrix import Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
@@ -134,7 +134,9 @@ def _open_folder(path: str) -> Source:
         raise MissingFile(f"the folder {path} holds no data", hint=f"readable are {', '.join(OPENERS)}.")
     odd = next((shard for shard in shards if suffix_of(shard) != suffix_of(shards[0])), None)
     if odd is not None:
-        raise InvalidData(f"{odd} is of another format than {shards[0]}", hint="the shards of a folder must be of one.")
+        raise InvalidData(
+            f"{odd} has another format than {shards[0]}", hint="all shards of a folder must have the same format."
+        )
     sources = [_open_file(shard) for shard in shards]
     first = sources[0]
     for source in sources:
@@ -170,6 +172,6 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
         content,
         summary,
         lambda: stack_rows([part.read() for part in parts], paths),
-        lambda: whole(stack_rows([part.names() for part in parts], paths)),
+        lambda: as_one_array(stack_rows([part.names() for part in parts], paths)),
         lambda: np.concatenate([part.values().astype(np.object_) for part in parts]),
     )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, keyword
-from dubito.io.cells import TRUTH, safe_cell
+from dubito.io.cells import BOOLEAN_TEXTS, safe_cell
 from dubito.io.durable import file_lock, is_device, write_atomically
 from dubito.io.opening import open_source
-from dubito.io.source import Source, nearest, reading, suffix_of, whole
+from dubito.io.source import Source, as_one_array, did_you_mean, reading, suffix_of
 from dubito.matrix import AnyArray, IntArray
 from dubito.registry import require
 
@@ -112,11 +112,11 @@ def output_format(path: str, format: str | None = None) -> Format:
     """
     known = ", ".join(FORMATS)
     if format is not None and format not in FORMATS:
-        hint = f"{nearest(format, FORMATS)} known are {known}.".strip()
+        hint = f"{did_you_mean(format, FORMATS)} known are {known}.".strip()
         raise InvalidArgument("is unknown", argument="format", value=format, hint=hint)
     if format is None and suffix_of(path)[1:] not in FORMATS:
         suffix = suffix_of(path)
-        what = f"suffix {suffix} is not known" if suffix else "there is no suffix that tells the format"
+        what = f"suffix {suffix} is not known" if suffix else "it has no suffix that gives the format"
         hint = f"use {', '.join(f'.{name}' for name in FORMATS)}, or pass {keyword('format')}."
         raise InvalidArgument(f"{path}: {what}", hint=hint)
     return cast(Format, format or suffix_of(path)[1:])
@@ -276,12 +276,12 @@ def add_round(selection: "Selection", path: str, *, format: Format | None = None
     chosen = output_format(path, format)
     if chosen == "json":
         hint = "use csv, jsonl, parquet or npy."
-        raise InvalidArgument(f"{path}: a json file describes one run and cannot be added to", hint=hint)
+        raise InvalidArgument(f"{path}: a json file describes one run and cannot be appended to", hint=hint)
     if not os.path.exists(path):
         write_atomically(path, render_selection(selection, chosen, safe_csv=safe_csv), new=True)
         return
     if suffix_of(path) != f".{chosen}":
-        raise InvalidArgument(f"{path} cannot be added to as {chosen}", hint=f"give it the suffix .{chosen}.")
+        raise InvalidArgument(f"{path} cannot be appended to as {chosen}", hint=f"give it the suffix .{chosen}.")
     earlier = read_picks(path)
     _check_new(path, earlier, selection.indices)
     last = _last_rank(path, len(earlier))
@@ -301,7 +301,7 @@ def _last_rank(path: str, n_rows: int) -> int:
     entry = entries.get("rank")
     if entry is None or entry.ndim != 1 or entry.content != "numbers":
         return n_rows
-    ranks = whole(entry.read()).astype(np.float64)
+    ranks = as_one_array(entry.read()).astype(np.float64)
     return max(0 if "group" in entries else n_rows, *map(int, ranks[np.isfinite(ranks)].tolist()), 0)
 
 
@@ -315,7 +315,9 @@ def _appended(path: str, added: PickColumns, format: Format, earlier: IntArray, 
     if format == "csv":
         source = open_source(path)
         if source.notes:
-            raise InvalidData(f"{path} cannot be added to: {source.notes[0].rstrip('.')}", hint="save it as plain CSV.")
+            raise InvalidData(
+                f"{path} cannot be appended to: {source.notes[0].rstrip('.')}", hint="save it as plain CSV."
+            )
         _check_columns(path, source.names, added)
         empty = [""] * len(added["index"])
         rows = {name: added.get(name, empty) for name in source.names}
@@ -370,9 +372,9 @@ def _index_column(source: Source) -> AnyArray:
     names = entry.names() if source.is_table else None
     if names is not None and names.dtype.kind in "iu":
         return names
-    if names is not None and any(str(name).lower() in TRUTH for name in names.tolist()):
+    if names is not None and any(str(name).lower() in BOOLEAN_TEXTS for name in names.tolist()):
         raise InvalidData(f"{source.path} holds no picks: row numbers are integers, not booleans.")
-    values = whole(entry.read())
+    values = as_one_array(entry.read())
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")
     return values

@@ -20,14 +20,14 @@ from dubito.io.lookup import (
     check_role,
     choose,
     excluded_by_name,
-    find_names,
     given_or_usual_name,
+    read_row_ids,
     usual_name,
 )
 from dubito.io.opening import open_source, split_spec
-from dubito.io.source import Source, note, whole
+from dubito.io.source import Source, as_one_array, note
 from dubito.matrix import AnyArray, Matrix, len_of
-from dubito.request.columns import IDS, LABELED, usual
+from dubito.request.columns import IDS, LABELED, find_name
 from dubito.request.ids import ArrayWithIds
 
 
@@ -100,7 +100,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
     if columns.id is not None and columns.id not in source.entries:
-        own = usual([each for each in source.names if each], IDS)
+        own = find_name([each for each in source.names if each], IDS)
         if own is not None:
             hint = f"leave the option out, or rename {own!r} to {columns.id!r}."
             problem = f"{source.path} has no {source.noun} {columns.id!r}, and its ids are in {own!r}"
@@ -109,7 +109,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     features = _read(source, "features", key, columns)
     if not len_of(features) and not may_be_empty:
         raise InvalidData(f"{spec} holds no rows", hint="a pool needs at least one.")
-    names = find_names(source, columns.id, len_of(features))
+    names = read_row_ids(source, columns.id, len_of(features))
     chosen = choose(source, "features", key, columns)
     has_columns = source.is_table and source.entry(chosen[0]).ndim == 1
     return PoolFile(features, names, tuple(chosen) if has_columns else (), source=source)
@@ -140,8 +140,8 @@ def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> 
     """
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
-    values = whole(_read(source, role, key, columns))
-    names = find_names(source, columns.id, len(values))
+    values = as_one_array(_read(source, role, key, columns))
+    names = read_row_ids(source, columns.id, len(values))
     return RowsFile(values, names, *class_names(source, role, key, columns), source=source)
 
 
@@ -289,9 +289,9 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
         return entry.names()
     array = entry.read()
     if is_rows and source.is_table and entry.ndim == 1:
-        rows = whole(array)  # Row numbers or a mask; CSV has no integers.
+        rows = as_one_array(array)  # Row numbers or a mask; CSV has no integers.
         return rows.astype(np.int64) if rows.dtype.kind == "f" and _are_whole(rows) else rows
-    return array if role in ("features", "labeled") else whole(array)
+    return array if role in ("features", "labeled") else as_one_array(array)
 
 
 def _are_whole(values: AnyArray) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dubito.errors import DubitoError
-from dubito.io.durable import load_sealed, write_atomically
+from dubito.io.durable import load_with_checksum, write_atomically
 from dubito.labeling.project import FAILURE, USER_PROBABILITIES, model_file
 from dubito.labeling.state import LEARNED, State, read_model
 from dubito.labeling.store import Pick, RoundRecord, Statements, Writer, add_picks, add_round, drop_picks, put_fact
@@ -312,7 +312,7 @@ def _exchange(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
 
 
 def _read_picks(state: State, number: int) -> list[Pick]:
-    arrays = load_sealed(state.project.path(model_file(number)))
+    arrays = load_with_checksum(state.project.path(model_file(number)))
     return [
         Pick(number, rank, item, why)
         for rank, (item, why) in enumerate(zip(arrays["picks"].tolist(), arrays["why"].tolist(), strict=True))

@@ -14,7 +14,7 @@ from dubito.embedding.embedders import make_embedder
 from dubito.embedding.storing import learned_path
 from dubito.embedding.words import Words
 from dubito.errors import DubitoError, InvalidData, MissingFile
-from dubito.io.durable import load_sealed
+from dubito.io.durable import load_with_checksum
 from dubito.io.opening import open_source
 from dubito.labeling.contents import Contents, What, features_of
 from dubito.labeling.state import State
@@ -69,7 +69,7 @@ class TextEncoder:
         if self._embedder is None:
             made_embedder = make_embedder(self._spec, "texts", self._options)
             if isinstance(made_embedder, LearningEmbedder):
-                made_embedder = made_embedder.ready(load_sealed(learned_path(self._pool_path), needed=True))
+                made_embedder = made_embedder.ready(load_with_checksum(learned_path(self._pool_path), needed=True))
             if made_embedder.version != self._version:
                 problem = f"{self._spec} has other weights now than when the items were embedded"
                 raise InvalidData(problem, hint="use the weights of then, or embed the items again.")

@@ -14,7 +14,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from dubito.errors import DubitoError
-from dubito.io.durable import load_sealed
+from dubito.io.durable import load_with_checksum
 from dubito.labeling.contents import Contents
 from dubito.labeling.events import Event, LabelTable
 from dubito.labeling.project import LAYOUT, Project, model_file
@@ -95,7 +95,7 @@ def merge_columns(
 def read_model(project: Project, round: int, n_rows: int) -> RoundModel | None:
     """Read the model of a round, perhaps of a pool that has grown since; None if its file is missing or damaged."""
     try:
-        stored = load_sealed(project.path(model_file(round)))
+        stored = load_with_checksum(project.path(model_file(round)))
         probabilities = stored.get("probabilities")
         if probabilities is not None and len(probabilities) > n_rows:
             return None
@@ -271,7 +271,7 @@ class State:
     def read_layout(self) -> None:
         """Load the coordinates of the map, if they were computed."""
         with suppress(DubitoError, KeyError):
-            places = load_sealed(self.project.path(LAYOUT))["places"]
+            places = load_with_checksum(self.project.path(LAYOUT))["places"]
             with self.lock:
                 self.places = places if len(places) == len(self.contents) else None
                 self.version += 1

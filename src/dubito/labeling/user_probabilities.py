@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.io.durable import save_sealed
+from dubito.io.durable import save_with_checksum
 from dubito.io.opening import open_source
 from dubito.io.roles import read_rows
 from dubito.labeling.contents import Contents
@@ -26,7 +26,7 @@ def save_probabilities(project: Project, contents: Contents, path: str) -> int:
         "classes": np.array(classes),
         "class_event": np.array(project.class_event),
     }
-    save_sealed(project.path(USER_PROBABILITIES), arrays, private=True)
+    save_with_checksum(project.path(USER_PROBABILITIES), arrays, private=True)
     return n_given
 
 

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from dubito.errors import DubitoError
-from dubito.io.durable import load_sealed, save_sealed
+from dubito.io.durable import load_with_checksum, save_with_checksum
 from dubito.labeling.contents import features_of, read_contents
 from dubito.labeling.events import ClassChange, names_since
 from dubito.labeling.layout import compute_layout
@@ -108,7 +108,7 @@ def _run_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[s
     if job["task"] == "layout":
         layout = compute_layout(pool.runner.features, standardize=pool.runner.is_table)
         places = pool.by_item(layout.astype(np.float32), 0.0)
-        save_sealed(project.path(LAYOUT), {"places": places}, private=True)
+        save_with_checksum(project.path(LAYOUT), {"places": places}, private=True)
         return {"task": "layout"}
     arrays, facts = pool.runner.run(_job_of(project, pool, job))
     for name in ("picks", "held_rows"):
@@ -116,7 +116,7 @@ def _run_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[s
             arrays[name] = pool.items_of(arrays[name])
     if "probabilities" in arrays:
         arrays["probabilities"] = pool.by_item(arrays["probabilities"], 1.0 / len(arrays["classes"]))
-    save_sealed(project.path(model_file(job["round"])), arrays, private=True)
+    save_with_checksum(project.path(model_file(job["round"])), arrays, private=True)
     return facts
 
 
@@ -154,7 +154,7 @@ def _of_rows(pool: ProjectPool, probabilities: FloatArray) -> FloatArray:
 
 def _user_probabilities(project: Project, changes: Sequence[ClassChange]) -> tuple[FloatArray | None, tuple[str, ...]]:
     """The probabilities of the user's own model, with the current names of its classes; None if all were removed."""
-    arrays = load_sealed(project.path(USER_PROBABILITIES))
+    arrays = load_with_checksum(project.path(USER_PROBABILITIES))
     names = names_since(changes, int(arrays.get("class_event", 0)))
     classes, probabilities = merge_columns(arrays["classes"].tolist(), arrays["probabilities"], names)
     return None if probabilities is None else probabilities.astype(np.float64), classes

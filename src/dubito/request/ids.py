@@ -18,7 +18,7 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData, InvalidIds
 from dubito.matrix import AnyArray, IntArray, Matrix, len_of
 from dubito.request.arrays import Features, as_array, check_features
-from dubito.request.columns import IDS, could_be_index, index_names, non_features, usual
+from dubito.request.columns import IDS, could_be_index, find_name, index_names, non_features
 
 WHOLE_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 """A whole number written as a float."""
@@ -349,7 +349,7 @@ def split_ids(name: str, value: Any) -> tuple[Any, RowIds]:
     columns = columns_of(value)
     is_pandas = package == "pandas" and hasattr(value, "iloc")
     index = _ids(name, np.asarray(value.index)) if is_pandas else None
-    id_column = usual(columns, IDS)
+    id_column = find_name(columns, IDS)
     column = None if id_column is None else _ids(name, column_of(name, value, id_column))
     taken = [] if id_column is None else [id_column]
     for index_name in index_names(columns):
@@ -378,7 +378,7 @@ def feature_names(pool: Any) -> list[str]:
     if isinstance(pool, ArrayWithIds):
         return list(pool.columns)
     columns = columns_of(pool)
-    ids = usual(columns, IDS)
+    ids = find_name(columns, IDS)
     index = {name for name in index_names(columns) if could_be_index(name, column_of("pool", pool, name))}
     return [name for name in columns if name != ids and name not in index]
 

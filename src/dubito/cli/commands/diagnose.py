@@ -61,7 +61,7 @@ def diagnose(
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     with reading_files(input_limit, quiet=quiet):
         found = read_inputs(pool, labeled, specs, columns)
-        if not len(found.labeled.rows) and not found.labeled.foreign:
+        if not len(found.labeled.rows) and not found.labeled.outside:
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
         found = handle_missing(found, missing_mode)

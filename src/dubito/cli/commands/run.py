@@ -27,7 +27,7 @@ from dubito.experiments.plan import Data, Experiment, find_experiment, shipped_e
 from dubito.experiments.records import Round, curves
 from dubito.experiments.runner import EXPERIMENT, is_finished, lines_unchecked, read_folder, read_rounds, run_experiment
 from dubito.experiments.toml import naming
-from dubito.io.column_notes import When, describe_features, describe_scale
+from dubito.io.column_notes import StandardizeMode, describe_features, describe_scale
 from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
 
@@ -373,13 +373,13 @@ UNEQUAL = 100.0
 SAMPLED_ROWS = 10_000
 
 
-def describe_data(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
+def describe_data(settings: Data, source: DataSource, when: StandardizeMode = "no", *, quiet: bool) -> None:
     """Print notes on the features of a file: which columns they are, and whether their scales differ."""
     for note in () if quiet else notes_on_data(settings, source, when):
         say(note, quiet=quiet)
 
 
-def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
+def notes_on_data(settings: Data, source: DataSource, when: StandardizeMode = "no") -> Iterator[str]:
     """The notes on a file, which is read if it was not read before."""
     if source.file is None:
         return

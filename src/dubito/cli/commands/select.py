@@ -257,7 +257,7 @@ def check_target(
         raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
     if append and chosen == "json":
         hint = "use csv, jsonl, parquet or npy."
-        raise InvalidArgument(f"{path}: json describes one run and cannot be added to", hint=hint)
+        raise InvalidArgument(f"{path}: json describes one run and cannot be appended to", hint=hint)
     if os.path.isfile(path) and not (append or force):
         raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
     check_writable(path, force=True)

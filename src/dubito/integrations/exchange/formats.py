@@ -28,7 +28,7 @@ from dubito.integrations.exchange.items import (
 from dubito.io import Format, open_source, write_atomically
 from dubito.io.picks import render_columns
 from dubito.request.arrays import check_choice
-from dubito.request.columns import IDS, ROW, label_name, usual
+from dubito.request.columns import IDS, ROW, find_name, label_name
 from dubito.request.labels import are_labels, label_keys
 
 Labels = Mapping[str, str | None]
@@ -311,7 +311,7 @@ def read_table(path: str) -> Iterator[Answer]:
     """The labels of a table with an id or an index; empty labels are skipped items."""
     source = open_source(path)
     names = list(source.names)
-    column, label = usual(names, (ID, INDEX, *IDS, ROW)), label_name(names)
+    column, label = find_name(names, (ID, INDEX, *IDS, ROW)), label_name(names)
     if column is None or label is None:
         lacks = "an id or index" if column is None else "a column label"
         raise MissingFile(f"{path} lacks {lacks}", hint=f"it holds {', '.join(names)}.")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import suffix_of
 from dubito.matrix import IntArray
 from dubito.registry import require
@@ -186,7 +186,7 @@ class ParquetFile:
 
     def read(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Any:
         """Columns of all rows, or of some row groups, as a table."""
-        hold(self.path, _reported(columns), self._size(columns))
+        reserve_memory(self.path, _reported(columns), self._size(columns))
         rows = range(len(self.group_sizes)) if groups is None else groups
         return plain_table(self.file.read_row_groups(list(rows), columns=list(columns)), self.schema_arrow)
 
@@ -246,7 +246,7 @@ class ArrowFile:
 
     def read(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Any:
         """Columns of all rows, or of some batches, as a table."""
-        hold(self.path, _reported(columns), self.size(self.sizes[0], columns))
+        reserve_memory(self.path, _reported(columns), self.size(self.sizes[0], columns))
         return self._table(range(len(self.sizes[0])) if groups is None else groups, columns)
 
     def first_texts(self, name: str) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dubito.errors import InvalidData
 from dubito.io.formats.tables import LARGEST_NUMBER, LARGEST_WHOLE, Grid, kind_of
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import Source, reading
 from dubito.registry import require
 
@@ -29,7 +29,7 @@ def open_workbook(path: str) -> Source:
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # openpyxl warns about features that it would lose on saving.
         with zipfile.ZipFile(path) as archive:
-            hold(path, "", sum(member.file_size for member in archive.infolist()))
+            reserve_memory(path, "", sum(member.file_size for member in archive.infolist()))
         name, rows, others = _first_filled(path, openpyxl)
     if not rows:
         raise InvalidData(f"{path} holds no rows.")

@@ -11,7 +11,7 @@ import numpy as np
 from dubito.errors import InvalidData
 from dubito.io.formats.delimited import find_text
 from dubito.io.formats.tables import Grid
-from dubito.io.limits import PACKED, hold
+from dubito.io.limits import GZIP_SUFFIX, reserve_memory
 from dubito.io.source import Entry, Source, content_of, reading
 
 BYTES_PER_CHARACTER = 5
@@ -26,8 +26,8 @@ def open_json(path: str) -> Source:
     """Open a ``.json`` file: a list of objects or an object of columns, as pandas writes them, or lists of numbers."""
     with reading(path):
         text = find_text(path)
-        if not path.lower().endswith(PACKED):
-            hold(path, "", BYTES_PER_CHARACTER * os.path.getsize(path))
+        if not path.lower().endswith(GZIP_SUFFIX):
+            reserve_memory(path, "", BYTES_PER_CHARACTER * os.path.getsize(path))
         with text.open() as file:
             content = json.load(file, object_pairs_hook=unique_names)
     if isinstance(content, Mapping):
@@ -49,8 +49,8 @@ def open_jsonl(path: str) -> Source:
                     rows.append((number, _row(path, number, line)))
                     n_bytes += _size(rows[-1][1])
                 if number % ROWS_PER_CHECK == 0:
-                    hold(path, "", n_bytes)
-    hold(path, "", n_bytes)
+                    reserve_memory(path, "", n_bytes)
+    reserve_memory(path, "", n_bytes)
     return _of_rows(path, rows, "line", text.notes)
 
 

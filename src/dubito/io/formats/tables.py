@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.io.cells import as_list, as_names, is_gap
-from dubito.io.missing_values import PLAIN_NUMBER, reads_gaps_as_nan
+from dubito.io.cells import as_list, as_names, is_missing
+from dubito.io.missing_values import PLAIN_NUMBER, reads_missing_as_nan
 from dubito.io.source import Entry, Source
 from dubito.matrix import AnyArray, FloatArray
 
@@ -95,7 +95,7 @@ class Grid:
         return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, values)
 
     def _number(self, name: str, are_booleans: bool, number: int, cell: object) -> float:
-        if reads_gaps_as_nan() and _is_gap(cell):
+        if reads_missing_as_nan() and _is_gap(cell):
             return math.nan
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
             if isinstance(cell, bool) == are_booleans or _is_gap(cell):
@@ -152,7 +152,7 @@ def kind_of(cell: object) -> CellKind:
 
 def _is_gap(cell: object) -> bool:
     """Whether a cell is empty, or text for a missing value."""
-    return kind_of(cell) == "nothing" or (isinstance(cell, str) and is_gap(cell))
+    return kind_of(cell) == "nothing" or (isinstance(cell, str) and is_missing(cell))
 
 
 def _is_list_or_nothing(cell: object) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.io.cells import as_text
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import Entry, Source, content_of, reading
 from dubito.matrix import AnyArray
 
@@ -31,7 +31,7 @@ from dubito.matrix import AnyArray
 # object, and a few bytes (LONG_BINPUT with a large index) make it allocate gigabytes.
 
 
-class UnsupportedStep(Exception):
+class UnsupportedOpcode(Exception):
     """An opcode or call that is not needed for tensors, named in the message."""
 
 
@@ -134,7 +134,7 @@ class Machine:
         elif name == "MARK":
             self.marks.append(len(self.stack))
         elif not (self._build(name) or self._call(name, argument) or name in IGNORED):
-            raise UnsupportedStep(f"the opcode {name}")
+            raise UnsupportedOpcode(f"the opcode {name}")
 
     def _build(self, name: str) -> bool:
         """Tuples, lists and dictionaries; False for other opcodes."""
@@ -166,7 +166,7 @@ class Machine:
         elif name == "REDUCE":
             called, arguments = self.popped(len(self.stack) - 2)
             if called not in KNOWN:
-                raise UnsupportedStep(".".join(called) if isinstance(called, Global) else "a call of an object")
+                raise UnsupportedOpcode(".".join(called) if isinstance(called, Global) else "a call of an object")
             self.stack.append(KNOWN[called](*arguments))
         elif name == "BINPERSID":
             self.stack.append(_storage_of(self.stack.pop()))
@@ -185,7 +185,7 @@ class Machine:
     def top(self, kind: type) -> Any:
         """The value on top of the stack, which must be of this type."""
         if type(self.stack[-1]) is not kind:
-            raise UnsupportedStep("an object that is not a tensor")
+            raise UnsupportedOpcode("an object that is not a tensor")
         return self.stack[-1]
 
 
@@ -239,7 +239,7 @@ def open_tensors(path: str) -> Source:
     with reading(path):
         try:
             content, spans, order = _read_archive(path) if zipfile.is_zipfile(path) else _read_old(path)
-        except UnsupportedStep as step:
+        except UnsupportedOpcode as step:
             raise InvalidData(
                 f"{path} holds more than tensors ({step}), which only unpickling could read, and dubito never "
                 "unpickles",
@@ -260,9 +260,9 @@ def _read_archive(path: str) -> tuple[object, dict[str, ByteSpan], str]:
             raise ValueError("it is not an archive of torch.save")
         folder = pickles[0].removesuffix("data.pkl")
         if f"{folder}constants.pkl" in members:
-            raise UnsupportedStep("a program of TorchScript")
+            raise UnsupportedOpcode("a program of TorchScript")
         if members[pickles[0]].file_size > CHUNK:  # Small ones are not counted.
-            hold(path, pickles[0], MEMORY_PER_BYTE * members[pickles[0]].file_size)
+            reserve_memory(path, pickles[0], MEMORY_PER_BYTE * members[pickles[0]].file_size)
         content = read_pickle(io.BytesIO(archive.read(pickles[0])))
         order = archive.read(f"{folder}byteorder") if f"{folder}byteorder" in members else b"little"
         spans = {
@@ -307,7 +307,7 @@ def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
             kind = kinds[key]
             code = TYPES.get(kind.name, "")
             if not code:
-                raise UnsupportedStep(".".join(kind))
+                raise UnsupportedOpcode(".".join(kind))
             n_bytes = length * (2 if code == "bfloat16" else np.dtype(code).itemsize)
             if not 0 <= n_bytes <= size - file.tell():
                 raise ValueError("it is cut short")
@@ -377,7 +377,7 @@ def _read(path: str, name: str, tensor: StoredTensor, span: ByteSpan, dtype: np.
         if not n_bytes:
             return np.empty(tensor.shape, np.float32 if widen else dtype)
         if widen or n_bytes > span.n_bytes:  # Converted, or expanded by strides of 0.
-            hold(path, name, n_bytes * (2 if widen else 1))
+            reserve_memory(path, name, n_bytes * (2 if widen else 1))
         numbers = _storage(path, tensor.storage, span, dtype)[tensor.storage.start + tensor.offset :]
         strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
         array: AnyArray = np.lib.stride_tricks.as_strided(numbers, tensor.shape, strides, subok=True, writeable=False)
@@ -387,14 +387,14 @@ def _read(path: str, name: str, tensor: StoredTensor, span: ByteSpan, dtype: np.
 def _storage(path: str, storage: Storage, span: ByteSpan, dtype: np.dtype[Any]) -> AnyArray:
     """The numbers of a storage, after its checksum has been verified."""
     if span.member is not None:
-        hold(path, storage.key, span.n_bytes)
+        reserve_memory(path, storage.key, span.n_bytes)
         with zipfile.ZipFile(path) as archive:
             return np.frombuffer(archive.read(span.member), dtype)
     numbers: AnyArray = np.memmap(path, np.uint8, "r", span.offset, (span.n_bytes,))
     if span.checksum is not None and _checksum(numbers) != span.checksum:
         raise ValueError(f"the checksum of {storage.key} is wrong")
     if span.offset % dtype.itemsize:
-        hold(path, storage.key, span.n_bytes)
+        reserve_memory(path, storage.key, span.n_bytes)
         numbers = np.array(numbers)
     return numbers[: span.n_bytes // dtype.itemsize * dtype.itemsize].view(dtype)
 

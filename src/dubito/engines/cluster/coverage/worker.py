@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dubito.core.coverage_reference import CoverageProblem, running_sums, sample_rows, thinned
+from dubito.core.coverage_reference import CoverageProblem, running_sums, sample_rows, systematic_sample
 from dubito.core.problem import Known
 from dubito.engines.cluster.driver import is_before
 from dubito.engines.cluster.messages import HOST, NO_THRESHOLD, Hardware, array_bytes, ranked_bounds
@@ -204,7 +204,7 @@ class CoverageShard:
         """
         problem, weights = self.problem, self.problem.weights
         if sample is not None:
-            weights = thinned(weights, sample[0], before, sample[1])
+            weights = systematic_sample(weights, sample[0], before, sample[1])
         rows = np.flatnonzero(weights > 0.0)
         return Targets(
             rows + self.first_row,
