@@ -256,7 +256,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match=r"nowhere.npz does not exist"):
         dubito.Pool.load(str(tmp_path / "nowhere.npz"), features)
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no more")
-    with pytest.raises(InvalidData, match=r"broken.npz cannot be read as .npz: it is cut short"):
+    with pytest.raises(InvalidData, match=r"broken.npz cannot be read as .npz: it is truncated"):
         dubito.Pool.load(str(tmp_path / "broken.npz"), features)
     np.savez(tmp_path / "foreign.npz", a=1)
     with pytest.raises(InvalidData, match="holds no pool saved by this version"):

@@ -79,9 +79,7 @@ def test_rows_by_index_beside_ids_are_reported(run: Program, option: str) -> Non
     write("rows.csv", "index,label", range(40), KINDS[:40])
     ran = run(*SELECT, option, "rows.csv")
     assert ran.code == 0
-    described = (
-        "pool.csv has ids and rows.csv none: rows are matched by their index, the row numbers of the pool as it is now."
-    )
+    described = "pool.csv has ids and rows.csv none: rows are matched by their index, which are the current row numbers"
     assert described in ran.err
     write("rows.csv", "index,id,label", range(40), IDS[:40], KINDS[:40])
     assert "matched by" not in run(*SELECT, option, "rows.csv").err

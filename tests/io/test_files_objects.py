@@ -132,7 +132,7 @@ def test_lines_that_cannot_be_read_are_reported(tmp_path: Path, content: str, me
         ('{"x": {"a": 1}, "y": {"b": 1}}', r"has other rows in 'y' than in 'x'"),
         ('{"columns": ["x", "x"], "index": [0], "data": [[1, 2]]}', r"has two columns with the same name"),
         ('{"columns": ["x"], "index": [0], "data": [[1, 2]]}', r"is JSON, but not a table"),
-        ('{"x": [1', r"pool.json cannot be read as .json: it is cut short"),
+        ('{"x": [1', r"pool.json cannot be read as .json: it is truncated"),
         ("[" * 100_000, r"pool.json cannot be read as .json"),
     ],
 )

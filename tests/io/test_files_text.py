@@ -99,7 +99,7 @@ def test_packed_tables_may_be_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [slice(0, -6), slice(0, 20), slice(3, None)])
 def test_a_damaged_packed_table_is_refused(tmp_path: Path, damage: slice) -> None:
     packed = gzip.compress(b"id,x\n" + b"".join(b"%d,%d\n" % (row, row * row) for row in range(500)))
-    with pytest.raises(InvalidData, match=r"pool.csv.gz cannot be read as .csv.gz: it is cut short, damaged or of"):
+    with pytest.raises(InvalidData, match=r"pool.csv.gz cannot be read as .csv.gz: it is truncated, damaged or of"):
         read_pool(write(tmp_path / "pool.csv.gz", packed[damage]))
 
 

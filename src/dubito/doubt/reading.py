@@ -18,8 +18,8 @@ SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 """Tolerance of the sum of a row of probabilities, by item size."""
 BFLOAT16_TOLERANCE = 0.06
 ROUNDED, MOST_ROUNDED = 0.02, 0.08
-"""Bounds on the tolerance within which row sums look rounded; in between it grows with the number of classes."""
-JUDGED = 10_000
+"""Bounds on the tolerance for sums of rounded probabilities, which grows with the number of classes."""
+INSPECTED_ROWS = 10_000
 """Number of rows that are inspected for columns that are not classes."""
 MOST_SHOWN = 4
 """Maximum number of values of a row in a message."""
@@ -35,7 +35,7 @@ class Temperature(NamedTuple):
 
     value: float
     note: str | None = None
-    """A remark for the user on how it was fitted."""
+    """How it was fitted, for the user."""
 
 
 def read_doubt(
@@ -106,21 +106,21 @@ def check_logits(logits: object, n_pool: int) -> Matrix:
         return matrix  # A negative number: not probabilities, so nothing is copied from the device.
     array: AnyArray = matrix[:]
     is_share = len(array) > 1 and array.min() >= 0  # A single row may look like this by chance.
-    whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
-    if whole is not None:
+    total = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
+    if total is not None:
         first = ", ".join(f"{number:g}" for number in array[0, :MOST_SHOWN].tolist())
-        what, hint = ("probabilities", "") if whole == 1.0 else ("percent", ", divided by 100")
+        content, hint = ("probabilities", "") if total == 1.0 else ("percent", ", divided by 100")
         raise InvalidData(
-            f"are {what}: all numbers are >= 0, and every row sums to {whole:g} ({first} at {at_row(0)})",
+            f"are {content}: all numbers are >= 0, and every row sums to {total:g} ({first} at {at_row(0)})",
             argument="logits",
             hint=f"pass them as {keyword('probabilities')}{hint}.",
         )
     return matrix
 
 
-def _sum_to(array: AnyArray, whole: float) -> bool:
-    """Whether every row sums to ``whole``, up to rounding."""
-    sums = array.sum(axis=-1, dtype=np.float64) / whole
+def _sum_to(array: AnyArray, total: float) -> bool:
+    """Whether every row sums to ``total``, up to rounding."""
+    sums = array.sum(axis=-1, dtype=np.float64) / total
     return bool((np.abs(sums - 1.0) <= _rounding_tolerance(array.shape[-1])).all())
 
 
@@ -176,7 +176,7 @@ def _extra_column(array: AnyArray) -> int | None:
     """The column of (n, c) that must be left out for rows to sum to 1; None if there is none, or if rows already do."""
     if array.ndim != 2 or array.shape[1] < 3:
         return None
-    known = array[:JUDGED].astype(np.float64)
+    known = array[:INSPECTED_ROWS].astype(np.float64)
     known = known[np.isfinite(known).all(axis=1)]
     sums, rounded = known.sum(axis=1), _rounding_tolerance(array.shape[1])
     if not len(known) or (np.abs(sums - 1.0) <= rounded).all():
@@ -238,7 +238,7 @@ def find_temperature(
     """The temperature given, or fitted on the labeled rows; ``checked`` is ``labeled`` after its checks."""
     number = check_temperature(temperature)
     if logits is None:
-        hint = f"pass {keyword('logits')} in place of probabilities."
+        hint = f"pass {keyword('logits')} instead of probabilities."
         raise InvalidArgument("needs logits", argument="temperature", value=temperature, hint=hint)
     if number is not None:
         return Temperature(number)

@@ -17,10 +17,10 @@ from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keywo
 from dubito.experiments.images import SUFFIXES
 from dubito.io.cells import CODE, as_number, is_missing, plain_cell
 from dubito.io.formats.arrow import ARROW, read_sizes
-from dubito.io.formats.delimited import Text, find_text, open_rows
+from dubito.io.formats.delimited import Text, detect_encoding, open_rows
 from dubito.io.formats.json_rows import unique_names
 from dubito.io.formats.parquet import COLUMN
-from dubito.io.limits import PACKED, reserve_memory
+from dubito.io.limits import GZIP_SUFFIX, reserve_memory
 from dubito.io.opening import open_source
 from dubito.io.source import Source, did_you_mean, reading, suffix_of
 from dubito.matrix import AnyArray
@@ -62,11 +62,11 @@ class TableRows:
 
 def read_cells(path: str) -> TableRows:
     """Read a table whose cells have no types: CSV, TSV, JSON, JSON lines, workbooks."""
-    suffix = suffix_of(path).removesuffix(PACKED)
+    suffix = suffix_of(path).removesuffix(GZIP_SUFFIX)
     if suffix in DELIMITED:
         return _read_delimited(path, DELIMITED[suffix])
     if suffix == JSON_LINES:
-        return _read_json_lines(find_text(path))
+        return _read_json_lines(detect_encoding(path))
     source = open_source(path)
     if not source.is_table:
         raise InvalidData(f"{path} holds no table", hint="a table of texts or pictures has named columns.")

@@ -35,7 +35,7 @@ class MemoryBudget:
     limit: int
     reserved: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def reserve_memory(self, path: str, name: str, n_bytes: int) -> None:
+    def reserve(self, path: str, name: str, n_bytes: int) -> None:
         """Add an array; raises MemoryLimit if the total exceeds the limit."""
         before = sum(size for key, size in self.reserved.items() if key != (path, name))
         if before + n_bytes > self.limit:

@@ -1,4 +1,4 @@
-"""Files that name rows of the pool, by id, by data frame index or by row number; and columns that picks carry."""
+"""Files that name rows of the pool by id, data frame index or row number; and pool columns that are copied to picks."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -36,8 +36,10 @@ def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) 
         names = [name.strip() for name in keep.split(",") if name.strip() not in ("", KEEP_NONE)]
         for name in names:
             if name in PICK_COLUMNS or non_features([name]):
-                problem = f"{source.path}: picks cannot carry a column called {name!r}, which means something else"
-                raise InvalidArgument(f"{problem} when they come back", hint="leave it out of --keep, or rename it.")
+                problem = (
+                    f"{source.path}: picks cannot contain a column called {name!r}, which has another meaning there"
+                )
+                raise InvalidArgument(problem, hint="leave it out of --keep, or rename it.")
     else:
         names = text_columns(source, columns)
     return {name: _texts(source, name, len_of(pool.features)) for name in names}
@@ -77,7 +79,7 @@ def as_text(value: object) -> str:
     return "" if value is None or value != value else str(value)
 
 
-# Tables of ids and labels, read from any supported file format.
+# Tables of ids and labels.
 
 BOOLEANS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 
@@ -92,7 +94,7 @@ class NameTable:
     path: str
     columns: Mapping[str, Callable[[], AnyArray]]
     index: str | None = None
-    """The column that holds a data frame's index under another name."""
+    """The column that holds the index of a data frame, if it is not called ``index``."""
     is_list: bool = False
     """Whether the file is plain text with one name on each line."""
 
@@ -114,7 +116,7 @@ class NameTable:
         return wanted if wanted in self.header else find_name(self.header, IDS)
 
     def label_column(self, wanted: str | None, *, elsewhere: bool) -> str | None:
-        """The label column. Raises if a column the user named is missing, unless it is ``elsewhere``, in the pool."""
+        """The label column. Raises if the column that the user named is missing, unless another file has it."""
         if wanted in self.header:
             return wanted
         if wanted is not None and not elsewhere:
@@ -123,7 +125,7 @@ class NameTable:
         return find_name(self.header, LABELS)
 
     def hint_about_labels(self, columns: Columns, known: Collection[str]) -> str:
-        """A hint listing columns that could be labels; ``known`` columns have another meaning."""
+        """A hint that names columns that could be labels; ``known`` columns have another meaning."""
         taken = {*PICK_COLUMNS, self.id_column(columns.id), self.index, *known}
         free = [name for name in self.header if name not in taken and could_be_labels(self.columns[name]())]
         if not free:
@@ -132,7 +134,7 @@ class NameTable:
         return f" If {' or '.join(free[:MAX_SHOWN])} holds their classes, pass --label-column {given}."
 
     def labeled(self, columns: Columns, *, elsewhere: bool = False, known: Collection[str] = ()) -> BoolArray:
-        """Which rows count as labeled: those with a label, or those set in a mask column; all if there is neither.
+        """Mask of the labeled rows: those with a label, or those marked in a mask column; all if there is neither.
 
         ``known`` are columns that cannot be labels, such as those of the pool.
         """
@@ -154,10 +156,10 @@ class NameTable:
             kept, why = self.booleans(mask), f"are labeled by {mask}"
             kept = ~kept if mask.lower() in UNLABELED else kept
         if name is not None:
-            claimed, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
+            marked, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
             why = f"have a {name}"
             if mask is not None:
-                conflicts = int((claimed != kept).sum())
+                conflicts = int((marked != kept).sum())
                 note(f"{self.path} has {name} and {mask}, which disagree in {conflicts} of {n} rows: {name} counts.")
         if not kept.all():
             note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
@@ -169,16 +171,16 @@ class NameTable:
         texts = [] if name is None else label_keys(self.columns[name]())
         if name is None or len(texts) != n_rows or len(set(texts)) == len(texts):
             return None
-        claimed = self.booleans(name)
-        return ~claimed if name.lower() in UNLABELED else claimed
+        values = self.booleans(name)
+        return ~values if name.lower() in UNLABELED else values
 
     def booleans(self, name: str) -> BoolArray:
         """A column of 0/1, true/false or yes/no as booleans."""
         texts = label_keys(self.columns[name]())
-        odd = next((row for row, text in enumerate(texts) if text.lower() not in BOOLEANS), None)
-        if odd is not None:
-            what = f"holds {texts[odd]!r} in {name}" if texts[odd] else f"has nothing in {name}"
-            problem = f"{self.path} {what} (row {odd + 1}), which is a mask"
+        invalid = next((row for row, text in enumerate(texts) if text.lower() not in BOOLEANS), None)
+        if invalid is not None:
+            found = f"holds {texts[invalid]!r}" if texts[invalid] else "has nothing"
+            problem = f"{self.path} {found} in {name} (row {invalid + 1}), which is a mask"
             raise InvalidData(problem, hint="write 1 or 0, true or false, yes or no in every row.")
         return np.array([BOOLEANS[text.lower()] for text in texts], dtype=np.bool_)
 
@@ -216,24 +218,19 @@ def read_table(spec: str, columns: Columns, pool: PoolFile | None = None) -> Nam
 
 def table_of_source(source: Source, columns: Columns) -> NameTable | None:
     """The columns of a table, or the 1-D arrays of an archive that have the length of its ids."""
-    one = {name: entry for name, entry in source.entries.items() if entry.ndim == 1}
+    arrays = {name: entry.values for name, entry in source.entries.items() if entry.ndim == 1}
     if source.is_table:
         index = [name for name in index_columns(source) if name.lower() != "index"]
-        return NameTable(
-            source.path, {name: entry.values for name, entry in one.items()}, index[0] if len(index) == 1 else None
-        )
-    ids = columns.id if columns.id in one else find_name(list(one), IDS)
+        return NameTable(source.path, arrays, index[0] if len(index) == 1 else None)
+    ids = columns.id if columns.id in arrays else find_name(list(arrays), IDS)
     if ids is None:
         return None
-    n = len(one[ids].values())
-    same = {name: entry.values for name, entry in one.items() if name == ids or len(entry.values()) == n}
-    roles = (*LABELED, *UNLABELED, *CANDIDATES)
-    # An archive whose ids do not belong to its row numbers or features.
-    return (
-        None
-        if any(name.lower() in roles and name not in same for name in source.names)
-        else NameTable(source.path, same)
-    )
+    n = len(arrays[ids]())
+    table = {name: values for name, values in arrays.items() if name == ids or len(values()) == n}
+    masks = (*LABELED, *UNLABELED, *CANDIDATES)
+    if any(name.lower() in masks and name not in table for name in source.names):
+        return None  # The ids are not those of the mask or row numbers.
+    return NameTable(source.path, table)
 
 
 def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
@@ -244,7 +241,7 @@ def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArr
     """
     theirs = table_ids(table, pool, columns, kept)
     index = find_name(table.header, (ROW,))
-    known = ids_known(theirs, pool) if theirs is not None and index is None else pool.row_ids.ids
+    known = known_ids(theirs, pool) if theirs is not None and index is None else pool.row_ids.ids
     if theirs is not None and known is not None:
         return rows_of(theirs, known)
     if theirs is None and table.index is not None and pool.row_ids.index is not None:
@@ -258,11 +255,11 @@ def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
     if find_name(table.header, (ROW,)) is not None or by_index or (has_ids and pool.row_ids.ids is not None):
         return True
     theirs = table_ids(table, pool, columns) if has_ids and pool.row_ids.index is not None else None
-    return theirs is not None and ids_known(theirs, pool) is not None
+    return theirs is not None and known_ids(theirs, pool) is not None
 
 
-def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
-    """The pool's ids; or its index column if the pool has no ids and the table uses values of the index."""
+def known_ids(theirs: Ids, pool: PoolFile) -> Ids | None:
+    """The pool's ids, or else its index if the table contains values of it."""
     ids, index = pool.row_ids.ids, pool.row_ids.index
     if ids is not None or index is None or index.row_of_key.keys().isdisjoint(theirs.keys):
         return ids
@@ -270,7 +267,7 @@ def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
 
 
 def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
-    """The ids in a table: its id column, or its index if that is what identifies rows of the pool."""
+    """The ids in a table: its id column, or its index if the pool's rows are identified by an index."""
     column = table.id_column(columns.id)
     index = find_name(table.header, (ROW,))
     if (
@@ -311,11 +308,11 @@ def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: Bool
         return
     theirs = Ids(table.path, table.values(column, kept))
     numbers = np.flatnonzero(kept) + 1
-    for number, key, claimed in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
-        if key in ids.row_of_key and str(claimed or "0").strip() != str(ids.row_of_key[key]):
+    for number, key, row in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
+        if key in ids.row_of_key and str(row or "0").strip() != str(ids.row_of_key[key]):
             note(
-                f"{table.path}: in row {number} the {column} {key!r} is row {ids.row_of_key[key]} of the pool, but "
-                f"{index} says {claimed}; the {column} counts, here and below."
+                f"{table.path}: in row {number} the {column} {key!r} is row {ids.row_of_key[key]} of the pool, but the "
+                f"{index} is {row}; the {column} counts, here and in the rows below."
             )
             return
 
@@ -326,12 +323,12 @@ def note_numbers(table: NameTable, pool: PoolFile, columns: Columns) -> None:
     if pool.row_ids.ids is not None and index is not None and table_ids(table, pool, columns) is None:
         note(
             f"{pool.source.path} has ids and {table.path} none: rows are matched by their {index}, "
-            "the row numbers of the pool as it is now."
+            "which are the current row numbers of the pool."
         )
 
 
 def note_order(spec: str, array: Matrix, pool: PoolFile) -> None:
-    """Note that a mask without ids is matched to the pool by order, although the pool has ids."""
+    """Note that a mask without ids is matched with the pool by position, although the pool has ids."""
     if pool.row_ids.ids is not None and array.shape == (len_of(pool.features),):
         note(f"{pool.source.path} has ids and {spec} none: rows are matched by their order.")
 
@@ -343,8 +340,8 @@ def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntAr
         name = usual_name(source, "candidates")
         if name is None or name in (*pool.feature_names, *columns.claimed):
             return None
-        own = table_of_source(source, columns) if source.is_table else None
-        given = find_array(source, "candidates") if own is None else own.booleans(name)
+        table = table_of_source(source, columns) if source.is_table else None
+        given = find_array(source, "candidates") if table is None else table.booleans(name)
         allowed = check_rows("candidates", given, n, pool.row_ids)
         ignore = f"pass --ignore-columns {name} to ignore it"
         note(f"{source.path}: {len(allowed)} of {n} rows may be picked, by {name}; {ignore}.")
@@ -358,9 +355,9 @@ def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntAr
             note(f"{table.path}: {len(rows)} rows, no column candidates: all may be picked.")
         return np.unique(rows)
     if table is not None and mask is None:
-        named = table.id_column(columns.id)
-        if named is not None:
-            raise unknown_ids(table.path, named)
+        id_column = table.id_column(columns.id)
+        if id_column is not None:
+            raise unknown_ids(table.path, id_column)
         raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
     array = read_array(spec, "candidates", columns=columns)
     note_order(spec, array, pool)

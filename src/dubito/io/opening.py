@@ -43,14 +43,14 @@ OPENERS: dict[str, Callable[[str], Source]] = {
 SIDECAR_SUFFIXES = (".json",)
 """Formats that are metadata in a folder of shards, unless the folder holds nothing else."""
 MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
-    b"\x93NUMPY": ("an array of NumPy", (".npy",)),
+    b"\x93NUMPY": ("a NumPy array", (".npy",)),
     b"PK\x03\x04": ("a zip archive", (".npz", ".xlsx", ".pt", ".pth")),
     b"PAR1": ("Parquet", (".parquet",)),
     b"ARROW1": ("Arrow", (".feather", ".arrow")),
     b"FEA1": ("Feather version 1", (".feather",)),
     b"\x89HDF\r\n\x1a\n": ("HDF5", (".h5", ".hdf5")),
-    b"\x1f\x8b": ("packed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
-    b"\xd0\xcf\x11\xe0": ("an old workbook of Excel, or one with a password,", ()),
+    b"\x1f\x8b": ("compressed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
+    b"\xd0\xcf\x11\xe0": ("an old Excel workbook or one with a password", ()),
 }
 """Magic bytes of file formats, with a description and their suffixes."""
 PICKLES = (".pkl", ".pickle", ".joblib")
@@ -119,10 +119,10 @@ def _open_file(path: str) -> Source:
         raise InvalidData(f"{path} is empty (0 bytes).")
     with reading(path), open(path, "rb") as file:
         head = file.read(8)
-    for magic, (what, suffixes) in MAGIC.items():  # The file may have the wrong name, rather than be damaged.
+    for magic, (kind, suffixes) in MAGIC.items():  # A wrong suffix, rather than a damaged file.
         if head.startswith(magic) and suffix not in suffixes:
             hint = f"give it the suffix {' or '.join(suffixes)}." if suffixes else "save it as .xlsx or .csv."
-            raise InvalidData(f"{path} is {what} by its first bytes", hint=hint)
+            raise InvalidData(f"{path} is {kind} according to its first bytes", hint=hint)
     return OPENERS[suffix](path)
 
 

@@ -85,7 +85,7 @@ def render_selection(selection: "Selection", format: Format, *, safe_csv: bool =
     b'{"rank": 1, "index": 2, "priority": 8.0}\n'
     """
     if format == "json":
-        return _object_bytes(selection)
+        return _json_bytes(selection)
     return render_columns(selection.columns(), format, safe_csv=safe_csv)
 
 
@@ -116,27 +116,27 @@ def output_format(path: str, format: str | None = None) -> Format:
         raise InvalidArgument("is unknown", argument="format", value=format, hint=hint)
     if format is None and suffix_of(path)[1:] not in FORMATS:
         suffix = suffix_of(path)
-        what = f"suffix {suffix} is not known" if suffix else "it has no suffix that gives the format"
+        problem = f"suffix {suffix} is not known" if suffix else "it has no suffix that gives the format"
         hint = f"use {', '.join(f'.{name}' for name in FORMATS)}, or pass {keyword('format')}."
-        raise InvalidArgument(f"{path}: {what}", hint=hint)
+        raise InvalidArgument(f"{path}: {problem}", hint=hint)
     return cast(Format, format or suffix_of(path)[1:])
 
 
-def _object_bytes(selection: "Selection") -> bytes:
+def _json_bytes(selection: "Selection") -> bytes:
     content: dict[str, object] = {
         "schema": 1,
         "strategy": selection.strategy,
         "engine": selection.engine,
         "seed": selection.seed,
-        "seconds": _plain(selection.seconds),
-        "radius": _plain(selection.radius),
-        "uncertainty": _plain(selection.uncertainty),
+        "seconds": _json_value(selection.seconds),
+        "radius": _json_value(selection.radius),
+        "uncertainty": _json_value(selection.uncertainty),
         "complete": selection.complete,
         "n_pool": selection.n_pool,
     }
     covered = None if selection.covered is None or not len(selection.covered) else float(selection.covered[-1])
     more = {"covered": covered, "reach": selection.reach, "sampled": selection.sampled, "spent": selection.spent}
-    content |= {name: _plain(value) for name, value in more.items() if value is not None}
+    content |= {name: _json_value(value) for name, value in more.items() if value is not None}
     if selection.standardized:
         content["standardized"] = True
     content["picks"] = _records(selection.columns())
@@ -150,17 +150,17 @@ def _object_bytes(selection: "Selection") -> bytes:
 def _configuration(configuration: "Configuration") -> dict[str, object]:
     return {
         "indices": configuration.indices.tolist(),
-        "priorities": [_plain(value) for value in configuration.priorities.tolist()],
-        "radius": _plain(configuration.radius),
-        "uncertainty": _plain(configuration.uncertainty),
+        "priorities": [_json_value(value) for value in configuration.priorities.tolist()],
+        "radius": _json_value(configuration.radius),
+        "uncertainty": _json_value(configuration.uncertainty),
     }
 
 
 def _records(columns: PickColumns) -> list[dict[str, object]]:
-    return [dict(zip(columns, map(_plain, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [dict(zip(columns, map(_json_value, row), strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     """The value, or None for numbers that JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -272,7 +272,7 @@ def append_picks(selection: "Selection", path: str, *, format: Format | None = N
 
 
 def add_round(selection: "Selection", path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
-    """As `append_picks`, for callers that hold the lock of the file."""
+    """`append_picks` for callers that hold the lock of the file."""
     chosen = output_format(path, format)
     if chosen == "json":
         hint = "use csv, jsonl, parquet or npy."

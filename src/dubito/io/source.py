@@ -116,7 +116,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def natural_order(name: str) -> list[tuple[int, int, str]]:
-    """A sort key under which numbers inside names count as numbers, up to the longest that `int` reads.
+    """A sort key that compares numbers inside names as numbers, up to the longest that `int` reads.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def suffix_of(path: str) -> str:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Convert any error of a parser to a `DubitoError` that names the file."""
+    """Convert any error raised while a file is read to a `DubitoError` that names the file."""
     try:
         yield
     except DubitoError:

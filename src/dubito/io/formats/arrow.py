@@ -18,13 +18,12 @@ from dubito.io.source import suffix_of
 from dubito.matrix import IntArray
 from dubito.registry import require
 
-# The sizes of the batches of an Arrow file, from its headers. pyarrow reveals them only by unpacking a batch: a file of
-# 17 kB that holds one batch of zeros allocates 537 MB in get_batch, and no memory pool of pyarrow has a limit. So
-# reading batch by batch would not keep a limit.
+# The sizes of the batches of an Arrow file, from its headers. pyarrow knows them only after unpacking a batch: for a
+# file of 17 kB that holds one batch of zeros, get_batch allocates 537 MB, and memory pools of pyarrow have no limit.
 #
-# The footer at the end lists the position of every batch; the header of a batch lists its buffers, and a compressed
-# buffer begins with its unpacked size. Headers are FlatBuffers, which `Table` reads. In a damaged file, their offsets
-# may be wrong: that raises ValueError or struct.error, which `reading` turns into `InvalidData`.
+# The footer lists the position of every batch; the header of a batch lists its buffers, and a compressed buffer begins
+# with its unpacked size. Headers are FlatBuffers, which `Table` reads. Wrong offsets in a damaged file raise ValueError
+# or struct.error, which `reading` converts to `InvalidData`.
 
 MAGIC, END = b"ARROW1", 10
 """The last bytes of the file, and their number together with the length of the footer before them."""
@@ -206,12 +205,12 @@ class ParquetFile:
         ]
         total = 0
         for group in range(len(self.group_sizes)):
-            self._try(group, columns)
+            self._read_one_row(group, columns)
             for column in map(self.metadata.row_group(group).column, positions):
                 total += max(column.num_values * BYTES.get(column.physical_type, 8), column.total_uncompressed_size)
         return total
 
-    def _try(self, group: int, columns: Sequence[str]) -> None:
+    def _read_one_row(self, group: int, columns: Sequence[str]) -> None:
         """Read one row, which raises if the metadata is damaged. Reading all rows could crash pyarrow 26."""
         rows = self.file.iter_batches(batch_size=1, row_groups=[group], columns=list(columns), use_threads=False)
         next(rows, None)

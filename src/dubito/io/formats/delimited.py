@@ -107,7 +107,7 @@ def _best_delimiter(parsed: dict[str, list[list[str]]], default: str) -> str:
             )
             shares[delimiter] = n_numbers / len(cells)
     if not shares:
-        # Some row is broken. Keep the default if the header contains it; otherwise the header decides.
+        # Some row is malformed. Keep the default if the header contains it, else the delimiter of the widest header.
         widths = {each: len(rows[0]) for each, rows in parsed.items() if rows}
         return default if widths.get(default, 1) > 1 else max(widths, key=lambda each: widths[each], default=default)
     return max(shares, key=lambda each: (shares[each], each == default))
@@ -151,7 +151,7 @@ class Text:
         return io.TextIOWrapper(open_bytes(self.path), self.encoding, newline="")
 
 
-def find_text(path: str) -> Text:
+def detect_encoding(path: str) -> Text:
     """Find the encoding of a file. Reads all of its bytes, and raises `InvalidData` if they are not text."""
     with open_bytes(path) as file:
         head = file.read(CHUNK)
@@ -206,7 +206,7 @@ def _western_european(path: str) -> Text:
     if n_multibyte and 2 * n_multibyte >= n_others:  # Western European text rarely contains valid UTF-8 sequences.
         raise InvalidData(
             f"{path} is UTF-8 with {n_others} damaged byte{'s' * (n_others != 1)}, the first in line "
-            f"{_first_bad(path)}",
+            f"{_first_damaged_line(path)}",
             hint="export it again.",
         )
     if is_binary:
@@ -218,7 +218,7 @@ def _western_european(path: str) -> Text:
     return Text(path, "cp1252" if is_windows else "latin-1", (note,))
 
 
-def _first_bad(path: str) -> int:
+def _first_damaged_line(path: str) -> int:
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
     for chunk in _chunks(path):
@@ -378,7 +378,7 @@ def open_delimited(path: str, delimiter: str) -> Source:
 def open_rows(path: str, delimiter: str) -> tuple[DelimitedTable, list[list[str]], tuple[str, ...]]:
     """The table, the data rows of a sample, and notes for the user on how the file is read."""
     with reading(path):
-        text = find_text(path)
+        text = detect_encoding(path)
         with text.open() as file:
             dialect = guess_dialect(file, delimiter)
         lines = read_lines(text, dialect)

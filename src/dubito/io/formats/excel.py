@@ -1,4 +1,4 @@
-"""Excel's ``.xlsx``: the first sheet that is not empty, with its first row as the header (extra ``excel``)."""
+"""Excel's ``.xlsx``: the first sheet that is not empty, with its first row as header (extra ``excel``)."""
 
 import datetime
 import re
@@ -44,7 +44,7 @@ def _first_filled(path: str, openpyxl: ModuleType) -> tuple[str, list[Row], list
     try:
         sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"] or book.worksheets
         for position, sheet in enumerate(sheets):
-            rows = _filled(_rows(path, sheet, None if plain is None else plain[sheet.title]))
+            rows = _without_empty_ends(_rows(path, sheet, None if plain is None else plain[sheet.title]))
             if rows or position == len(sheets) - 1:
                 return sheet.title, rows, [other.title for other in sheets[position + 1 :]]
         raise InvalidData(f"{path} holds no sheets.")
@@ -84,7 +84,7 @@ def _rows(path: str, sheet: Any, formulas: Any) -> Iterator[Row]:
         yield number, [_as_cell(cell) for cell in row]
 
 
-def _filled(rows: Iterator[Row]) -> list[Row]:
+def _without_empty_ends(rows: Iterator[Row]) -> list[Row]:
     """The rows from the first to the last that is not empty."""
     kept: list[Row] = []
     n_filled = 0

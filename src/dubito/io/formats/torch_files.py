@@ -26,9 +26,9 @@ from dubito.matrix import AnyArray
 
 # An interpreter of the opcodes that torch.save writes for tensors; any other opcode is an error.
 #
-# Not torch.load(weights_only=True), because torch takes 574 MB on the disk, and because this maps the tensors into
-# memory after comparing their checksums. Not pickle.Unpickler with its own find_class either: it executes BUILD on any
-# object, and a few bytes (LONG_BINPUT with a large index) make it allocate gigabytes.
+# torch.load(weights_only=True) would need torch (574 MB on disk), and does not memory-map tensors after comparing their
+# checksums. pickle.Unpickler with its own find_class executes BUILD on any object, and a few bytes (LONG_BINPUT with a
+# large index) make it allocate gigabytes.
 
 
 class UnsupportedOpcode(Exception):
@@ -82,7 +82,7 @@ def _dictionary(pairs: object = ()) -> dict[Any, Any]:
     return dict(pairs) if isinstance(pairs, list | tuple) else {}
 
 
-KNOWN: dict[Global, Callable[..., object]] = {
+SUPPORTED_CALLS: dict[Global, Callable[..., object]] = {
     Global("torch._utils", "_rebuild_tensor"): _tensor,
     Global("torch._utils", "_rebuild_tensor_v2"): _tensor,
     Global("torch._utils", "_rebuild_tensor_v3"): _tensor,
@@ -92,27 +92,27 @@ KNOWN: dict[Global, Callable[..., object]] = {
 }
 """The calls that are supported, and what they return."""
 
-IGNORED = {"PROTO", "FRAME"}
-CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-VALUES = {
+IGNORED_OPCODES = {"PROTO", "FRAME"}
+CONSTANT_OPCODES = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+VALUE_OPCODES = {
     *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
     *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINSTRING", "SHORT_BINSTRING"),
 }
 """Opcodes whose argument is the value itself."""
-TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+TUPLE_OPCODES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_pickle(file: IO[bytes]) -> object:
     """Read a pickle, with a `StoredTensor` for each tensor. Leaves the file positioned after the pickle."""
-    machine = Machine()
+    interpreter = PickleInterpreter()
     for step, argument, _ in pickletools.genops(file):
         if step.name == "STOP":
-            return machine.stack.pop()
-        machine.take(step.name, argument)
+            return interpreter.stack.pop()
+        interpreter.execute(step.name, argument)
     raise ValueError("the pickle is incomplete")
 
 
-class Machine:
+class PickleInterpreter:
     """The state of the interpreter: the stack, the memo, and the positions of marks in the stack."""
 
     def __init__(self) -> None:
@@ -120,11 +120,11 @@ class Machine:
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
 
-    def take(self, name: str, argument: Any) -> None:
-        if name in VALUES:
+    def execute(self, name: str, argument: Any) -> None:
+        if name in VALUE_OPCODES:
             self.stack.append(argument)
-        elif name in CONSTANTS:
-            self.stack.append(CONSTANTS[name])
+        elif name in CONSTANT_OPCODES:
+            self.stack.append(CONSTANT_OPCODES[name])
         elif name in ("BINPUT", "LONG_BINPUT"):
             self.memo[argument] = self.stack[-1]
         elif name == "MEMOIZE":
@@ -133,22 +133,22 @@ class Machine:
             self.stack.append(self.memo[argument])
         elif name == "MARK":
             self.marks.append(len(self.stack))
-        elif not (self._build(name) or self._call(name, argument) or name in IGNORED):
+        elif not (self._build(name) or self._call(name, argument) or name in IGNORED_OPCODES):
             raise UnsupportedOpcode(f"the opcode {name}")
 
     def _build(self, name: str) -> bool:
         """Tuples, lists and dictionaries; False for other opcodes."""
-        if name in TUPLES:
-            self.stack.append(tuple(self.popped(len(self.stack) - TUPLES[name])))
+        if name in TUPLE_OPCODES:
+            self.stack.append(tuple(self.pop_from(len(self.stack) - TUPLE_OPCODES[name])))
         elif name == "TUPLE":
-            self.stack.append(tuple(self.popped(self.marks.pop())))
+            self.stack.append(tuple(self.pop_from(self.marks.pop())))
         elif name in ("EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT"):
             self.stack.append({"EMPTY_TUPLE": (), "EMPTY_LIST": [], "EMPTY_DICT": {}}[name])
         elif name in ("APPEND", "APPENDS"):
-            values = self.popped(self.marks.pop() if name == "APPENDS" else len(self.stack) - 1)
+            values = self.pop_from(self.marks.pop() if name == "APPENDS" else len(self.stack) - 1)
             self.top(list).extend(values)
         elif name in ("SETITEM", "SETITEMS"):
-            values = self.popped(self.marks.pop() if name == "SETITEMS" else len(self.stack) - 2)
+            values = self.pop_from(self.marks.pop() if name == "SETITEMS" else len(self.stack) - 2)
             self.top(dict).update(zip(values[0::2], values[1::2], strict=True))
         elif name == "BUILD":
             self.stack.pop()  # Attributes of an ordered dictionary: the versions of modules.
@@ -162,19 +162,19 @@ class Machine:
         if name == "GLOBAL":
             self.stack.append(Global(*argument.split(" ", 1)))
         elif name == "STACK_GLOBAL":
-            self.stack.append(Global(*map(str, self.popped(len(self.stack) - 2))))
+            self.stack.append(Global(*map(str, self.pop_from(len(self.stack) - 2))))
         elif name == "REDUCE":
-            called, arguments = self.popped(len(self.stack) - 2)
-            if called not in KNOWN:
+            called, arguments = self.pop_from(len(self.stack) - 2)
+            if called not in SUPPORTED_CALLS:
                 raise UnsupportedOpcode(".".join(called) if isinstance(called, Global) else "a call of an object")
-            self.stack.append(KNOWN[called](*arguments))
+            self.stack.append(SUPPORTED_CALLS[called](*arguments))
         elif name == "BINPERSID":
             self.stack.append(_storage_of(self.stack.pop()))
         else:
             return False
         return True
 
-    def popped(self, start: int) -> list[Any]:
+    def pop_from(self, start: int) -> list[Any]:
         """Remove the values from ``start`` on from the stack, and return them."""
         if start < 0:
             raise ValueError("the pickle pops from an empty stack")
@@ -283,7 +283,7 @@ def _span(file: IO[bytes], member: zipfile.ZipInfo) -> ByteSpan:
     n_name, n_extra = struct.unpack("<HH", header[26:30])
     offset = member.header_offset + 30 + n_name + n_extra
     if offset + member.file_size > os.fstat(file.fileno()).st_size:
-        raise ValueError(f"{member.filename} is cut short")
+        raise ValueError(f"{member.filename} is truncated")
     return ByteSpan(offset, member.file_size, member.CRC, None)
 
 
