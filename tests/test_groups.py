@@ -259,7 +259,7 @@ def test_bad_groups_raise() -> None:
     with pytest.raises(InvalidArgument, match="groups has shape"):
         dubito.select(points, 3, groups=groups[:-1])
     for missing in ("", None, float("nan")):
-        with pytest.raises(InvalidData, match="groups holds nothing at row 1"):
+        with pytest.raises(InvalidData, match="groups has no value at row 1"):
             dubito.select(points[:2], 1, groups=["a", missing])
     mixed = dubito.select(points[:4], 2, groups=[7, "7", 7.0, "a"]).groups
     assert mixed is not None

@@ -84,8 +84,8 @@ def test_whole_numbers_and_half_precision_are_costs() -> None:
         ({"quotas": [1, 2], "classes": [0] * 6}, r"quotas=\[1, 2\] is neither a whole number nor a mapping; pass one"),
         ({"quotas": 1, "classes": [[0], [0, 1]] * 3}, "classes cannot be read as an array"),
         ({"quotas": 1, "classes": [0] * 5}, r"classes has shape \(5,\)"),
-        ({"quotas": 1, "classes": ["a", "b", "", "a", "b", "a"]}, "classes holds nothing at row 2"),
-        ({"quotas": 1, "classes": [1, 2, None, 1, 1, 1]}, "classes holds nothing at row 2"),
+        ({"quotas": 1, "classes": ["a", "b", "", "a", "b", "a"]}, "classes has no value at row 2"),
+        ({"quotas": 1, "classes": [1, 2, None, 1, 1, 1]}, "classes has no value at row 2"),
     ],
 )
 def test_limits_that_cannot_be_meant_are_refused(given: Mapping[str, object], words: str) -> None:

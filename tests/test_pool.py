@@ -98,7 +98,7 @@ def test_labeling_by_id_by_number_and_by_mask() -> None:
 def test_rows_and_ids_are_never_taken_for_each_other() -> None:
     features = np.arange(4.0)[:, None]
     numbered = dubito.Pool(features, ids=[3, 2, 1, 0])
-    with pytest.raises(InvalidArgument, match=r"ids are numbers, as rows are; pass label\(ids=...\)"):
+    with pytest.raises(InvalidArgument, match=r"ids are numbers, like row numbers; pass label\(ids=...\)"):
         numbered.label([3])
     numbered.label(ids=[3])
     numbered.label(rows=[1])

@@ -314,7 +314,9 @@ def test_options_that_do_not_fit_are_refused(
 )
 def test_a_gpu_that_is_not_there_is_no_device(tmp_path: Path, make_digits: MakeDigits) -> None:
     model = write_conv(tmp_path / "m.onnx")
-    with pytest.raises(InvalidArgument, match=r"device='cuda' is not there: onnxruntime finds no GPU; install onnx"):
+    with pytest.raises(
+        InvalidArgument, match=r"device='cuda' is not available: onnxruntime finds no GPU; install onnx"
+    ):
         embed(make_digits(2), f"onnx:{model}", options={"device": "cuda"})
 
 

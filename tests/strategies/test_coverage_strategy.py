@@ -221,7 +221,7 @@ def test_a_cost_can_be_reported_before_a_run() -> None:
     assert small.engine == large.engine == "reference"
     assert small.seconds < large.seconds
     assert small.bytes < large.bytes
-    with pytest.raises(InvalidArgument, match="strategy='optimal-coreset' cannot tell what it costs"):
+    with pytest.raises(InvalidArgument, match="strategy='optimal-coreset' has no estimate of its cost"):
         dubito.estimate(10, 2, 0, 1, strategy="optimal-coreset")
 
 

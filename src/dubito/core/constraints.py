@@ -24,7 +24,7 @@ from dubito.request.ids import (
 )
 from dubito.request.labels import label_keys
 
-CHEAPEST, DEAREST = 1e-9, 1e9
+MIN_COST, MAX_COST = 1e-9, 1e9
 """Allowed range of a cost: outside it, squared distances divided by squared costs could overflow float64."""
 MOST_NAMED = 8
 ROUNDING = 1.0 + 1e-9
@@ -50,7 +50,7 @@ def check_costs(costs: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> FloatA
         raise InvalidArgument(f"has shape {array.shape}", argument="costs", hint=hint)
     check_finite("costs", array)
     numbers = array.astype(np.float64)
-    wrong = (numbers < CHEAPEST) | (numbers > DEAREST)
+    wrong = (numbers < MIN_COST) | (numbers > MAX_COST)
     if wrong.any():
         row = int(np.argmax(wrong))
         hint = "pass what a label costs, above 0." if numbers[row] <= 0 else "pass costs in another unit."
@@ -143,11 +143,11 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
     if not isinstance(quotas, Mapping):
         return check_integer("quotas", quotas, least=1), {}
     default = quotas.get(None)
-    named_ones = [name for name in quotas if name is not None]
-    keys = label_keys(np.array(named_ones, dtype=object))
+    classes = [name for name in quotas if name is not None]
+    keys = label_keys(np.array(classes, dtype=object))
     if len(set(keys)) < len(keys):
         raise InvalidArgument("names a class twice", argument="quotas", value=quotas, hint="leave one out.")
-    limits = {key: check_integer("quotas", quotas[name], least=0) for key, name in zip(keys, named_ones, strict=True)}
+    limits = {key: check_integer("quotas", quotas[name], least=0) for key, name in zip(keys, classes, strict=True)}
     return None if default is None else check_integer("quotas", default, least=0), limits
 
 
@@ -163,12 +163,11 @@ def _read_keys(argument: str, given: Any, n_pool: int, pool_ids: RowIds) -> tupl
     value = value.to_pylist() if hasattr(value, "to_pylist") else value
     array = as_names(argument, value)
     if isinstance(value, list | tuple) and array.ndim == 1:
-        # Missing values remain what they are where others are text.
-        array = np.array(value, dtype=object)
+        array = np.array(value, dtype=object)  # As text, None would become "None".
     array = array[:, 0] if array.shape == (n_pool, 1) else array
-    one = "class" if argument == "classes" else "group"
+    noun = "class" if argument == "classes" else "group"
     if array.shape != (n_pool,):
-        hint = f"pass the {one} of each pool row, shape ({n_pool},)."
+        hint = f"pass the {noun} of each pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument=argument, hint=hint)
     pair = None if own is pool_ids else matching_ids(own, pool_ids)
     array = array if pair is None else array[order_of(*pair)]
@@ -178,8 +177,8 @@ def _read_keys(argument: str, given: Any, n_pool: int, pool_ids: RowIds) -> tupl
         values, first_rows, numbers = np.unique(array, return_index=True, return_inverse=True)
     keys = np.array(label_keys(values), dtype=np.str_)
     if (keys == "").any():
-        problem = f"holds nothing at {at_row(int(np.argmax(keys == '')))}"
-        raise InvalidData(problem, argument=argument, hint=f"pass a {one} for each row, such as 'other'.")
+        problem = f"has no value at {at_row(int(np.argmax(keys == '')))}"
+        raise InvalidData(problem, argument=argument, hint=f"pass a {noun} for each row, such as 'other'.")
     known, first, of_value = np.unique(keys, return_index=True, return_inverse=True)
     return known, first_rows[first].astype(np.int64), of_value[numbers].astype(np.int64)
 
@@ -202,7 +201,7 @@ def check_groups(groups: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> Grou
 def rows_of_groups(given: object, groups: Groups | None) -> IntArray:
     """The rows of the group of this name, or of the groups of these names."""
     if groups is None:
-        hint = f"make the pool with {keyword('groups')}, or pass {keyword('rows')} or {keyword('ids')}."
+        hint = f"create the pool with {keyword('groups')}, or pass {keyword('rows')} or {keyword('ids')}."
         raise InvalidArgument("cannot be used with a pool without groups", argument="groups", hint=hint)
     keys = label_keys(np.array(given, dtype=object).ravel())
     return np.flatnonzero(np.isin(groups.numbers, _numbers_of("groups", keys, groups)))
@@ -247,9 +246,9 @@ def _check_price(price: object, group: str) -> float:
         number = float(price)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
-    if CHEAPEST <= number <= DEAREST:
+    if MIN_COST <= number <= MAX_COST:
         return number
-    hint = f"pass what it costs to label it, from {CHEAPEST:g} to {DEAREST:g}."
+    hint = f"pass what it costs to label it, from {MIN_COST:g} to {MAX_COST:g}."
     raise InvalidData(f"holds the price {shorten(price)} of the group {group!r}", argument="costs", hint=hint)
 
 
@@ -257,7 +256,7 @@ def group_classes(quotas: Quotas, groups: Groups, candidates: IntArray) -> Quota
     """The quotas with the class of each row's group: the class of most of its candidates, ties to the lowest."""
     n_classes, n_groups = len(quotas.limits), len(groups.names)
     pairs, counts = np.unique(groups.numbers[candidates] * n_classes + quotas.classes[candidates], return_counts=True)
-    order = np.lexsort((-pairs, counts))  # The last one written is the most frequent, then the lowest.
+    order = np.lexsort((-pairs, counts))  # The last class written wins: the most frequent one, ties to the lowest.
     classes = np.zeros(n_groups, dtype=np.int64)
     classes[pairs[order] // n_classes] = pairs[order] % n_classes
     return Quotas(classes[groups.numbers], quotas.limits)
@@ -265,11 +264,9 @@ def group_classes(quotas: Quotas, groups: Groups, candidates: IntArray) -> Quota
 
 def first_rows(groups: Groups | None, candidates: IntArray) -> IntArray:
     """The first candidate of each group that has any, ascending; all candidates without groups."""
-    return (
-        candidates
-        if groups is None
-        else np.sort(candidates[np.unique(groups.numbers[candidates], return_index=True)[1]])
-    )
+    if groups is None:
+        return candidates
+    return np.sort(candidates[np.unique(groups.numbers[candidates], return_index=True)[1]])
 
 
 def refuse_small_quotas(quotas: Quotas, candidates: IntArray, budget: int) -> None:

@@ -30,7 +30,7 @@ def find_device(device: str) -> str:
     there = bool(torch.cuda.is_available())
     if wanted == "cuda" and not there:
         hint = f"{PASS} {named('device', 'cpu')}."
-        raise InvalidArgument("is not there: torch finds no GPU", argument="device", value="cuda", hint=hint)
+        raise InvalidArgument("is not available: torch finds no GPU", argument="device", value="cuda", hint=hint)
     return "cuda" if there and wanted != "cpu" else "cpu"
 
 

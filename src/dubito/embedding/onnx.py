@@ -46,7 +46,7 @@ def open_session(runtime: Any, path: str, device: str, threads: int) -> Any:
     there = runtime.get_available_providers()
     if device == "cuda" and GPU not in there:
         hint = "install onnxruntime-gpu, or leave the device out."
-        raise InvalidArgument("is not there: onnxruntime finds no GPU", argument="device", value=device, hint=hint)
+        raise InvalidArgument("is not available: onnxruntime finds no GPU", argument="device", value=device, hint=hint)
     providers = [GPU, CPU] if GPU in there and device != "cpu" else [CPU]
     with reading(path):
         return runtime.InferenceSession(path, settings, providers=providers)

@@ -4,9 +4,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dubito.io.source import reading, stack_rows
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, len_of
 from dubito.request.arrays import (
     check_budget,
-    check_choice,
     check_features,
     check_finite,
     check_integer,
@@ -163,7 +162,7 @@ class PickJournal:
         return np.array(self.rows, dtype=np.int64), np.array(self.squared)
 
     def limit(self, budget: int) -> None:
-        """Ignore picks beyond the budget. They stay in the file."""
+        """Ignore picks beyond the budget, which stay in the file."""
         self.rows, self.squared = self.rows[:budget], self.squared[:budget]
 
     def note(self, picks: IntArray, squared: FloatArray) -> None:
@@ -219,26 +218,12 @@ DEFAULT_TARGETS = 2**15
 MakeWorkers = Callable[[Iterable[ShardSource]], Workers]
 
 
-def select_from(
-    pool: object,
-    budget: object,
-    labeled: object,
-    strategy: Strategy,
-    metric: object,
-    engine: str,
-    seed: int,
-    progress: Progress | None,
-    others: Mapping[str, object],
-) -> Selection:
-    """`dubito.select` for shards. ``others`` are arguments that only go with arrays."""
-    assert isinstance(pool, Shards)
-    for name, value in others.items():
+def refuse_with_shards(**arguments: object) -> None:
+    """Raise if an argument of `dubito.select` was given that cannot be used with shards."""
+    for name, value in arguments.items():
         if value is not None:
             hint = "leave it out; values per row are passed to dubito.Shards, with the features."
             raise InvalidArgument("cannot be used with shards", argument=name, hint=hint)
-    check_choice("engine", engine, ("auto", "cluster"))
-    known: Metric = check_choice("metric", metric, get_args(Metric))
-    return select_shards(pool, budget, strategy=strategy, labeled=labeled, metric=known, seed=seed, progress=progress)
 
 
 def select_shards(
@@ -337,7 +322,10 @@ def describe_run(workers: Workers, layout: ShardLayout, traffic: Traffic, journa
 
 
 def _open(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -> tuple[ShardLayout, AnyArray]:
-    """Have all shards read. Also the features of the labeled points: marked in shards, given by row, or as features."""
+    """Have the workers read their shards; returns the layout, and the features of all labeled points.
+
+    Labeled points are marked in the shards, or given as row numbers or features.
+    """
     layout = open_all(workers, [item_name(items[0]) for items in groups])
     parts = [part for part in workers.ask("labeled") if len(part)]
     width = layout.infos[layout.lead].n_features

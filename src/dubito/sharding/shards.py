@@ -101,7 +101,7 @@ class ArrayItem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowRange:
-    """Some rows of an item. Of a file that is mapped into memory, only these are read."""
+    """A range of rows of an item. From a memory-mapped file, only these are read."""
 
     item: FileItem | ArrayItem
     start: int
@@ -131,7 +131,7 @@ def _stacked(column: AnyArray) -> AnyArray:
 
 
 def check_mask(mask: Any, n_rows: int, name: str) -> AnyArray:
-    """The mask of the labeled rows of a shard. Row numbers are refused, since they could mean the shard or the pool."""
+    """The mask of the labeled rows of a shard. Row numbers are ambiguous and raise an error."""
     values = np.asarray(mask)
     if values.shape != (n_rows,) or not np.isin(values, (0, 1)).all():
         problem = f"labeled in {name} is not a mask of its {n_rows:,} rows"
@@ -164,7 +164,7 @@ def local_path(address: str) -> Iterator[str]:
 
 
 MAPPED = (".npy", ".safetensors")
-"""Formats that are mapped into memory, so that some rows can be read alone."""
+"""Formats that are memory-mapped, so that a range of rows can be read alone."""
 
 
 class Shards:
@@ -246,7 +246,7 @@ class Shards:
         return f"Shards({len(self)})"
 
     def groups(self, n_workers: int) -> list[tuple[Item, ...]]:
-        """Consecutive shards for each worker. A single file that can be mapped is divided."""
+        """Consecutive shards for each worker. A single file that can be memory-mapped is divided."""
         items = self.items
         if len(items) == 1 and isinstance(items[0], FileItem) and is_mapped(items[0].address):
             n_rows = len_of(read_pool(items[0].address, columns=self.columns).features)
@@ -258,7 +258,7 @@ class Shards:
 
 
 def is_mapped(address: str) -> bool:
-    """Whether a file can be mapped into memory."""
+    """Whether a file can be memory-mapped."""
     return "://" not in address and suffix_of(address.partition("::")[0]) in MAPPED and os.path.isfile(address)
 
 

@@ -20,7 +20,7 @@ from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files, resolve_project
 from dubito.cli.output import Bar, Stopped, put, say, write_data
 from dubito.core.problem import Interrupted, Request, Selection
-from dubito.covering_radius import Given
+from dubito.covering_radius import CallerArrays
 from dubito.errors import InvalidArgument, InvalidData, OutputExists, name_files_in_errors, named, option_of
 from dubito.io import (
     FORMATS,
@@ -182,7 +182,9 @@ def select(
                 show_dry_run(chosen, request, as_json, quiet)
                 return
             try:
-                in_pool_rows = answer(request, chosen, points.row_ids, started, Given(found.pool, arguments["labeled"]))
+                in_pool_rows = answer(
+                    request, chosen, points.row_ids, started, CallerArrays(found.pool, arguments["labeled"])
+                )
             except Interrupted as stopped:
                 in_pool_rows = stopped.selection
         picked = in_file_rows(in_pool_rows, found.kept, n_rows)
