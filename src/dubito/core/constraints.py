@@ -92,7 +92,8 @@ def check_quotas(
     """
     default, by_class = _read_quotas(quotas)
     if classes is not None:
-        shown, numbers = _read_classes(classes, n_pool, pool_ids)
+        class_names, _, numbers = _read_keys("classes", classes, n_pool, pool_ids)
+        shown = class_names.tolist()
         known = {name: number for number, name in enumerate(shown)}
     elif probabilities is not None:
         numbers = predicted_classes(probabilities)
@@ -149,12 +150,6 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
         raise InvalidArgument("names a class twice", argument="quotas", value=quotas, hint="leave one out.")
     limits = {key: check_integer("quotas", quotas[name], least=0) for key, name in zip(keys, classes, strict=True)}
     return None if default is None else check_integer("quotas", default, least=0), limits
-
-
-def _read_classes(classes: object, n_pool: int, pool_ids: RowIds) -> tuple[list[str], IntArray]:
-    """The sorted class names, and the number of each row's class; numbers are compared as text."""
-    known, _, numbers = _read_keys("classes", classes, n_pool, pool_ids)
-    return known.tolist(), numbers
 
 
 def _read_keys(argument: str, given: Any, n_pool: int, pool_ids: RowIds) -> tuple[AnyArray, IntArray, IntArray]:

@@ -1,6 +1,7 @@
 """Validation of the arguments ``probabilities``, ``logits``, ``doubt`` and ``temperature``."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -216,14 +217,10 @@ def check_temperature(temperature: object) -> float | None:
     """A number from `LEAST` to `MOST`; None for ``"fit"``."""
     if isinstance(temperature, str) and temperature == FIT:
         return None
+    with suppress(InvalidArgument):
+        return check_real("temperature", temperature, least=LEAST, most=MOST)
     hint = f"pass a number from {LEAST:g} to {MOST:g}, or {FIT!r}."
-    try:
-        number = check_real("temperature", temperature, least=LEAST)
-    except InvalidArgument:
-        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint) from None
-    if number > MOST:
-        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint)
-    return number
+    raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint)
 
 
 def find_temperature(

@@ -149,9 +149,7 @@ MatrixRole = Literal["features", "labeled"]
 DoubtRole = Literal["probabilities", "logits", "doubt"]
 NameRole = Literal["ids", "labels"]
 OtherRole = Literal["head", "candidates", "unlabeled"]
-Role = Literal[
-    "features", "labeled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", "unlabeled"
-]
+Role = Literal[MatrixRole, DoubtRole, NameRole, OtherRole]
 
 DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
 
