@@ -29,7 +29,7 @@ from dubito.request.arrays import (
     check_real,
     refuse_zero_rows,
 )
-from dubito.request.ids import NO_IDS, ArrayWithIds, RowIds, check_pool, columns_of
+from dubito.request.ids import NO_IDS, ArrayWithIds, RowIds, check_pool, is_frame
 from dubito.request.rows import Labeled, check_candidates, check_labeled, describe_order
 from dubito.request.scaling import standardize_points, warn_of_scales
 from dubito.strategies.base import Strategy, uses_doubt
@@ -66,7 +66,7 @@ def check_points(
     checked_labeled = check_labeled(labeled, matrix, row_ids)
     if is_standardized:
         matrix, checked_labeled, largest, _ = standardize_points(matrix, checked_labeled)
-    elif standardize is None and columns_of(pool):
+    elif standardize is None and is_frame(pool):
         warn_of_scales(pool, matrix, stacklevel=4)  # One level is the wrapper of `american_keywords`.
     largest = max(largest, checked_labeled.largest)
     if known_metric == "cosine":

@@ -335,6 +335,11 @@ def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]
 FRAMES = ("pandas", "polars", "pyarrow")
 
 
+def is_frame(value: Any) -> bool:
+    """Whether a value is a frame or column of one of these packages."""
+    return type(value).__module__.partition(".")[0] in FRAMES
+
+
 def split_ids(name: str, value: Any) -> tuple[Any, RowIds]:
     """Split an argument into its data, without id columns, and the ids of its rows.
 
@@ -343,11 +348,10 @@ def split_ids(name: str, value: Any) -> tuple[Any, RowIds]:
     """
     if isinstance(value, ArrayWithIds):
         return value.values, value.row_ids
-    package = type(value).__module__.partition(".")[0]
-    if package not in FRAMES:
+    if not is_frame(value):
         return value, NO_IDS
     columns = columns_of(value)
-    is_pandas = package == "pandas" and hasattr(value, "iloc")
+    is_pandas = hasattr(value, "index") and hasattr(value, "iloc")
     index = _ids(name, np.asarray(value.index)) if is_pandas else None
     id_column = find_name(columns, IDS)
     column = None if id_column is None else _ids(name, column_of(name, value, id_column))
@@ -362,7 +366,7 @@ def split_ids(name: str, value: Any) -> tuple[Any, RowIds]:
 
 def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowIds]:
     value, row_ids = split_ids("pool", pool)
-    strays = non_features(columns_of(value))
+    strays = non_features(columns_of(value)) if is_frame(value) else []
     if strays:  # They would silently be used as features.
         problem = f"has the column {strays[0]!r}, whose name says it is not a feature"
         hint = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
@@ -413,7 +417,7 @@ def _check_ids(ids: object, n_pool: int) -> Ids:
 
 def columns_of(value: Any) -> list[str]:
     """The text names of a frame's columns, in order; empty for a Series or an Arrow column."""
-    if type(value).__module__.partition(".")[0] not in FRAMES:
+    if not is_frame(value):
         return []
     names = value.column_names if hasattr(value, "column_names") else getattr(value, "columns", ())
     return [str(name) for name in names if isinstance(name, str)]
