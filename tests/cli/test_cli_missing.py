@@ -165,7 +165,7 @@ def test_doubt_for_other_rows_than_the_pool_s_is_refused(run: Program, tmp_path:
 
 def test_what_cannot_be_filled_or_left_is_refused() -> None:
     empty = np.array([[1.0, np.nan], [2.0, np.nan]])
-    with pytest.raises(dubito.InvalidData, match="has nothing at all in pay"):
+    with pytest.raises(dubito.InvalidData, match="has no values in pay"):
         fill_or_drop_missing("t.csv", empty, ["age", "pay"], "median")
     with pytest.raises(dubito.InvalidData, match="no row is left"):
         fill_or_drop_missing("t.csv", empty, ["age", "pay"], "drop")

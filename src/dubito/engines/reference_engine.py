@@ -21,6 +21,7 @@ class ReferenceEngine(Engine[Problem]):
     """`dubito.core.reference` as an engine. Copies the pool to float64."""
 
     name: ClassVar[str] = "reference"
+    solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
     picks_groups: ClassVar[bool] = True
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from dubito.io.lookup import USUAL_NAMES, Columns, choose, unused_number_columns, usual_name
+from dubito.io.lookup import USUAL_NAMES, Columns, choose_entries, unused_number_columns, usual_name
 from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, len_of
@@ -31,7 +31,7 @@ def read_feature_columns(spec: str, columns: Columns) -> tuple[str, ...]:
     """The columns of a table that are features; none for a single array. Only headers are read."""
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
-    chosen = choose(source, "features", key, columns)
+    chosen = choose_entries(source, "features", key, columns)
     return tuple(chosen) if source.is_table and source.entry(chosen[0]).ndim == 1 else ()
 
 
@@ -86,7 +86,7 @@ def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
 
 def describe_list_column(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
     """A note on which column of lists holds the features, if there are other columns of numbers."""
-    chosen = choose(pool.source, "features", split_spec(spec)[1], columns)
+    chosen = choose_entries(pool.source, "features", split_spec(spec)[1], columns)
     unused = unused_number_columns(pool.source, chosen, columns)
     if unused:
         shown = ", ".join(unused[:MOST_NAMED]) + (", ..." if len(unused) > MOST_NAMED else "")

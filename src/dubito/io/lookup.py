@@ -205,7 +205,7 @@ AS_FEATURES = by_interface("Columns(features=[...])", command="--feature-columns
 """The option that sets the feature columns, for messages."""
 
 
-def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
+def choose_entries(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
     """The names of the entries of a role: one entry, or the columns that form a matrix."""
     if role == "features" and columns.features and key is None:
         if not source.is_table:

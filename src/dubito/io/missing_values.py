@@ -87,7 +87,7 @@ def fill_or_drop_missing(
     rows = np.concatenate(found)
     first, total = int(rows[0]), int(counts.sum())
     column = int(np.argmax(np.isnan(features[first : first + 1])))
-    where = _columns(counts, names) if names else f"the first is nan at row {first}, column {column}"
+    where = _describe_columns(counts, names) if names else f"the first is nan at row {first}, column {column}"
     missing_in = f"{total:,} missing value{'s' * (total != 1)} in {len(rows):,} of {len_of(features):,} rows"
     problem = f"{path} has {missing_in} ({where})"
     if missing is None:
@@ -101,7 +101,7 @@ def fill_or_drop_missing(
     return CompleteFeatures(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
 
 
-def _columns(counts: IntArray, names: Sequence[str]) -> str:
+def _describe_columns(counts: IntArray, names: Sequence[str]) -> str:
     """The number of missing values per column, largest first, for a message."""
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())].tolist()
     more = [f"{len(order) - MOST_NAMED} more columns"] if len(order) > MOST_NAMED else []
@@ -113,6 +113,6 @@ def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str],
     if len(empty) and like is None:
         hint = by_interface("leave it out.", command="leave it out with --feature-columns or --ignore-columns.")
         name = names[empty[0]] if len(names) > empty[0] else f"column {empty[0]}"
-        raise InvalidData(f"{path} has nothing at all in {name}", hint=hint)
+        raise InvalidData(f"{path} has no values in {name}", hint=hint)
     medians = np.nanmedian(values if like is None else like, axis=0)
     return np.where(np.isnan(values), medians.astype(values.dtype), values)

@@ -18,7 +18,7 @@ from dubito.io.lookup import (
     Role,
     check_numbers,
     check_role,
-    choose,
+    choose_entries,
     excluded_by_name,
     given_or_usual_name,
     read_row_ids,
@@ -110,7 +110,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     if not len_of(features) and not may_be_empty:
         raise InvalidData(f"{spec} holds no rows", hint="a pool needs at least one.")
     names = read_row_ids(source, columns.id, len_of(features))
-    chosen = choose(source, "features", key, columns)
+    chosen = choose_entries(source, "features", key, columns)
     has_columns = source.is_table and source.entry(chosen[0]).ndim == 1
     return PoolFile(features, names, tuple(chosen) if has_columns else (), source=source)
 
@@ -156,7 +156,7 @@ def class_names(
 
     Empty for one column, such as a column of lists.
     """
-    names = choose(source, role, key, columns) if source.is_table and role != "doubt" else []
+    names = choose_entries(source, role, key, columns) if source.is_table and role != "doubt" else []
     is_named = role == "probabilities" and len(columns.probabilities) > 0
     omitted: list[str] = []
     if key is None and not is_named and names and source.entry(names[0]).ndim == 1:
@@ -267,7 +267,7 @@ def find_doubt(source: Source, *, columns: Columns = ANY_COLUMNS) -> tuple[Doubt
 
 
 def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matrix:
-    chosen = choose(source, role, key, columns)
+    chosen = choose_entries(source, role, key, columns)
     entry = source.entry(chosen[0])
     # A column of a table holds rows of the pool only if its name or the key says so: it may also be a single feature.
     is_named = role == "labeled" and (key is not None or chosen[0].lower() in (*LABELED, "index"))

@@ -19,6 +19,7 @@ class ClusterEngine(Engine[Problem]):
     """Core-sets on all processors of a Ray cluster, or of this machine if none is connected."""
 
     name: ClassVar[str] = "cluster"
+    solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
