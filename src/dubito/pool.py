@@ -272,7 +272,10 @@ class Pool:
         if str(saved["fingerprint"]) != pool._fingerprint():
             problem = f"{path} was saved with other features, another metric or on another scale"
             raise InvalidData(problem, hint="pass the same as when it was saved.")
-        _check_saved(path, saved, len(pool))
+        name = _first_invalid(saved["order"], saved["squared"], saved["seen"], len(pool))
+        if name is not None:  # Engines do not check the cached distances.
+            problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {len(pool)} rows"
+            raise InvalidData(problem, hint="create the pool again, and label the labeled rows again.")
         if "groups" in saved:
             pool._points = pool._points._replace(groups=_saved_groups(path, saved, len(pool), pool._points.groups))
         pool._order = saved["order"]
@@ -301,14 +304,6 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
         problem = f"{path} holds no pool saved by this version of dubito"
         raise InvalidData(problem, hint="pass a path that Pool.save was given.")
     return saved
-
-
-def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
-    """Raise for values that no pool could have saved, since engines do not check the cached distances."""
-    name = _first_invalid(saved["order"], saved["squared"], saved["seen"], n_pool)
-    if name is not None:
-        problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
-        raise InvalidData(problem, hint="create the pool again, and label the labeled rows again.")
 
 
 def _saved_groups(path: str, saved: dict[str, AnyArray], n_pool: int, given: Groups | None) -> Groups:

@@ -106,7 +106,9 @@ def check_quotas(
     limits = np.full(len(shown), n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
-            raise InvalidArgument("is not a class of any row", argument="quotas", value=name, hint=some_classes(shown))
+            more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+            hint = f"classes are {', '.join(shown[:MOST_NAMED])}{more}."
+            raise InvalidArgument("is not a class of any row", argument="quotas", value=name, hint=hint)
         limits[known[name]] = limit
     if len({known[name] for name in by_class}) < len(by_class):
         raise InvalidArgument(
@@ -128,12 +130,6 @@ def _predicted_names(n_classes: int, columns: ArrayWithIds | None) -> tuple[list
         known |= {text_key(name): number for number, name in enumerate(names)}
     numbers = {} if any(name.isdecimal() for name in known) else {name: number for number, name in enumerate(shown)}
     return list(columns.columns), known | numbers
-
-
-def some_classes(known: Sequence[str]) -> str:
-    """The hint for an unknown class."""
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return f"classes are {', '.join(known[:MOST_NAMED])}{more}."
 
 
 def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:

@@ -5,7 +5,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
@@ -91,15 +91,20 @@ def render_selection(selection: "Selection", format: Format, *, safe_csv: bool =
 
 def render_columns(columns: PickColumns, format: Format, *, safe_csv: bool = False) -> bytes:
     """The content of a table of picks, in any format except ``json``."""
-    if format == "csv" and safe_csv:
+    if format == "parquet":
+        return _parquet_bytes(columns)
+    if format == "npy":
+        buffer = io.BytesIO()
+        np.save(buffer, np.array(list(columns["index"]), dtype=np.int64), allow_pickle=False)
+        return buffer.getvalue()
+    if format == "jsonl":
+        lines = (json.dumps(record, allow_nan=False, default=str) + "\n" for record in _records(columns))
+        return "".join(lines).encode()
+    if safe_csv:
         columns = {str(safe_cell(name)): [safe_cell(value) for value in values] for name, values in columns.items()}
-    renderers: dict[str, Callable[[PickColumns], bytes]] = {
-        "csv": _csv_bytes,
-        "jsonl": _jsonl_bytes,
-        "parquet": _parquet_bytes,
-        "npy": _npy_bytes,
-    }
-    return renderers[format](columns)
+    rows = zip(*columns.values(), strict=True)
+    cells = (("" if isinstance(value, float) and math.isnan(value) else value for value in row) for row in rows)
+    return csv_text([columns, *cells]).encode()
 
 
 def output_format(path: str, format: str | None = None) -> Format:
@@ -182,17 +187,6 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     return text.getvalue()
 
 
-def _csv_bytes(columns: PickColumns) -> bytes:
-    rows = zip(*columns.values(), strict=True)
-    cells = (("" if isinstance(value, float) and math.isnan(value) else value for value in row) for row in rows)
-    return csv_text([columns, *cells]).encode()
-
-
-def _jsonl_bytes(columns: PickColumns) -> bytes:
-    lines = (json.dumps(record, allow_nan=False, default=str) + "\n" for record in _records(columns))
-    return "".join(lines).encode()
-
-
 def _parquet_bytes(columns: PickColumns) -> bytes:
     pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
     types = {"rank": pyarrow.int64(), "index": pyarrow.int64(), "priority": pyarrow.float64()}
@@ -201,12 +195,6 @@ def _parquet_bytes(columns: PickColumns) -> bytes:
     arrays = {name: pyarrow.array(list(values), types.get(name)) for name, values in columns.items()}
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.table(arrays), buffer)
-    return buffer.getvalue()
-
-
-def _npy_bytes(columns: PickColumns) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, np.array(list(columns["index"]), dtype=np.int64), allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -72,12 +72,6 @@ def possible_strategies(strategy: Strategy, has_doubt: bool) -> list[Strategy]:
     return list(dict.fromkeys(strategy.take_for_shards(has_doubt, n_labeled)[0] for n_labeled in (FEWEST, 0)))
 
 
-def empty_problem(strategy: Strategy, n_features: int, has_doubt: bool, metric: Metric) -> Problem | CoverageProblem:
-    """The problem of a strategy, with its options but without the rows of the pool."""
-    request = _request(np.zeros((1, n_features)), np.zeros(1, np.int64), NO_ROWS, metric, 1.0)
-    return plan(strategy, replace(request, doubt=np.ones(1) if has_doubt else None))
-
-
 def _request(features: Matrix, candidates: IntArray, labeled: IntArray, metric: Metric, largest: float) -> Request:
     return Request(
         pool=features,
@@ -332,7 +326,12 @@ def _open(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -
     if labeled is not None:
         given = np.asarray(labeled)
         if given.ndim == 1 and given.dtype.kind in "iu":
-            rows = _check_rows(given.astype(np.int64), int(layout.starts[-1]))
+            n_pool = int(layout.starts[-1])
+            wrong = given[(given < 0) | (given >= n_pool)]
+            if len(wrong):
+                hint = f"pass rows from 0 to {n_pool - 1:,}, numbered through all shards."
+                raise InvalidArgument(f"has row {wrong[0]}, which does not exist", argument="labeled", hint=hint)
+            rows = np.unique(given.astype(np.int64))
             layout = exclude(workers, layout, rows)
             parts += [each.features for each in workers.ask("read", (rows,)) if len(each)]
         else:
@@ -342,14 +341,6 @@ def _open(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -
                 hint = "embed both with the same model, or pass row numbers of the pool."
                 raise InvalidArgument(problem, argument="labeled", hint=hint)
     return layout, np.concatenate(parts) if parts else np.empty((0, width))
-
-
-def _check_rows(rows: IntArray, n_pool: int) -> IntArray:
-    wrong = rows[(rows < 0) | (rows >= n_pool)]
-    if len(wrong):
-        hint = f"pass rows from 0 to {n_pool - 1:,}, numbered through all shards."
-        raise InvalidArgument(f"has row {wrong[0]}, which does not exist", argument="labeled", hint=hint)
-    return np.unique(rows)
 
 
 def _problem(
@@ -363,8 +354,9 @@ def _problem(
     """The problem for the driver, without a row of the pool."""
     info = layout.infos[layout.lead]
     largest = float(np.abs(references.astype(np.float64)).max(initial=0.0))
+    request = _request(np.zeros((1, info.n_features)), np.zeros(1, np.int64), NO_ROWS, metric, 1.0)
     return replace(
-        empty_problem(strategy, info.n_features, info.has_doubt, metric),
+        plan(strategy, replace(request, doubt=np.ones(1) if info.has_doubt else None)),
         pool=np.empty((0, info.n_features), info.dtype),
         references=references,
         budget=budget,
