@@ -256,7 +256,7 @@ def test_a_pool_of_duplicates_and_a_pool_without_doubt_get_plain_words() -> None
 
 def test_notes_tell_what_contradicts_the_assumptions() -> None:
     described = diagnose(LINE, labeled=[0], doubt=[0.3, 0.9, 0.1, 0.1, 0.1, 0.1], head=[[0.0], [0.4]])
-    assert any("steeper doubt than the head allows" in note for note in described.notes)
+    assert any("more steeply than the head allows" in note for note in described.notes)
     assert any("doubts a labeled point by 0.3" in note for note in described.notes)
     assert described.lambda_c == described.lambda_c_data == 0.9
 
@@ -393,7 +393,7 @@ def test_the_relation_is_counted_on_the_points_that_scaling_puts_first() -> None
 def test_outliers_and_a_model_that_is_sure_of_most_are_reported() -> None:
     pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), [[40.0]]])
     described = diagnose(pool, labeled=[0], doubt=np.concatenate([np.full(51, 0.01), [0.3]]))
-    assert any(note.startswith("The farthest point is 40 times as far from its labels") for note in described.notes)
+    assert any(note.startswith("The farthest point is 40 times as far from labeled points") for note in described.notes)
     assert any(note.startswith("The model is sure of 98% of the points") for note in described.notes)
     quiet = diagnose(LINE, labeled=[0], doubt=LINE_DOUBT)
     assert not any("farthest point" in note or "sure of" in note for note in quiet.notes)

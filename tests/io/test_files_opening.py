@@ -85,7 +85,7 @@ def test_shards_that_differ_are_named(tmp_path: Path) -> None:
         read_pool(str(tmp_path))
     (tmp_path / "s2.npy").unlink()
     (tmp_path / "s3.csv").write_text("x\n1\n")
-    with pytest.raises(InvalidData, match=r"s3.csv is of another format than .*s1.npy"):
+    with pytest.raises(InvalidData, match=r"s3.csv has another format than .*s1.npy"):
         read_pool(str(tmp_path))
 
 

@@ -144,7 +144,7 @@ def test_what_cannot_be_appended_to_is_named(tmp_path: Path) -> None:
         ("picks.json", '{"picks": 3}', r"picks.json is JSON, but not a table"),
         ("picks.json", '{"picks"', r"picks.json cannot be read as .json"),
         ("picks.json", '{"picks": [1]}', r"each must be an object with an integer called index"),
-        ("picks.jsonl", '{"index": 1}\n\n{"index": true}', r"picks.jsonl holds no picks: a row number is neither true"),
+        ("picks.jsonl", '{"index": 1}\n\n{"index": true}', r"picks.jsonl holds no picks: row numbers are integers"),
         ("picks.jsonl", '{"index": 1' + "0" * 400 + "}", r"'index' of .*picks.jsonl holds 10+ ... 0+, which is no"),
         ("picks.jsonl", '{"index": 1, "index": 2}', r"picks.jsonl is not valid JSON \(the name 'index' occurs twice"),
         ("picks.json", '{"picks": [{"index": 1}, {}]}', r"'index' of .*picks.json is empty in item 1"),

@@ -41,7 +41,7 @@ def test_rows_are_found_whatever_their_order_and_type(ours: list[int], theirs: l
         (ids(*"ab"), r"p.csv lacks 3 of the pool's 5 ids \('c', 'd', 'e'\); pass a row for each"),
         (ids("a"), r"lacks 4 of the pool's 5 ids \('b', 'c', 'd', ...\)"),
         (ids(*"abcdd"), r"p.csv repeats the id 'd' \(rows 3 and 4\); each must occur once"),
-        (ids("a", "b", "c", "d", "e", "e "), r"repeats the id 'e' and 'e ', which are one id, \(rows 4 and 5\)"),
+        (ids("a", "b", "c", "d", "e", "e "), r"repeats the id 'e' and 'e ', which are the same id, \(rows 4 and 5\)"),
         (ids(*"ABCDE"), r"they differ only in upper and lower case: use the same case in both"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.io import Columns, PoolFile, Source, open_source, read_pool, split_spec
 from dubito.io.labeled import read_labels
-from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
+from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose_entries
 from dubito.io.missing_values import Missing, fill_or_drop_missing, missing_as_nan
 from dubito.io.source import as_one_array, note
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
@@ -189,7 +189,7 @@ def _labels_elsewhere(found: PoolFile, labeled: Sequence[str], columns: Columns)
 def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
     """Features and labels of the labeled rows; a note says how many rows have no label."""
     source, n = found.source, len_of(found.features)
-    (name,) = choose(source, "labels", None, columns)
+    (name,) = choose_entries(source, "labels", None, columns)
     check_role(source, name, source.entry(name), "labels")
     values = source.entry(name).values()
     kept = are_labels(f"{source.path} ({name})", values, columns.no_label)

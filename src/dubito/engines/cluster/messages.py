@@ -1,6 +1,6 @@
 """The messages between the driver and the workers, and the hardware that a worker uses."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
@@ -78,8 +78,9 @@ class Points:
         return len(self.rows)
 
     def take(self, positions: IntArray) -> "Points":
-        arrays = (getattr(self, each.name) for each in fields(self))
-        return Points(*(None if array is None else array[positions] for array in arrays))
+        arrays: Iterator[Any] = (getattr(self, each.name) for each in fields(self))
+        taken: Iterator[Any] = (None if array is None else array[positions] for array in arrays)
+        return Points(*taken)
 
     def at(self, rows: IntArray) -> "Points":
         """The points of these rows. ``self.rows`` must be ascending."""
@@ -94,7 +95,8 @@ def concat_points(points: list[Points]) -> Points:
     """Concatenate. Parts without rows are left out, since they may have another number of features."""
     points = [each for each in points if len(each)] or points[:1]
     parts = ([getattr(each, field.name) for each in points] for field in fields(Points))
-    return Points(*(None if arrays[0] is None else np.concatenate(arrays) for arrays in parts))
+    joined: Iterator[Any] = (None if arrays[0] is None else np.concatenate(arrays) for arrays in parts)
+    return Points(*joined)
 
 
 @dataclass(frozen=True, slots=True)
