@@ -97,7 +97,7 @@ def test_ids_may_come_by_themselves() -> None:
             [*NAMES[:11], "x"],
             r"holds an id that is not among the pool's 12 \('x'\) and lacks 1 of the pool's 12 ids \('n11'\)",
         ),
-        (list(range(12, 24)), r"holds 12 ids that are none"),
+        (list(range(12, 24)), r"holds 12 ids that are not"),
         ([float("nan"), *NAMES[1:]], r"probabilities has no id in row 0"),
     ],
 )

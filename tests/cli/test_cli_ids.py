@@ -167,7 +167,7 @@ def test_7_and_7_as_text_and_7_point_0_are_one_id(run: Program, theirs: object, 
         ),
         ([f"N{row}" for row in range(N)], "they differ only in upper and lower case"),
         ([*NAMES[:-1], " "], "column 'id' of p.csv is empty|p.csv has no id in row 19"),
-        (list(range(N)), "holds 20 ids that are none"),
+        (list(range(N)), "holds 20 ids that are not"),
     ],
 )
 def test_ids_that_do_not_fit_are_refused_by_name(run: Program, ids: list[object], said: str) -> None:
@@ -329,7 +329,7 @@ def test_an_index_of_several_levels_asks_for_the_one_that_counts(run: Program) -
     levels = pd.MultiIndex.from_arrays([np.arange(N) % 2, NAMES], names=["side", "name"])
     features(levels).to_parquet("pool.parquet")
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset")
-    assert (ran.code, "index of 2 columns ('side', 'name'); say which" in ran.complaint) == (3, True)
+    assert (ran.code, "index of 2 columns ('side', 'name'); name the one" in ran.complaint) == (3, True)
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset", "--id-column", "name", "--json")
     assert json.loads(ran.out)["picks"][0]["id"] in NAMES
     assert "3 features: f0, f1, f2" in ran.err

@@ -60,7 +60,7 @@ def test_the_pools_own_column_may_not_contradict_a_file(run: Program, column: st
     write("pool.csv", f"id,a,b,c,{column}", IDS, *POINTS.T.tolist(), own)
     ran = run(*SELECT, "--labeled", "one.csv")
     assert ran.code == 3
-    hint = {"label": "take label out of pool.csv.", "class": "pass --ignore-columns class."}[column]
+    hint = {"label": "remove label from pool.csv.", "class": "pass --ignore-columns class."}[column]
     said = f"pool.csv has {column} 'owl' and one.csv has {str(KINDS[3])!r} for id 'n3'; correct one of them, or {hint}"
     assert said in ran.complaint
     if column == "class":
