@@ -216,7 +216,7 @@ def test_integers_that_are_rows_and_ids_of_others_are_asked_about() -> None:
         InvalidArgument, match=r"labeled holds integers that may be row numbers or ids \(3 is the id of"
     ):
         dubito.select(pool, 2, labeled=[3], strategy="coreset")
-    with pytest.raises(InvalidArgument, match=r"\(0 is not an id, as 3 is\); pass a boolean mask, or ids as text"):
+    with pytest.raises(InvalidArgument, match=r"\(0 is not an id, and 3 is\); pass a boolean mask, or ids as text"):
         dubito.select(pool, 2, labeled=[0, 3], strategy="coreset")
     by_text = dubito.select(pool, 2, candidates=["3", "4"], strategy="coreset")
     by_index = dubito.select(pool, 2, candidates=pool.index[2:4], strategy="coreset")
