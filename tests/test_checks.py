@@ -118,18 +118,18 @@ RAGGED = pa.array([[1.0, 2.0], [3.0]])
         ([[1.0, np.nan]], InvalidData, r"pool holds nan at row 0, column 1; remove or fill such rows first"),
         ([[1.0], [-np.inf]], InvalidData, r"pool holds -inf at row 1, column 0; remove or fill"),
         ([[1.0], [2e140]], InvalidData, r"pool holds 2e\+140 at row 1, column 0; distances would overflow: rescale"),
-        ([["a", "b"]], InvalidData, r"pool holds text where numbers belong \(dtype <U1\); pass numbers"),
-        ([[b"a"]], InvalidData, r"pool holds bytes where numbers belong"),
-        ([[1j]], InvalidData, r"pool holds complex numbers where numbers belong"),
-        (np.array([["2026-01-01"]], dtype="M8[D]"), InvalidData, r"pool holds dates where numbers belong"),
-        ([[None, 1.0]], InvalidData, r"pool holds objects where numbers belong"),
+        ([["a", "b"]], InvalidData, r"pool holds text instead of numbers \(dtype <U1\); pass numbers"),
+        ([[b"a"]], InvalidData, r"pool holds bytes instead of numbers"),
+        ([[1j]], InvalidData, r"pool holds complex numbers instead of numbers"),
+        (np.array([["2026-01-01"]], dtype="M8[D]"), InvalidData, r"pool holds dates instead of numbers"),
+        ([[None, 1.0]], InvalidData, r"pool holds objects instead of numbers"),
         ([[1.0, 2.0], [3.0]], InvalidArgument, r"pool cannot be read as an array .*pass equal rows of numbers"),
         (RAGGED, InvalidData, r"pool has 1 values in row 1 and 2 in row 0; pass equal rows"),
         (pa.array([[1.0], None]), InvalidData, r"pool holds 1 missing values; fill or drop them first"),
         (pa.array([[1.0], [None]]), InvalidData, r"pool holds 1 missing values"),
         (pa.table({"a": [1.0, None]}), InvalidData, r"pool holds 1 missing values"),
-        (pa.table({"a": ["x"]}), InvalidData, r"pool holds objects where numbers belong"),
-        (pd.DataFrame({"a": ["x"]}), InvalidData, r"pool holds objects where numbers belong"),
+        (pa.table({"a": ["x"]}), InvalidData, r"pool holds objects instead of numbers"),
+        (pd.DataFrame({"a": ["x"]}), InvalidData, r"pool holds objects instead of numbers"),
         (pd.DataFrame({"a": [True], "b": [2.0]}), InvalidData, r"pool holds objects .*such as pool.astype\(float\)"),
         (pd.Series([[1.0], [2.0]]), InvalidData, r"pool holds objects .*np.stack\(column\) for a column of lists"),
         (
@@ -152,8 +152,8 @@ RAGGED = pa.array([[1.0, 2.0], [3.0]])
         (OnDevice(torch.empty(0, 2)), InvalidArgument, r"pool is empty \(shape \(0, 2\)\)"),
         (np.array([[1.0], [np.nan]], dtype=np.float16), InvalidData, r"pool holds nan at row 1, column 0"),
         (np.array([[1.0], [np.inf]], dtype=np.float16), InvalidData, r"pool holds inf at row 1, column 0"),
-        ({"a": 1}, InvalidData, r"pool holds objects where numbers belong"),
-        (None, InvalidData, r"pool holds objects where numbers belong"),
+        ({"a": 1}, InvalidData, r"pool holds objects instead of numbers"),
+        (None, InvalidData, r"pool holds objects instead of numbers"),
         (Stack([np.zeros((0, 2))]), InvalidArgument, r"pool is empty"),
     ],
 )
@@ -316,7 +316,7 @@ def test_nothing_may_be_labeled(nothing: object) -> None:
 @pytest.mark.parametrize(
     ("labeled", "kind", "message"),
     [
-        ([[1.0]], InvalidArgument, r"labeled has 1 features and pool has 2; pass features of one kind"),
+        ([[1.0]], InvalidArgument, r"labeled has 1 features and pool has 2; pass the same features for both"),
         (
             [0.5, 1.0],
             InvalidArgument,
@@ -328,10 +328,10 @@ def test_nothing_may_be_labeled(nothing: object) -> None:
             "labeled holds 3 at position 1, which is not a row of the pool; pass row numbers from 0 to 2",
         ),
         ([-1], InvalidArgument, "labeled holds -1 at position 0, which is not a row of the pool"),
-        ([True, False], InvalidArgument, r"labeled is a mask of 2 and the pool has 3 rows; pass one a row"),
+        ([True, False], InvalidArgument, r"labeled is a mask of 2 and the pool has 3 rows; pass one per row"),
         ([[1.0, np.nan]], InvalidData, r"labeled holds nan at row 0, column 1"),
         (["a"], InvalidArgument, r"labeled holds ids \('a'\), and the pool has none; pass ids="),
-        ([["a"]], InvalidData, r"labeled holds text where numbers belong"),
+        ([["a"]], InvalidData, r"labeled holds text instead of numbers"),
         ([2, 0, 2], InvalidArgument, r"labeled holds an integer for each of the 3 rows .* some of them twice"),
     ],
 )
@@ -377,7 +377,5 @@ def test_row_numbers_may_be_of_any_integer_type(unsigned: AnyArray) -> None:
 def test_a_text_column_of_a_frame_is_named() -> None:
     columns = {"x": [1.0, 2.0], "city": ["a", "b"]}
     for frame in (pd.DataFrame(columns), pl.DataFrame(columns)):
-        with pytest.raises(
-            InvalidData, match=r"pool holds objects where numbers belong \(column 'city', dtype object\)"
-        ):
+        with pytest.raises(InvalidData, match=r"pool holds objects instead of numbers \(column 'city', dtype object\)"):
             as_array("pool", frame)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dubito.core import coverage_reference as coverage
-from dubito.core.coverage_reference import CoverageProblem, kernel, pairs_of, sample_rows, squared_reach
+from dubito.core.coverage_reference import CoverageProblem, kernel, sample_rows, spread_pairs, squared_reach
 from dubito.matrix import FloatArray
 from levels import examples
 
@@ -117,7 +117,7 @@ def test_copies_of_what_is_labeled_do_not_shrink_the_reach() -> None:
 
 def test_a_cold_start_reaches_half_the_median_distance_of_pairs() -> None:
     pool = np.arange(4.0)[:, None] * 2.0
-    left, right = pairs_of(4)
+    left, right = spread_pairs(4)
     distances = sorted(abs(pool[left, 0] - pool[right, 0]).tolist())
     positive = [each for each in distances if each > 0]
     reach = squared_reach(made_of(pool, np.empty((0, 1))))
@@ -126,7 +126,7 @@ def test_a_cold_start_reaches_half_the_median_distance_of_pairs() -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 10, 4096])
 def test_pairs_are_spread_over_all_rows(n_rows: int) -> None:
-    left, right = pairs_of(n_rows)
+    left, right = spread_pairs(n_rows)
     assert left.tolist() == list(range(n_rows))
     assert ((right >= 0) & (right < n_rows)).all()
     assert len(np.unique(right)) >= n_rows / 2

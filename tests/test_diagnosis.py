@@ -147,7 +147,7 @@ def test_the_theory_falls_silent_where_delta_passes_delta_star() -> None:
     assert described.delta_over_delta_star is not None
     assert described.delta_over_delta_star > 1.0
     assert described.beta == 0.0
-    assert "The theory promises nothing for that here (δ/δ* = " in described.advice
+    assert "The theory predicts no gain here (δ/δ* = " in described.advice
     assert described.share_below_delta_star == pytest.approx(60 / 61)
 
 
@@ -205,7 +205,7 @@ def test_errors_without_doubt_are_said_to_have_no_lambda_epsilon() -> None:
     assert described.outcomes is not None
     assert described.outcomes.epsilon == (None,)
     assert any("no λ_ε explains" in note for note in described.notes)
-    assert any("over-confident" in note for note in described.notes)
+    assert any("overconfident" in note for note in described.notes)
     strict_json(described)
 
 
@@ -256,7 +256,7 @@ def test_a_pool_of_duplicates_and_a_pool_without_doubt_get_plain_words() -> None
 
 def test_notes_tell_what_contradicts_the_assumptions() -> None:
     described = diagnose(LINE, labeled=[0], doubt=[0.3, 0.9, 0.1, 0.1, 0.1, 0.1], head=[[0.0], [0.4]])
-    assert any("steeper doubt than the head allows" in note for note in described.notes)
+    assert any("more steeply than the head allows" in note for note in described.notes)
     assert any("doubts a labeled point by 0.3" in note for note in described.notes)
     assert described.lambda_c == described.lambda_c_data == 0.9
 
@@ -361,18 +361,18 @@ def test_the_advice_says_what_scaling_changes_on_this_pool() -> None:
     far = np.linalg.norm(pool, axis=1)
     rises = diagnose(pool, labeled=labeled, doubt=np.clip(far / 20, 0, 1))
     assert rises.advice.startswith(
-        "Distance and doubt point to the same points here, with or without scaling: of the 58"
+        "Distance and doubt select the same points here, with or without scaling: of its first 58"
     )
     assert "; doubt rises with distance (rank correlation +1.00)" in rises.advice
     alike = diagnose(pool, labeled=labeled, doubt=rng.uniform(0.5, 0.52, n))
-    assert alike.advice.startswith("Doubt-scaling asks for much the same as the plain core-set here")
+    assert alike.advice.startswith("Doubt-scaling selects nearly the same points as the plain core-set here")
     assert "doubt hardly changes with distance" in alike.advice
     near = np.where(far < 1, rng.uniform(0, 1, n), 0.01)
     falls = diagnose(pool, labeled=labeled, doubt=near)
-    assert falls.advice.startswith("Doubt-scaling asks for much the same as least-confidence here")
+    assert falls.advice.startswith("Doubt-scaling selects nearly the same points as least-confidence here")
     assert "doubt falls with distance" in falls.advice
     both = diagnose(pool, labeled=labeled, doubt=rng.uniform(0, 1, n))
-    assert both.advice.startswith("Doubt-scaling weighs distance against doubt here")
+    assert both.advice.startswith("Doubt-scaling balances distance and doubt here")
     assert len({described.advice for described in (rises, alike, falls, both)}) == 4
 
 
@@ -393,7 +393,7 @@ def test_the_relation_is_counted_on_the_points_that_scaling_puts_first() -> None
 def test_outliers_and_a_model_that_is_sure_of_most_are_reported() -> None:
     pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), [[40.0]]])
     described = diagnose(pool, labeled=[0], doubt=np.concatenate([np.full(51, 0.01), [0.3]]))
-    assert any(note.startswith("The farthest point is 40 times as far from its labels") for note in described.notes)
+    assert any(note.startswith("The farthest point is 40 times as far from labeled points") for note in described.notes)
     assert any(note.startswith("The model is sure of 98% of the points") for note in described.notes)
     quiet = diagnose(LINE, labeled=[0], doubt=LINE_DOUBT)
     assert not any("farthest point" in note or "sure of" in note for note in quiet.notes)

@@ -167,7 +167,7 @@ BAD_SAMPLES[1, 2] = [0.5, 0.7]
         ({"doubt": [-0.5, 0.5]}, InvalidData, r"doubt holds -0.5 at row 0"),
         ({"doubt": [0.5, np.nan]}, InvalidData, r"doubt holds nan at row 1"),
         ({"doubt": [0.5]}, InvalidArgument, r"doubt has shape \(1,\); pass one number per pool row, shape \(2,\)"),
-        ({"doubt": ["a", "b"]}, InvalidData, r"doubt holds text where numbers belong"),
+        ({"doubt": ["a", "b"]}, InvalidData, r"doubt holds text instead of numbers"),
         ({"doubt": [0, 1], "logits": [[0, 1]]}, InvalidArgument, r"logits and doubt are two sources .*only one"),
     ],
 )

@@ -250,7 +250,7 @@ def test_estimate_refuses_what_select_refuses() -> None:
     with pytest.raises(InvalidArgument, match="beam_width=4 cannot be combined with"):
         dubito.estimate(200, 4, 0, 10, groups=20, beam_width=4)
     for strategy in ("badge", "filter-then-cover", "largest-cluster"):
-        with pytest.raises(InvalidArgument, match="groups means nothing to strategy"):
+        with pytest.raises(InvalidArgument, match="groups is not supported by strategy"):
             dubito.estimate(200, 4, 0, 10, groups=20, strategy=strategy)
 
 
@@ -259,16 +259,16 @@ def test_bad_groups_raise() -> None:
     with pytest.raises(InvalidArgument, match="groups has shape"):
         dubito.select(points, 3, groups=groups[:-1])
     for missing in ("", None, float("nan")):
-        with pytest.raises(InvalidData, match="groups holds nothing at row 1"):
+        with pytest.raises(InvalidData, match="groups has no value at row 1"):
             dubito.select(points[:2], 1, groups=["a", missing])
     mixed = dubito.select(points[:4], 2, groups=[7, "7", 7.0, "a"]).groups
     assert mixed is not None
     assert sorted(mixed.names.tolist()) == ["7", "a"]
-    with pytest.raises(InvalidArgument, match=r"per_group='sum' means nothing without groups"):
+    with pytest.raises(InvalidArgument, match=r"per_group='sum' requires groups"):
         dubito.select(points, 3, doubt=doubt, strategy="least-confidence:per_group=sum")
     for strategy in ("typical", "kmeans", "badge"):
         if strategy in dubito.strategies.STRATEGIES.names():
-            with pytest.raises(InvalidArgument, match="groups means nothing to strategy"):
+            with pytest.raises(InvalidArgument, match="groups is not supported by strategy"):
                 dubito.select(points, 3, groups=groups, strategy=strategy, probabilities=np.full((len(points), 2), 0.5))
     with pytest.raises(InvalidArgument, match="cannot be combined with costs, quotas or groups"):
         dubito.select(points, 3, groups=groups, doubt=doubt, strategy="doubt-coreset", beam_width=2)

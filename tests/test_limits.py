@@ -32,7 +32,7 @@ def picked(**arguments: Any) -> list[int]:
         ([1, 1, 1, 1e12, 1, 1], "costs holds 1e.12 at row 3; pass costs in another unit."),
         ([1, 1, 1], r"costs has shape \(3,\); pass one number per pool row, shape \(6,\)."),
         (np.ones((6, 2)), r"costs has shape \(6, 2\)"),
-        (["1", "2", "3", "4", "5", "6"], "costs holds text where numbers belong"),
+        (["1", "2", "3", "4", "5", "6"], "costs holds text instead of numbers"),
     ],
 )
 def test_costs_that_cannot_be_are_refused(costs: object, words: str) -> None:
@@ -48,7 +48,7 @@ def test_costs_of_a_frame_go_by_their_ids() -> None:
     assert by_id.indices.tolist() != picked()
     named = pl.DataFrame({"id": list("fabcde"), "cost": [9.0, 1.0, 1.0, 1.0, 1.0, 1.0]})
     assert dubito.select(pool, 2, labeled=["a"], strategy="coreset", costs=named).ids is not None
-    with pytest.raises(InvalidData, match="none of the pool's"):
+    with pytest.raises(InvalidData, match="not among the pool's"):
         dubito.select(pool, 2, strategy="coreset", costs=costs.rename(index={"b": "z"}))
 
 
@@ -60,7 +60,7 @@ def test_whole_numbers_and_half_precision_are_costs() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"spend": 3.0}, "spend=3.0 means nothing without costs; pass costs=, too."),
+        ({"spend": 3.0}, "spend=3.0 requires costs; pass costs=, too."),
         ({"spend": 0.5, "costs": np.ones(6)}, "spend=0.5 is less than the cheapest candidate costs; pass spend >= 1."),
         ({"spend": np.nan, "costs": np.ones(6)}, "spend=nan is not allowed"),
         ({"spend": -1, "costs": np.ones(6)}, "spend=-1 is not allowed"),
@@ -80,12 +80,12 @@ def test_whole_numbers_and_half_precision_are_costs() -> None:
             "budget=2 exceeds the 1 of 5 candidates that quotas",
         ),
         ({"quotas": {0: 0, 1: 0}, "probabilities": PROBABILITIES}, "quotas leave; pass larger quotas."),
-        ({"classes": [0] * 6}, "classes means nothing without quotas; pass quotas=, too."),
+        ({"classes": [0] * 6}, "classes requires quotas; pass quotas=, too."),
         ({"quotas": [1, 2], "classes": [0] * 6}, r"quotas=\[1, 2\] is neither a whole number nor a mapping; pass one"),
         ({"quotas": 1, "classes": [[0], [0, 1]] * 3}, "classes cannot be read as an array"),
         ({"quotas": 1, "classes": [0] * 5}, r"classes has shape \(5,\)"),
-        ({"quotas": 1, "classes": ["a", "b", "", "a", "b", "a"]}, "classes holds nothing at row 2"),
-        ({"quotas": 1, "classes": [1, 2, None, 1, 1, 1]}, "classes holds nothing at row 2"),
+        ({"quotas": 1, "classes": ["a", "b", "", "a", "b", "a"]}, "classes has no value at row 2"),
+        ({"quotas": 1, "classes": [1, 2, None, 1, 1, 1]}, "classes has no value at row 2"),
     ],
 )
 def test_limits_that_cannot_be_meant_are_refused(given: Mapping[str, object], words: str) -> None:

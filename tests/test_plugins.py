@@ -103,7 +103,7 @@ def test_an_engine_without_an_estimate_cannot_tell_its_cost(installed: Path) -> 
         "try: dubito.estimate(3, 2, 0, 2, engine='patient')\n"
         "except dubito.InvalidArgument as error: print(error)"
     )
-    assert run_with(installed, program) == "engine='patient' cannot tell what it costs; pass engine='auto'."
+    assert run_with(installed, program) == "engine='patient' has no estimate of its cost; pass engine='auto'."
 
 
 def test_an_engine_that_cannot_be_loaded_says_so_and_takes_no_other_with_it(installed: Path) -> None:

@@ -98,7 +98,7 @@ def test_labeling_by_id_by_number_and_by_mask() -> None:
 def test_rows_and_ids_are_never_taken_for_each_other() -> None:
     features = np.arange(4.0)[:, None]
     numbered = dubito.Pool(features, ids=[3, 2, 1, 0])
-    with pytest.raises(InvalidArgument, match=r"ids are numbers, as rows are; pass label\(ids=...\)"):
+    with pytest.raises(InvalidArgument, match=r"ids are numbers, like row numbers; pass label\(ids=...\)"):
         numbered.label([3])
     numbered.label(ids=[3])
     numbered.label(rows=[1])
@@ -194,7 +194,7 @@ def test_a_value_that_changed_in_a_saved_pool_does_not_fit_its_checksum(saved: P
         arrays: dict[str, Any] = dict(archive)
     arrays["squared"][7] += 1e-9
     np.savez(saved, **arrays)
-    with pytest.raises(InvalidData, match=r"pool\.npz is damaged: what it holds does not fit its checksum"):
+    with pytest.raises(InvalidData, match=r"pool\.npz is damaged: its content does not match its checksum"):
         dubito.Pool.load(str(saved), SAVED)
 
 
@@ -245,7 +245,7 @@ def test_an_interrupted_round_leaves_the_pool_as_it_was() -> None:
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     features = np.arange(4.0)[:, None]
-    with pytest.raises(InvalidArgument, match=r"ids has shape \(2,\); pass one a row, shape \(4,\)"):
+    with pytest.raises(InvalidArgument, match=r"ids has shape \(2,\); pass one per row, shape \(4,\)"):
         dubito.Pool(features, ids=["a", "b"])
     with pytest.raises(InvalidData, match=r"ids holds .*'a'.* more than once"):
         dubito.Pool(features, ids=["a", "b", "a", "c"])
@@ -256,7 +256,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match=r"nowhere.npz does not exist"):
         dubito.Pool.load(str(tmp_path / "nowhere.npz"), features)
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no more")
-    with pytest.raises(InvalidData, match=r"broken.npz cannot be read as .npz: it is cut short"):
+    with pytest.raises(InvalidData, match=r"broken.npz cannot be read as .npz: it is truncated"):
         dubito.Pool.load(str(tmp_path / "broken.npz"), features)
     np.savez(tmp_path / "foreign.npz", a=1)
     with pytest.raises(InvalidData, match="holds no pool saved by this version"):

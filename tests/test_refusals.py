@@ -21,7 +21,7 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
     [
         ({"pool": [[np.nan], [1.0]]}, dubito.InvalidData, r"pool holds nan at row 0, column 0"),
         ({"pool": np.empty((0, 2))}, dubito.InvalidArgument, r"pool is empty"),
-        ({"pool": [["a"]]}, dubito.InvalidData, r"pool holds text where numbers belong"),
+        ({"pool": [["a"]]}, dubito.InvalidData, r"pool holds text instead of numbers"),
         ({"budget": 0}, dubito.InvalidArgument, r"budget=0 is too small; pass budget >= 1"),
         ({"budget": -1}, dubito.InvalidArgument, r"budget=-1 is too small"),
         ({"budget": 1.5}, dubito.InvalidArgument, r"budget=1.5 is not a whole number"),
@@ -43,7 +43,7 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         (
             {"features": "frozen", "strategy": "margin"},
             dubito.InvalidArgument,
-            r"features='frozen' means nothing to st",
+            r"features='frozen' is not supported by st",
         ),
         (
             {"features": "frozen", "strength": 2},
@@ -71,11 +71,23 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         (
             {"strategy": "random", "engine": "cpu"},
             dubito.InvalidArgument,
-            r"engine='cpu' means nothing to strategy",
+            r"engine='cpu' is not supported by strategy",
         ),
-        ({"strategy": "coreset", "strength": 0.5}, dubito.InvalidArgument, r"strength=0.5 means nothing to strategy="),
-        ({"strategy": "random", "beam_width": 2}, dubito.InvalidArgument, r"beam_width=2 means nothing to .*'random'"),
-        ({"strategy": Coreset(), "strength": 2.0}, dubito.InvalidArgument, r"strength=2.0 means nothing to the 'cores"),
+        (
+            {"strategy": "coreset", "strength": 0.5},
+            dubito.InvalidArgument,
+            r"strength=0.5 is not supported by strategy=",
+        ),
+        (
+            {"strategy": "random", "beam_width": 2},
+            dubito.InvalidArgument,
+            r"beam_width=2 is not supported by .*'random'",
+        ),
+        (
+            {"strategy": Coreset(), "strength": 2.0},
+            dubito.InvalidArgument,
+            r"strength=2.0 is not supported by the 'cores",
+        ),
         (
             {"strategy": "coreset", "beam_width": 2, "doubt": None},
             dubito.InvalidArgument,

@@ -21,13 +21,12 @@ from dubito.matrix import AnyArray, FloatArray, OnDevice, Rows, Stack, blocks
 from dubito.request.rows import check_labeled
 from dubito.request.scaling import (
     Scaled,
-    check_standardize,
     describe_dominant,
     dominant,
     largest_scaled,
     measure_scale,
-    on_scale,
     standardize_points,
+    standardized,
 )
 
 UNITS = np.array([1.0, 1000.0, 0.01, 30.0])
@@ -95,7 +94,7 @@ def test_a_tensor_on_a_device_is_scaled_there_to_the_same_bits() -> None:
         tensor = torch.from_numpy(table(400)).to(kind)
         kept = tensor.clone()
         scale = measure_scale(OnDevice(tensor))
-        there = on_scale(OnDevice(tensor), scale)
+        there = standardized(OnDevice(tensor), scale)
         assert isinstance(there, OnDevice)
         assert np.array_equal(there[:], Scaled(tensor.numpy(), scale)[:])
         assert torch.equal(tensor, kept)
@@ -182,7 +181,7 @@ def test_labeled_features_that_leave_the_pool_s_scale_altogether_are_refused() -
 @pytest.mark.parametrize("value", ["auto", 1, "yes"])
 def test_standardize_is_true_or_false(value: object) -> None:
     with pytest.raises(InvalidArgument, match=r"standardize=.* is not allowed; pass True or False"):
-        check_standardize(value)
+        dubito.select(table(), 2, standardize=value)  # type: ignore[arg-type]
 
 
 def test_picks_saved_as_json_say_that_they_are_standardized(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_ids_may_come_by_themselves() -> None:
     assert chosen.indices.tolist() == WANTED
     with pytest.raises(InvalidData, match=r"ids holds 'a' more than once \(rows 0 and 1\)"):
         dubito.select(FEATURES[:2], 1, ids=["a", "a "], strategy="coreset")
-    with pytest.raises(InvalidArgument, match=r"ids has shape \(3,\); pass one a row, shape \(12,\)"):
+    with pytest.raises(InvalidArgument, match=r"ids has shape \(3,\); pass one per row, shape \(12,\)"):
         select(FEATURES, 1, ids=["a", "b", "c"])
 
 
@@ -90,14 +90,14 @@ def test_ids_may_come_by_themselves() -> None:
     [
         (
             [f"m{row}" for row in range(12)],
-            r"probabilities holds 12 ids that are none of the pool's 12 \('m0', 'm1', 'm2'",
+            r"probabilities holds 12 ids that are not among the pool's 12 \('m0', 'm1', 'm2'",
         ),
         ([*NAMES[:11], "n0"], r"probabilities repeats the id 'n0' \(rows 0 and 11\)"),
         (
             [*NAMES[:11], "x"],
-            r"holds an id that is none of the pool's 12 \('x'\) and lacks 1 of the pool's 12 ids \('n11'\)",
+            r"holds an id that is not among the pool's 12 \('x'\) and lacks 1 of the pool's 12 ids \('n11'\)",
         ),
-        (list(range(12, 24)), r"holds 12 ids that are none"),
+        (list(range(12, 24)), r"holds 12 ids that are not"),
         ([float("nan"), *NAMES[1:]], r"probabilities has no id in row 0"),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_sorted_series_beside_a_plain_pool_is_joined_or_asked_about_and_never_
 
 
 def test_an_index_beside_the_row_numbers_of_a_frame_is_asked_about() -> None:
-    with pytest.raises(InvalidData, match=r"doubt has an index of its own, .* pass doubt.to_numpy\(\)"):
+    with pytest.raises(InvalidData, match=r"doubt has an index of ids, .* pass doubt.to_numpy\(\)"):
         select(pd.DataFrame(FEATURES), 5, doubt=pd.Series(DOUBT, index=NAMES))
     shuffled = pd.DataFrame(FEATURES, index=ORDER)
     with pytest.raises(InvalidData, match=r"row numbers 0 to 11 in another order"):
@@ -193,10 +193,10 @@ def test_rows_may_be_named_by_id(labeled: object) -> None:
 @pytest.mark.parametrize(
     ("labeled", "message"),
     [
-        (["n3", "x"], r"labeled holds an id that is none of the pool's 12 \('x'\)"),
+        (["n3", "x"], r"labeled holds an id that is not among the pool's 12 \('x'\)"),
         (["n3", "n3"], r"labeled repeats the id 'n3' \(rows 0 and 1\)"),
         (POOL.iloc[[3, 5]] + 1, r"labeled has ids of the pool and other features"),
-        (pd.concat([POOL.iloc[:1], POOL.iloc[:1].set_axis(["x"])]), r"holds an id that is none of the pool's"),
+        (pd.concat([POOL.iloc[:1], POOL.iloc[:1].set_axis(["x"])]), r"holds an id that is not among the pool's"),
     ],
 )
 def test_ids_that_name_no_row_or_one_twice_are_refused(labeled: object, message: str) -> None:
@@ -212,9 +212,11 @@ def test_labeled_features_of_other_ids_are_points_outside_the_pool() -> None:
 
 def test_integers_that_are_rows_and_ids_of_others_are_asked_about() -> None:
     pool = pd.DataFrame(FEATURES, index=np.arange(1, 13))
-    with pytest.raises(InvalidArgument, match=r"labeled holds row numbers or ids, which differ here \(3 is the id of"):
+    with pytest.raises(
+        InvalidArgument, match=r"labeled holds integers that may be row numbers or ids \(3 is the id of"
+    ):
         dubito.select(pool, 2, labeled=[3], strategy="coreset")
-    with pytest.raises(InvalidArgument, match=r"\(0 is not an id, as 3 is\); pass a boolean mask, or ids as text"):
+    with pytest.raises(InvalidArgument, match=r"\(0 is not an id, and 3 is\); pass a boolean mask, or ids as text"):
         dubito.select(pool, 2, labeled=[0, 3], strategy="coreset")
     by_text = dubito.select(pool, 2, candidates=["3", "4"], strategy="coreset")
     by_index = dubito.select(pool, 2, candidates=pool.index[2:4], strategy="coreset")
@@ -251,7 +253,7 @@ def test_zeros_and_ones_for_every_row_are_a_mask(kind: type[np.generic]) -> None
 def test_zeros_and_ones_that_might_be_rows_or_a_mask_are_asked_about() -> None:
     for pool, labeled in ((FEATURES[:2], [0, 1]), (FEATURES[:2], [1, 0]), (FEATURES[:1], [0])):
         with pytest.raises(
-            InvalidArgument, match=r"0 and 1 alone, a mask or row numbers; pass a boolean mask, such as"
+            InvalidArgument, match=r"only 0 and 1, which may be a mask or row numbers; pass a boolean mask, such as"
         ):
             dubito.select(pool, 1, labeled=labeled, strategy="coreset")
     assert dubito.select(FEATURES[:2], 1, labeled=[0, 0], strategy="coreset").indices.size == 1

@@ -176,12 +176,14 @@ def test_options_of_the_optimal_core_set_are_checked(options: dict[str, int], me
 
 
 def test_an_option_that_a_strategy_does_not_take_is_named_with_those_it_takes() -> None:
-    with pytest.raises(InvalidArgument, match="strength=2 means nothing to strategy='coreset'; it takes beam_width"):
+    with pytest.raises(InvalidArgument, match="strength=2 is not supported by strategy='coreset'; it takes beam_width"):
         build_strategy("coreset", {"strength": 2})
     for name in ("random", "optimal-coreset"):
-        with pytest.raises(InvalidArgument, match=f"strength=2 means nothing to strategy='{name}'; leave it out."):
+        with pytest.raises(InvalidArgument, match=f"strength=2 is not supported by strategy='{name}'; leave it out."):
             build_strategy(name, {"strength": 2})
-    with pytest.raises(InvalidArgument, match=r"strength=2 means nothing to the 'coreset' object .*; set the options"):
+    with pytest.raises(
+        InvalidArgument, match=r"strength=2 is not supported by the 'coreset' object .*; set the options"
+    ):
         build_strategy(Coreset(), {"strength": 2})
 
 

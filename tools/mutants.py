@@ -192,7 +192,6 @@ class Contexts:
             counting.switch_context(item.nodeid)
         return (yield)
 
-
     def pytest_sessionfinish(self) -> None:
         """Save now: a worker of xdist may be killed before it would do so at its exit."""
         counting = sys.modules["coverage"].Coverage.current()

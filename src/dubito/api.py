@@ -3,7 +3,7 @@
 import sys
 import time
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -20,13 +20,13 @@ from dubito.core.problem import (
     Scaling,
     Selection,
 )
-from dubito.covering_radius import Cover, Given
+from dubito.covering_radius import CallerArrays, CoveringRadius
 from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine, is_for
 from dubito.errors import PASS, InvalidArgument, american_keywords, named
 from dubito.matrix import len_of
-from dubito.request.arrays import check_budget, check_integer, check_memory_limit
-from dubito.request.ids import RowNames
+from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit
+from dubito.request.ids import RowIds
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import LARGE, SAMPLE, Origin
 from dubito.strategies.base import Delegates, Planner
@@ -86,8 +86,8 @@ def select(
         At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1]. Probabilities
         (n, k, c) are those of k posterior samples, which ``bald``, ``batchbald`` and ``doubt=learnable`` need (as in
         ``"doubt-coverage:doubt=learnable"``); other strategies use the doubt of their mean.
-        Rows of a frame are joined with the pool by id if both have ids, otherwise by position; `Selection.notes` tells
-        if only one side has ids.
+        Rows of a frame are joined with the pool by id if both have ids, otherwise by position; `Selection.notes` says
+        so if only one side has ids.
     temperature : float or "fit", optional
         Divisor of ``logits``; values above 1 make the model less confident. ``"fit"`` fits it on the labeled rows,
         which should not be rows that the model was trained on: see `dubito.doubt.fit_temperature`.
@@ -182,18 +182,38 @@ def select(
     chosen = configure_strategy(
         strategy, engine, strength=strength, beam_width=beam_width, scaling=scaling, features=features
     )
-    shards = sys.modules.get("dubito.sharding.shards")  # Not imported by those who have no Shards.
+    shards = sys.modules.get("dubito.sharding.shards")  # Imported only if the caller made a Shards object.
     if shards is not None and isinstance(pool, shards.Shards):
-        from dubito.sharding.run import select_from
+        from dubito.sharding.run import refuse_with_shards, select_shards
 
-        others = {"probabilities": probabilities, "logits": logits, "doubt": doubt, "candidates": candidates}
-        others |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardize": standardize}
-        others |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
-        others |= {"groups": groups}
-        others |= {"classes": classes, "no_label": no_label}
-        others |= {"model": None if isinstance(model, str) and model == "linear" else model}
-        number = check_integer("seed", seed, least=0)
-        return select_from(pool, budget, labeled, chosen, metric, engine, number, progress, others)
+        refuse_with_shards(
+            probabilities=probabilities,
+            logits=logits,
+            doubt=doubt,
+            candidates=candidates,
+            costs=costs,
+            spend=spend,
+            quotas=quotas,
+            ids=ids,
+            standardize=standardize,
+            temperature=temperature,
+            memory_limit=memory_limit,
+            labels=labels,
+            groups=groups,
+            classes=classes,
+            no_label=no_label,
+            model=None if isinstance(model, str) and model == "linear" else model,
+        )
+        check_choice("engine", engine, ("auto", "cluster"))
+        return select_shards(
+            pool,
+            budget,
+            labeled=labeled,
+            strategy=chosen,
+            metric=check_choice("metric", metric, get_args(Metric)),
+            seed=check_integer("seed", seed, least=0),
+            progress=progress,
+        )
     points = check_points(pool, labeled, metric, ids, standardize, groups)
     request = build_request(
         points,
@@ -217,19 +237,20 @@ def select(
         seed=seed,
         progress=progress,
     )
-    return answer(request, chosen, points.names, started, Given(pool, labeled))
+    return answer(request, chosen, points.row_ids, started, CallerArrays(pool, labeled))
 
 
-def answer(request: Request, strategy: Strategy, names: RowNames, started: float, given: Given) -> Selection:
+def answer(request: Request, strategy: Strategy, pool_ids: RowIds, started: float, original: CallerArrays) -> Selection:
     """Run the strategy and return its Selection; raises Interrupted with the partial selection after Ctrl-C.
 
-    The Selection keeps only weak references to ``given``.
+    The Selection keeps only weak references to ``original``.
     """
     refuse_limits(strategy, request)
     choice = strategy.choose(request)
-    best, costs, ids = choice.configurations[0], request.costs, names.ids
-    together = picked_groups(best, request)
-    payers = best.indices if together is None else best.indices[np.cumsum(together.sizes) - together.sizes]
+    best, costs, ids = choice.configurations[0], request.costs, pool_ids.ids
+    groups = picked_groups(best, request)
+    # With groups, the cost of each row is that of its group, which counts once.
+    paid_rows = best.indices if groups is None else best.indices[np.cumsum(groups.sizes) - groups.sizes]
     selection = Selection(
         indices=best.indices,
         priorities=best.priorities if best.earned is None else best.earned,
@@ -245,13 +266,13 @@ def answer(request: Request, strategy: Strategy, names: RowNames, started: float
         complete=choice.complete,
         covered=best.covered,
         reach=best.reach,
-        groups=together,
+        groups=groups,
         sampled=choice.sampled,
-        spent=None if costs is None else float(np.cumsum(costs[payers])[-1:].sum()),
+        spent=None if costs is None else float(np.cumsum(costs[paid_rows])[-1:].sum()),
         standardized=request.standardized,
         temperature=request.temperature,
         notes=request.notes + (() if choice.note is None else (choice.note,)),
-        cover=Cover(given, request, best.indices),
+        cover=CoveringRadius(original, request, best.indices),
     )
     if not choice.complete:
         raise Interrupted(selection)
@@ -329,15 +350,13 @@ def estimate(
         _check_groups(check_integer("groups", groups, least=1), n, budget, width, chosen)
     if cost := cost_of(chosen, Sizes(n, d, m, budget, classes, samples)):
         return cost
-    name = chosen.name
+    name, n_candidates = chosen.name, n
     if isinstance(chosen, FilterThenCover):
         name, n_candidates = chosen.cover, min(n, int(chosen.times * budget))
-    else:
-        n_candidates = n
     is_core_set = name in ("coreset", "doubt-coreset")
     if not is_core_set and name not in COVERS:
         hint = "choose another strategy."
-        raise InvalidArgument("cannot tell what it costs", argument="strategy", value=strategy, hint=hint)
+        raise InvalidArgument("has no estimate of its cost", argument="strategy", value=strategy, hint=hint)
     is_cover, n_covered = not is_core_set, n
     if name == "auto":
         is_cover = beam_width is None and scaled is None and is_for(engine, CoverageProblem)
@@ -350,7 +369,7 @@ def estimate(
     found = choose_engine(engine, problem).estimate(problem)
     if found is None:
         hint = f"pass {named('engine', 'auto')}."
-        raise InvalidArgument("cannot tell what it costs", argument="engine", value=engine, hint=hint)
+        raise InvalidArgument("has no estimate of its cost", argument="engine", value=engine, hint=hint)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The intake: what `dubito.select` and `Pool.select` are called with, checked, becomes a `Request`."""
+"""Check the arguments of `dubito.select` and `Pool.select`, and build a `Request` from them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
@@ -21,6 +21,7 @@ from dubito.doubt.reading import find_temperature, read_doubt
 from dubito.errors import InvalidArgument, keyword
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.arrays import (
+    check_bool,
     check_budget,
     check_choice,
     check_integer,
@@ -28,9 +29,9 @@ from dubito.request.arrays import (
     check_real,
     refuse_zero_rows,
 )
-from dubito.request.ids import NO_NAMES, NamedRows, RowNames, check_pool, columns_of
+from dubito.request.ids import NO_IDS, ArrayWithIds, RowIds, check_pool, is_frame
 from dubito.request.rows import Labeled, check_candidates, check_labeled, describe_order
-from dubito.request.scaling import check_standardize, standardize_points, warn_of_scales
+from dubito.request.scaling import standardize_points, warn_of_scales
 from dubito.strategies.base import Strategy, uses_doubt
 
 
@@ -41,7 +42,7 @@ class Points(NamedTuple):
     labeled: Labeled
     metric: Metric
     largest: float
-    names: RowNames = NO_NAMES
+    row_ids: RowIds = NO_IDS
     is_standardized: bool = False
     notes: tuple[str, ...] = ()
     groups: Groups | None = None
@@ -57,27 +58,28 @@ def check_points(
 ) -> Points:
     """Check the pool, the labeled points, the metric and the groups.
 
-    Must be called directly by the public function, since the stack level of warnings counts on it.
+    The public function must call this directly: the stack level of the warning about scales depends on it.
     """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    is_standardized = check_standardize(standardize)
-    (matrix, largest), names = check_pool(pool, ids)
-    seen = check_labeled(labeled, matrix, names)
+    is_standardized = standardize is not None and check_bool("standardize", standardize)
+    (matrix, largest), row_ids = check_pool(pool, ids)
+    checked_labeled = check_labeled(labeled, matrix, row_ids)
     if is_standardized:
-        matrix, seen, largest, _ = standardize_points(matrix, seen)
-    elif is_standardized is None and columns_of(pool):
-        warn_of_scales(pool, matrix, stacklevel=4)  # One more for `american_keywords`.
+        matrix, checked_labeled, largest, _ = standardize_points(matrix, checked_labeled)
+    elif standardize is None and is_frame(pool):
+        warn_of_scales(pool, matrix, stacklevel=4)  # One level is the wrapper of `american_keywords`.
+    largest = max(largest, checked_labeled.largest)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
-        refuse_zero_rows("labeled", seen.references)
-    top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
-    notes = describe_order(names, len_of(matrix), labeled=labeled, groups=groups)
-    together = None if groups is None else check_groups(groups, len_of(matrix), names)
-    return Points(matrix, seen, known_metric, top, names, bool(is_standardized), notes, together)
+        refuse_zero_rows("labeled", checked_labeled.references)
+        largest = 1.0
+    notes = describe_order(row_ids, len_of(matrix), labeled=labeled, groups=groups)
+    checked_groups = None if groups is None else check_groups(groups, len_of(matrix), row_ids)
+    return Points(matrix, checked_labeled, known_metric, largest, row_ids, is_standardized, notes, checked_groups)
 
 
 def check_settings(given: Mapping[str, object]) -> dict[str, Any]:
-    """Check the arguments of `dubito.select` that need no data, so that errors in them come before files are read."""
+    """Check the arguments of `dubito.select` that need no data, before any file is read."""
     from dubito.models.estimators import find_model
     from dubito.models.fit import is_disabled
 
@@ -119,7 +121,7 @@ def build_request(
 ) -> Request:
     """Check the remaining arguments of `dubito.select`, and fit a model on the labels if the strategy needs one.
 
-    ``labeled`` is what was passed for `Points.labeled`: it gives the order of ``labels``.
+    ``labeled`` is the argument that `Points.labeled` was made from; its order is that of ``labels``.
     """
     if progress is not None and not callable(progress):
         raise InvalidArgument(
@@ -128,76 +130,81 @@ def build_request(
             value=progress,
             hint="pass a function of (done, total, radius, seconds).",
         )
-    limit, start = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
+    memory_bytes, checked_seed = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
     if not (isinstance(model, str) and model == "linear"):
         _check_model(model, labels)
-    n_pool, names, seen, notes = len_of(points.pool), points.names, points.labeled, points.notes
-    given_classes, own_probabilities = classes, None  # Those of a model fitted here.
+    n_pool, pool_ids, checked_labeled, notes = len_of(points.pool), points.row_ids, points.labeled, points.notes
+    class_of_row, fitted_probabilities = classes, None
     if labels is not None and temperature is None:
         has_predictions = not (probabilities is None and logits is None and doubt is None)
         needs_classes = quotas is not None and classes is None
         is_needed = not has_predictions and (uses_doubt(strategy) or needs_classes)
-        fitted = _learn(points, labels, labeled, no_label, model, is_needed, start)
-        seen, notes = fitted.labeled, notes + fitted.notes
-        own_probabilities = fitted.probabilities
-        classes = fitted.predicted if needs_classes else classes
-    allowed, groups = check_candidates(candidates, n_pool, seen.rows, names), points.groups
+        fitted = _fit_on_labels(points, labels, labeled, no_label, model, is_needed, checked_seed)
+        checked_labeled, notes = fitted.labeled, notes + fitted.notes
+        fitted_probabilities = fitted.probabilities
+        class_of_row = fitted.predicted if needs_classes else classes
+    allowed, groups = check_candidates(candidates, n_pool, checked_labeled.rows, pool_ids), points.groups
     if groups is None:
         n_picks = check_budget(budget, len(allowed), n_pool)
     else:
         n_picks = check_budget(budget, len(first_rows(groups, allowed)), len(groups.names), unit="group")
-    divisor, remark = 1.0, None
+    divisor, note = 1.0, None
     if temperature is not None:
-        divisor, remark = find_temperature(temperature, logits, labels, labeled, seen, n_pool, names)
-    given = probabilities if own_probabilities is None else own_probabilities
-    distributions, doubts = read_doubt(n_pool, given, logits, doubt, names=names, temperature=divisor)
-    prices = None
+        divisor, note = find_temperature(temperature, logits, labels, labeled, checked_labeled, n_pool, pool_ids)
+    given = probabilities if fitted_probabilities is None else fitted_probabilities
+    class_probabilities, row_doubt = read_doubt(n_pool, given, logits, doubt, pool_ids=pool_ids, temperature=divisor)
+    row_costs = None
     if costs is not None:
-        prices = check_costs(costs, n_pool, names) if groups is None else group_costs(costs, groups, allowed, names)
-    most = None
+        row_costs = (
+            check_costs(costs, n_pool, pool_ids) if groups is None else group_costs(costs, groups, allowed, pool_ids)
+        )
+    spending_limit = None
     if spend is not None:
-        if prices is None:
-            problem, hint = "means nothing without costs", f"pass {keyword('costs')}, too."
+        if row_costs is None:
+            problem, hint = "requires costs", f"pass {keyword('costs')}, too."
             raise InvalidArgument(problem, argument="spend", value=spend, hint=hint)
-        most = check_spend(spend, prices[allowed])
-        allowed = allowed[prices[allowed] <= most]
-        n_picks = min(n_picks, n_affordable(prices[first_rows(groups, allowed)], most))
-    by_class = None
+        spending_limit = check_spend(spend, row_costs[allowed])
+        allowed = allowed[row_costs[allowed] <= spending_limit]
+        n_picks = min(n_picks, n_affordable(row_costs[first_rows(groups, allowed)], spending_limit))
+    class_quotas = None
     if quotas is not None:
         table = probabilities if logits is None else logits
-        columns = table if isinstance(table, NamedRows) else None
-        by_class = check_quotas(quotas, classes, distributions, n_pool, names, columns)
+        columns = table if isinstance(table, ArrayWithIds) else None
+        class_quotas = check_quotas(quotas, class_of_row, class_probabilities, n_pool, pool_ids, columns)
         if groups is not None:
-            by_class = group_classes(by_class, groups, allowed)
-        refuse_small_quotas(by_class, first_rows(groups, allowed), n_picks)
+            class_quotas = group_classes(class_quotas, groups, allowed)
+        refuse_small_quotas(class_quotas, first_rows(groups, allowed), n_picks)
     elif classes is not None:
         hint = f"pass {keyword('quotas')}, too."
-        raise InvalidArgument("means nothing without quotas", argument="classes", hint=hint)
-    matched = {"candidates": candidates, "probabilities": probabilities, "logits": logits, "doubt": doubt}
-    by_row = None if isinstance(costs, Mapping) else costs  # Prices are joined by the names of groups.
-    notes += describe_order(names, n_pool, **matched, costs=by_row, classes=given_classes)
+        raise InvalidArgument("requires quotas", argument="classes", hint=hint)
+    by_row = {"candidates": candidates, "probabilities": probabilities, "logits": logits, "doubt": doubt}
+    if not isinstance(costs, Mapping):  # The keys of a mapping are names of groups.
+        by_row["costs"] = costs
+    notes += describe_order(pool_ids, n_pool, **by_row, classes=classes)
+    if note is not None:
+        notes += (note,)
     return Request(
         pool=points.pool,
         budget=n_picks,
-        references=seen.references,
+        references=checked_labeled.references,
         candidates=allowed,
-        probabilities=distributions,
-        doubt=doubts,
+        probabilities=class_probabilities,
+        doubt=row_doubt,
         metric=points.metric,
         largest=points.largest,
         engine=engine,
-        memory_limit=limit,
-        seed=start,
+        memory_limit=memory_bytes,
+        seed=checked_seed,
         progress=progress,
         known=known,
-        labeled=seen.rows,
+        labeled=checked_labeled.rows,
         standardized=points.is_standardized,
-        costs=prices,
-        spend=most,
-        quotas=by_class,
+        costs=row_costs,
+        spend=spending_limit,
+        quotas=class_quotas,
         groups=groups,
         temperature=None if temperature is None else divisor,
-        notes=notes if remark is None else (*notes, remark),
+        notes=notes,
     )
 
 
@@ -211,11 +218,11 @@ def _check_model(model: object, labels: object) -> None:
     find_model(model)
     if labels is None:
         hint = f"pass {keyword('labels')}, too, or the predictions of a fitted model as {keyword('probabilities')}."
-        raise InvalidArgument("means nothing without labels", argument="model", value=model, hint=hint)
+        raise InvalidArgument("requires labels", argument="model", value=model, hint=hint)
 
 
-class Learned(NamedTuple):
-    """What the labels say: which rows are labeled, and the predictions of a model fitted on them, if one was."""
+class FittedLabels(NamedTuple):
+    """The labeled points, and the predictions of the model fitted on their labels, if one was."""
 
     labeled: Labeled
     probabilities: AnyArray | None = None
@@ -225,20 +232,20 @@ class Learned(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def _learn(
+def _fit_on_labels(
     points: Points, labels: object, labeled: object, no_label: object, model: object, is_needed: bool, seed: int
-) -> Learned:
+) -> FittedLabels:
     """Read the labels, and fit the model on them if it is needed and not ``"none"``."""
     from dubito.models.fit import first_occurrence, fit_known, is_disabled
     from dubito.models.labels import parse_labels
 
-    known = parse_labels(labels, labeled, points.labeled, points.pool, points.names, no_label)
+    known = parse_labels(labels, labeled, points.labeled, points.pool, points.row_ids, no_label)
     if is_disabled(model) or not is_needed:
-        return Learned(known.labeled)
+        return FittedLabels(known.labeled)
     fitted = fit_known(points.pool, known, model, seed)
     if fitted.probabilities is None:
-        return Learned(known.labeled, notes=fitted.notes)
+        return FittedLabels(known.labeled, notes=fitted.notes)
     order = first_occurrence(known.values)
     probabilities = fitted.probabilities[:, order]
     predicted = np.asarray(fitted.classes[order][probabilities.argmax(axis=1)])
-    return Learned(known.labeled, probabilities, predicted, (f"fitted: {fitted.described()}.", *fitted.notes))
+    return FittedLabels(known.labeled, probabilities, predicted, (f"fitted: {fitted.described()}.", *fitted.notes))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dubito.core.problem import Metric, Problem, Request
+from dubito.core.problem import Problem, Request
 from dubito.engines.dispatch import choose_engine
 from dubito.matrix import IntArray, Matrix, Rows, Stack, len_of
 from dubito.request.ids import check_pool
@@ -18,17 +18,8 @@ from dubito.request.rows import Labeled, check_labeled
 from dubito.request.scaling import standardize_points
 
 
-class CoverTerms(NamedTuple):
-    """Options of the distance computation."""
-
-    metric: Metric
-    largest: float
-    memory_limit: int | None
-    is_standardized: bool
-
-
-class Given(NamedTuple):
-    """The arguments of `select` as passed by the caller, of which only weak references are kept."""
+class CallerArrays(NamedTuple):
+    """The arrays that the caller passed to `select`, to which only weak references are kept."""
 
     pool: object
     labeled: object
@@ -36,44 +27,59 @@ class Given(NamedTuple):
     """Whether the pool is already the validated, possibly standardized matrix of the request."""
 
 
-class Cover:
+class CoveringRadius:
     """Computes the covering radius of some picks; returns None once the pool or the labeled features are gone.
 
     Unpickles as None, since the pool does not exist in another process.
     """
 
-    __slots__ = ("is_checked", "is_foreign", "labeled", "picked", "pool", "rows", "terms")
-
-    def __init__(self, given: Given, request: Request, picked: IntArray) -> None:
+    def __init__(self, original: CallerArrays, request: Request, picked: IntArray) -> None:
         references = request.references
-        self.is_foreign = not (isinstance(references, Rows) and references.matrix is request.pool)
-        self.pool, self.labeled = (
-            weak_reference(given.pool),
-            weak_reference(given.labeled if self.is_foreign else None),
-        )
-        self.is_checked, self.rows, self.picked = given.is_checked, request.labeled, picked
-        self.terms = CoverTerms(request.metric, request.largest, request.memory_limit, request.standardized)
+        self.has_features = not (isinstance(references, Rows) and references.matrix is request.pool)
+        """Whether the labeled points are separate features instead of rows of the pool."""
+        self.pool = weak_reference(original.pool)
+        self.labeled = weak_reference(original.labeled if self.has_features else None)
+        self.is_checked, self.labeled_rows, self.picked = original.is_checked, request.labeled, picked
+        self.metric, self.largest, self.memory_limit = request.metric, request.largest, request.memory_limit
+        self.is_standardized = request.standardized
 
     def __call__(self) -> float | None:
+        """δ: the largest distance from a pool point to its nearest reference; 0 if every point was picked.
+
+        It equals the priority of the next pick of a plain core-set, so an engine computes it.
+        """
         pool, labeled = self.pool(), self.labeled()
-        if pool is None or (self.is_foreign and labeled is None):
+        if pool is None or (self.has_features and labeled is None):
             return None
         matrix, references = self._read(pool, labeled)
-        return covering_radius(matrix, Stack([references, Rows(matrix, self.picked)]), self.picked, self.terms)
+        rest = np.setdiff1d(np.arange(len_of(matrix)), self.picked)
+        if len(rest) == 0:
+            return 0.0
+        problem = Problem(
+            pool=matrix,
+            references=Stack([references, Rows(matrix, self.picked)]),
+            candidates=rest,
+            budget=1,
+            metric=self.metric,
+            largest=self.largest,
+            memory_limit=self.memory_limit,
+        )
+        solution = choose_engine("auto", problem).solve(problem)
+        return float(solution.configurations[0].priorities[0])
 
     def _read(self, pool: Any, labeled: object) -> tuple[Matrix, Matrix]:
         """The validated pool and references, as they were during the selection."""
         if self.is_checked:
-            return pool, Rows(pool, self.rows)
+            return pool, Rows(pool, self.labeled_rows)
         matrix = check_pool(pool)[0].matrix
-        seen = Labeled(Rows(matrix, self.rows), self.rows, 0.0)
-        if self.is_foreign:
-            seen = check_labeled(labeled, matrix)
-        if self.terms.is_standardized:
-            matrix, seen, _, _ = standardize_points(matrix, seen)
-        return matrix, seen.references
+        checked_labeled = Labeled(Rows(matrix, self.labeled_rows), self.labeled_rows, 0.0)
+        if self.has_features:
+            checked_labeled = check_labeled(labeled, matrix)
+        if self.is_standardized:
+            matrix, checked_labeled, _, _ = standardize_points(matrix, checked_labeled)
+        return matrix, checked_labeled.references
 
-    def __deepcopy__(self, memo: object) -> "Cover":
+    def __deepcopy__(self, memo: object) -> "CoveringRadius":
         return self
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -86,18 +92,3 @@ def weak_reference(value: object) -> Callable[[], object]:
         return weakref.ref(value)
     except TypeError:
         return lambda: value
-
-
-def covering_radius(pool: Matrix, references: Matrix, picked: IntArray, terms: CoverTerms) -> float:
-    """δ: the largest distance from a pool point to its nearest reference; 0 if every point was picked.
-
-    It equals the priority of the next pick of a plain core-set, so an engine computes it.
-    """
-    rest = np.setdiff1d(np.arange(len_of(pool)), picked)
-    if len(rest) == 0:
-        return 0.0
-    problem = Problem(
-        pool, references, rest, 1, metric=terms.metric, largest=terms.largest, memory_limit=terms.memory_limit
-    )
-    solution = choose_engine("auto", problem).solve(problem)
-    return float(solution.configurations[0].priorities[0])

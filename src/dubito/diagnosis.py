@@ -18,10 +18,10 @@ from dubito.core.problem import Metric
 from dubito.doubt.reading import DOUBT_SOURCES, read_doubt
 from dubito.errors import InvalidArgument, InvalidData, american_keywords, named
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, len_of
-from dubito.request.arrays import as_array, check_choice, check_finite, refuse_zero_rows
-from dubito.request.ids import NO_NAMES, RowNames, check_pool
+from dubito.request.arrays import as_array, check_bool, check_choice, check_finite, refuse_zero_rows
+from dubito.request.ids import NO_IDS, RowIds, check_pool
 from dubito.request.rows import check_candidates, check_labeled, rows_in_order
-from dubito.request.scaling import check_standardize, standardize_points
+from dubito.request.scaling import standardize_points
 
 FEWEST_CHECKED = 50
 
@@ -47,7 +47,7 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
 
 
 def check_outcomes(
-    checked: object, wrong: object, n_pool: int, labeled_rows: IntArray, names: RowNames = NO_NAMES
+    checked: object, wrong: object, n_pool: int, labeled_rows: IntArray, pool_ids: RowIds = NO_IDS
 ) -> tuple[IntArray, BoolArray] | None:
     """Rows of the pool, ascending, and whether the model was wrong on each; None if no outcomes were given."""
     if checked is None and wrong is None:
@@ -55,16 +55,16 @@ def check_outcomes(
     if checked is None or wrong is None:
         given, other = ("wrong", "checked") if checked is None else ("checked", "wrong")
         raise InvalidArgument(f"was given without {other}", argument=given, hint="pass both, or neither.")
-    named_rows = rows_in_order("checked", checked, n_pool, names)
+    named_rows = rows_in_order("checked", checked, n_pool, pool_ids)
     rows = np.unique(named_rows)
-    _refuse_unfit(rows, labeled_rows)
+    _check_checked_rows(rows, labeled_rows)
     if len(rows) < len(named_rows):
         problem = f"names {len(named_rows) - len(rows)} rows twice"
         raise InvalidArgument(problem, argument="checked", hint="pass each row once.")
     return rows, _check_wrong(wrong, len(rows))[np.argsort(named_rows)]
 
 
-def _refuse_unfit(rows: IntArray, labeled_rows: IntArray) -> None:
+def _check_checked_rows(rows: IntArray, labeled_rows: IntArray) -> None:
     """Raise if there are too few rows, or rows that the model has trained on."""
     if len(rows) < FEWEST_CHECKED:
         problem = f"names {len(rows)} rows, too few to estimate an error rate"
@@ -258,29 +258,29 @@ def mean_ranks(values: FloatArray) -> FloatArray:
 
 # Advice and caveats as text
 
-COMPARE = "compare both on rows you hold labels of (dubito simulate) before you rely on it."
+COMPARE = "compare both on labeled rows (dubito simulate) before you rely on it."
 NOTABLE_DOUBT = 0.05
 """A larger doubt of a labeled point contradicts the assumptions of the theory."""
 MOSTLY = 2 / 3
-"""If this fraction of the first points agrees, scaling is much the same as a simpler method."""
+"""If this fraction of the first points agrees, scaling selects nearly the same points as a simpler method."""
 NOTABLE_TREND = 0.2
 """A rank correlation at least this far from 0 is reported as a trend."""
 NOTABLE_TAIL = 5.0
 """The farthest point is an outlier if it is this many times as far as the median one."""
 NOTABLE_SURE = 0.5
 NOTABLE_RATIO = 1.5
-"""Ratio of errors to doubt, or of errors near and far, from which on a caveat is added."""
+"""A caveat is added from this ratio of errors to doubt, or of errors near and far."""
 
 
 def advise(found: Diagnosis) -> str:
     """What doubt-scaling would do, and what the theory predicts, which comes first if it predicts a gain."""
     if found.delta == 0.0:
-        return "Every pool point repeats a labeled one, so a core-set has nothing left to cover."
+        return "Every pool point equals a labeled one, so a core-set has nothing left to cover."
     if found.delta_hat == 0.0:
-        return "The model doubts no point that lies away from its labels, so there is nothing to scale by."
-    promise = _prediction(found)
-    if promise is not None:
-        return f"{promise} {_describe_first_points(found.relation)}"
+        return "The model has no doubt about points that differ from labeled ones, so there is nothing to scale by."
+    prediction = _prediction(found)
+    if prediction is not None:
+        return f"{prediction} {_describe_first_points(found.relation)}"
     return f"{_describe_first_points(found.relation)} {_describe_lack_of_prediction(found)}"
 
 
@@ -290,37 +290,37 @@ def _prediction(found: Diagnosis) -> str | None:
     if ratio is not None and ratio >= 1.0:
         return None
     if found.regime == "quadratic":
-        surely = "how surely is unknown without checked outcomes" if ratio is None else f"δ/δ* = {ratio:.3g} < 1"
-        return f"Doubt-scaling can be expected to help now: {_slopes(found)}, both below 1, and {surely}."
+        certainty = "δ/δ* is unknown without checked outcomes" if ratio is None else f"δ/δ* = {ratio:.3g} < 1"
+        return f"Doubt-scaling can be expected to help now: {_slopes(found)}, both below 1, and {certainty}."
     if ratio is None:
         return None
     return (
         f"Doubt-scaling can be expected to do no worse than the plain core-set (δ/δ* = {ratio:.3g} < 1), "
-        f"but a quadratic gain is not promised ({_slopes(found)})."
+        f"but the theory does not predict a quadratic gain ({_slopes(found)})."
     )
 
 
 def _describe_lack_of_prediction(found: Diagnosis) -> str:
     ratio = found.delta_over_delta_star
     if ratio is not None:
-        return f"The theory promises nothing for that here (δ/δ* = {ratio:.3g}; it speaks below 1): {COMPARE}"
-    promise = "promises no quadratic gain" if found.regime == "linear" else "cannot tell of a quadratic gain"
-    return f"The theory {promise} ({_slopes(found)}; it takes less than 1 by both): {COMPARE}"
+        return f"The theory predicts no gain here (δ/δ* = {ratio:.3g}; it needs less than 1): {COMPARE}"
+    outcome = "no quadratic gain" if found.regime == "linear" else "neither a quadratic gain nor its absence"
+    return f"The theory predicts {outcome} ({_slopes(found)}; it needs less than 1 by both): {COMPARE}"
 
 
 def _describe_first_points(relation: Relation) -> str:
     """A sentence on whether distance or doubt determines the first points."""
-    of = f"of the {relation.first} points it puts first, " if relation.first > 1 else "of the one point it puts first, "
+    of = f"of its first {relation.first} points, " if relation.first > 1 else "of its first point, "
     far, doubted = f"{relation.far} are among the farthest", f"{relation.doubted} among the most doubted"
     enough = MOSTLY * relation.first
     if relation.far >= enough and relation.doubted >= enough:
-        begin = "Distance and doubt point to the same points here, with or without scaling"
+        begin = "Distance and doubt select the same points here, with or without scaling"
     elif relation.far >= enough:
-        begin = "Doubt-scaling asks for much the same as the plain core-set here"
+        begin = "Doubt-scaling selects nearly the same points as the plain core-set here"
     elif relation.doubted >= enough:
-        begin = "Doubt-scaling asks for much the same as least-confidence here"
+        begin = "Doubt-scaling selects nearly the same points as least-confidence here"
     else:
-        begin = "Doubt-scaling weighs distance against doubt here"
+        begin = "Doubt-scaling balances distance and doubt here"
     return f"{begin}: {of}{far} and {doubted}{_trend(relation.correlation)}."
 
 
@@ -337,7 +337,7 @@ def caveats(found: Diagnosis) -> Iterator[str]:
     if found.lambda_c_head is None:
         yield "No head was given, so λ_c has only a lower bound, and a quadratic regime cannot be claimed."
     elif found.lambda_c_data > found.lambda_c_head:
-        yield "The data show a steeper doubt than the head allows: labeled points are in doubt, or it is another head."
+        yield "Doubt rises more steeply than the head allows: labeled points have doubt, or it is another model's."
     if found.labeled_doubt is not None and found.labeled_doubt > NOTABLE_DOUBT:
         yield f"The model doubts a labeled point by {found.labeled_doubt:.2g}; the theory assumes no doubt there."
     yield from _relation_caveats(found.relation)
@@ -347,12 +347,12 @@ def caveats(found: Diagnosis) -> Iterator[str]:
 def _relation_caveats(relation: Relation) -> Iterator[str]:
     if relation.tail is not None and relation.tail >= NOTABLE_TAIL:
         yield (
-            f"The farthest point is {relation.tail:.3g} times as far from its labels as the median one: a plain "
-            f"core-set asks for such outliers first, which the model doubts by {relation.far_doubt:.2g} (all: "
+            f"The farthest point is {relation.tail:.3g} times as far from labeled points as the median one: a plain "
+            f"core-set selects such outliers first, whose median doubt is {relation.far_doubt:.2g} (all points: "
             f"{relation.doubt:.2g}). If columns have different units, standardize them."
         )
     if relation.sure >= NOTABLE_SURE:
-        yield f"The model is sure of {relation.sure:.0%} of the points (doubt below 0.05); scaling passes them over."
+        yield f"The model is sure of {relation.sure:.0%} of the points (doubt below 0.05); scaling skips them."
 
 
 def _outcome_caveats(found: Diagnosis) -> Iterator[str]:
@@ -361,13 +361,13 @@ def _outcome_caveats(found: Diagnosis) -> Iterator[str]:
         return
     error_rate, mean_doubt = found.outcomes.error_rate, found.outcomes.mean_doubt
     if error_rate == 0.0:
-        yield f"The model was right on all {found.outcomes.n} checked points, which sets no λ_ε."
+        yield f"The model was right on all {found.outcomes.n} checked points, so λ_ε cannot be estimated."
     elif found.lambda_epsilon is None:
-        yield "The model errs at places without doubt or distance, which no λ_ε explains."
+        yield "The model was wrong on points without doubt or distance, which no λ_ε explains."
     if error_rate > NOTABLE_RATIO * mean_doubt:
         yield (
-            f"The model is over-confident: wrong on {error_rate:.1%} of the checked points, in doubt by "
-            f"{mean_doubt:.1%}; a strength below 1 trusts its doubt less."
+            f"The model is overconfident: wrong on {error_rate:.1%} of the checked points, with a mean doubt of "
+            f"{mean_doubt:.1%}; a strength below 1 relies less on its doubt."
         )
     near, far = _halves(found.outcomes.epsilon)
     if near > NOTABLE_RATIO * far:
@@ -447,22 +447,22 @@ def diagnose(
     (2.0, 0.5, 0.25, 0.125, 'quadratic')
     """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    wanted = check_standardize(standardize)
-    (matrix, _), names = check_pool(pool, ids)
-    seen = check_labeled(labeled, matrix, names)
-    references, labeled_rows = seen.references, seen.rows
+    is_standardized = standardize is not None and check_bool("standardize", standardize)
+    (matrix, _), pool_ids = check_pool(pool, ids)
+    checked_labeled = check_labeled(labeled, matrix, pool_ids)
+    references, labeled_rows = checked_labeled.references, checked_labeled.rows
     points = check_candidates(None, len_of(matrix), labeled_rows)
     if not len_of(references) or not len(points):
         problem = f"names {len_of(references)} points and leaves {len(points)} of the pool's {len_of(matrix)}"
         hint = "pass at least one labeled and leave at least one unlabeled."
         raise InvalidArgument(problem, argument="labeled", hint=hint)
-    classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt, names=names)
+    classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt, pool_ids=pool_ids)
     if all_doubt is None:
         raise InvalidArgument("no doubt was given", hint=f"pass {DOUBT_SOURCES}.")
     weights = check_head(head, matrix.shape[1], classes, known_metric)
-    outcomes = check_outcomes(checked, wrong, len_of(matrix), labeled_rows, names)
-    if wanted:
-        matrix, (references, _, _), _, scale = standardize_points(matrix, seen)
+    outcomes = check_outcomes(checked, wrong, len_of(matrix), labeled_rows, pool_ids)
+    if is_standardized:
+        matrix, (references, _, _), _, scale = standardize_points(matrix, checked_labeled)
         # Constant columns have weight 0.
         factors = np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)
         weights = None if weights is None else weights * factors

@@ -12,10 +12,10 @@ from dubito.api import answer
 from dubito.arguments import build_request, check_points
 from dubito.core.constraints import check_groups, rows_of_groups
 from dubito.core.problem import Groups, Known, Metric, Problem, Progress, Scaling, Selection
-from dubito.covering_radius import Given
+from dubito.covering_radius import CallerArrays
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData, american_keywords, keyword
-from dubito.io.durable import load_sealed, save_sealed
+from dubito.io.durable import load_with_checksum, save_with_checksum
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.request.ids import Ids
 from dubito.request.rows import Labeled, check_rows
@@ -23,7 +23,7 @@ from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import Origin
 
 SCHEMA = 1
-PRINT_ROWS = 64
+FINGERPRINT_ROWS = 64
 ROW_BYTES, GROUP_BYTES, SLACK_BYTES = 300, 1000, 1 << 24
 """Maximum unpacked size of a saved pool, per row, per row for names of groups, and in addition; larger files are
 rejected."""
@@ -73,7 +73,7 @@ class Pool:
     ):
         self._points = check_points(features, None, metric, ids, standardize, groups)
         self._order = np.empty(0, dtype=np.int64)
-        self.ids = None if self._points.names.ids is None else self._points.names.ids.values
+        self.ids = None if self._points.row_ids.ids is None else self._points.row_ids.ids.values
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
         self._before = self._known
 
@@ -139,7 +139,7 @@ class Pool:
                 return rows
         elif which is not None and self.ids is not None and self.ids.dtype.kind in "iuf":
             hint = "pass label(ids=...) or label(rows=...)."
-            raise InvalidArgument("this pool's ids are numbers, as rows are", hint=hint)
+            raise InvalidArgument("this pool's ids are numbers, like row numbers", hint=hint)
         elif which is not None and self.ids is not None and np.asarray(which).dtype.kind not in "iub":
             ids = which
         elif which is not None:
@@ -147,15 +147,15 @@ class Pool:
         return check_rows("rows", rows, len(self)) if ids is None else self._rows_of_ids(ids)
 
     def _rows_of_ids(self, ids: object) -> IntArray:
-        known = self._points.names.ids
+        known = self._points.row_ids.ids
         if known is None:
-            hint = "pass label(rows=...), or make it with Pool(..., ids=...)."
+            hint = "pass label(rows=...), or create it with Pool(..., ids=...)."
             raise InvalidArgument("this pool has no ids", hint=hint)
         wanted = Ids("ids", np.asarray(ids).ravel(), argument="ids")
         for row, key in enumerate(wanted.keys):
             if key not in known.row_of_key:
                 problem = f"holds {wanted.shown([row])}, which is not an id of this pool"
-                raise InvalidArgument(problem, argument="ids", hint="pass ids it was made with.")
+                raise InvalidArgument(problem, argument="ids", hint="pass ids that the pool was created with.")
         return np.array([known.row_of_key[key] for key in wanted.keys], dtype=np.int64)
 
     def select(
@@ -220,7 +220,13 @@ class Pool:
             known=self._known,
         )
         try:
-            return answer(request, chosen, self._points.names, started, Given(self._points.pool, None, is_checked=True))
+            return answer(
+                request,
+                chosen,
+                self._points.row_ids,
+                started,
+                CallerArrays(self._points.pool, None, is_checked=True),
+            )
         except BaseException:
             self._known = self._before
             raise
@@ -243,7 +249,7 @@ class Pool:
                 problem = f"has names of {len(names):,} bytes together, and a pool of {len(self)} rows saves {most:,}"
                 raise InvalidArgument(problem, argument="groups", hint="pass numbers or shorter names.")
             arrays |= {"groups": groups.numbers, "names": np.frombuffer(names, dtype=np.uint8)}
-        save_sealed(path, arrays)
+        save_with_checksum(path, arrays)
 
     @classmethod
     @american_keywords
@@ -265,8 +271,11 @@ class Pool:
         saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
             problem = f"{path} was saved with other features, another metric or on another scale"
-            raise InvalidData(problem, hint="pass those it was made with.")
-        _check_saved(path, saved, len(pool))
+            raise InvalidData(problem, hint="pass the same as when it was saved.")
+        name = _first_invalid(saved["order"], saved["squared"], saved["seen"], len(pool))
+        if name is not None:  # Engines do not check the cached distances.
+            problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {len(pool)} rows"
+            raise InvalidData(problem, hint="create the pool again, and label the labeled rows again.")
         if "groups" in saved:
             pool._points = pool._points._replace(groups=_saved_groups(path, saved, len(pool), pool._points.groups))
         pool._order = saved["order"]
@@ -276,7 +285,7 @@ class Pool:
     def _fingerprint(self) -> str:
         """A hash of shape, metric and some rows of the features."""
         matrix, metric = self._points.pool, self._points.metric
-        rows = np.unique(np.linspace(0, len(self) - 1, PRINT_ROWS).astype(np.int64))
+        rows = np.unique(np.linspace(0, len(self) - 1, FINGERPRINT_ROWS).astype(np.int64))
         sample = np.ascontiguousarray(matrix[rows], dtype=np.float64)
         return hashlib.sha256(f"{matrix.shape} {metric}".encode() + sample.tobytes()).hexdigest()
 
@@ -289,20 +298,12 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
                 f"{path} unpacks to {n_bytes:,} bytes, and a pool of {n_pool} rows saves at most {most:,}."
             )
 
-    saved = load_sealed(path, check_size=check_size)
+    saved = load_with_checksum(path, check_size=check_size)
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
     if set(saved) - {"groups", "names"} != expected or saved["schema"].tolist() != SCHEMA:
         problem = f"{path} holds no pool saved by this version of dubito"
         raise InvalidData(problem, hint="pass a path that Pool.save was given.")
     return saved
-
-
-def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
-    """Raise for values that no pool could have saved, since engines do not check the cached distances."""
-    name = _first_invalid(saved["order"], saved["squared"], saved["seen"], n_pool)
-    if name is not None:
-        problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
-        raise InvalidData(problem, hint="make the pool again, and label what was labeled.")
 
 
 def _saved_groups(path: str, saved: dict[str, AnyArray], n_pool: int, given: Groups | None) -> Groups:
@@ -311,7 +312,7 @@ def _saved_groups(path: str, saved: dict[str, AnyArray], n_pool: int, given: Gro
         names = np.array(json.loads(saved["names"].tobytes()))
         groups = check_groups(names[saved["groups"]], n_pool)
     except (IndexError, KeyError, ValueError):
-        raise InvalidData(f"{path} is damaged: its 'groups' cannot be read", hint="make the pool again.") from None
+        raise InvalidData(f"{path} is damaged: its 'groups' cannot be read", hint="create the pool again.") from None
     if given is None or (
         np.array_equal(given.numbers, groups.numbers) and given.names.tolist() == groups.names.tolist()
     ):

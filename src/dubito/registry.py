@@ -110,7 +110,7 @@ def import_object(name: str, path: object) -> Any:
         ) from error
     if not hasattr(found, attribute):
         raise InvalidArgument(
-            f"is not there: {module} has no {attribute}", argument=name, value=path, hint="check the spelling."
+            f"does not exist: {module} has no {attribute}", argument=name, value=path, hint="check the spelling."
         )
     return getattr(found, attribute)
 

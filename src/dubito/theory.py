@@ -26,7 +26,7 @@ LARGEST = float(np.finfo(np.float64).max)
 
 def log_lambdas(lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
     """ln(λ_c·λ_ε)."""
-    return np.log(positive("lambda_c", lambda_c)) + np.log(positive("lambda_epsilon", lambda_epsilon))
+    return np.log(check_positive("lambda_c", lambda_c)) + np.log(check_positive("lambda_epsilon", lambda_epsilon))
 
 
 def x_log_x(x: FloatArray) -> FloatArray:
@@ -46,19 +46,19 @@ def product(left: Numbers, right: Numbers) -> FloatArray:
         return np.clip(np.multiply(left, right, dtype=np.float64), -LARGEST, LARGEST) + 0.0
 
 
-def at_least(name: str, value: Numbers, least: float) -> FloatArray:
+def check_at_least(name: str, value: Numbers, least: float) -> FloatArray:
     """Check that all numbers are at least ``least``."""
     return reject_where(name, numbers := as_numbers(name, value), numbers < least, f"{name} >= {least:g}")
 
 
-def positive(name: str, value: Numbers) -> FloatArray:
+def check_positive(name: str, value: Numbers) -> FloatArray:
     """Check that all numbers are above 0."""
     return reject_where(name, numbers := as_numbers(name, value), numbers <= 0.0, f"{name} > 0")
 
 
-def share(name: str, value: Numbers) -> FloatArray:
+def check_fraction(name: str, value: Numbers) -> FloatArray:
     """Check that all numbers are in [0, 1]."""
-    return reject_where(name, numbers := at_least(name, value, 0.0), numbers > 1.0, f"{name} <= 1")
+    return reject_where(name, numbers := check_at_least(name, value, 0.0), numbers > 1.0, f"{name} <= 1")
 
 
 def as_numbers(name: str, value: Numbers) -> FloatArray:
@@ -98,7 +98,8 @@ def core_set_loss_order(delta: Numbers, n: Numbers, c: Numbers) -> FloatArray:
     >>> float(core_set_loss_order(delta=0.5, n=100, c=10))
     5.1
     """
-    return product(at_least("c", c, 1.0), at_least("delta", delta, 0.0)) + np.sqrt(1.0 / at_least("n", n, 1.0))
+    covering = product(check_at_least("c", c, 1.0), check_at_least("delta", delta, 0.0))
+    return covering + np.sqrt(1.0 / check_at_least("n", n, 1.0))
 
 
 def scaled_radius(delta: Numbers, doubt: Numbers) -> FloatArray:
@@ -111,7 +112,7 @@ def scaled_radius(delta: Numbers, doubt: Numbers) -> FloatArray:
     >>> scaled_radius([4.0, 4.0], [0.5, 0.0]).tolist()
     [2.0, 0.0]
     """
-    return at_least("delta", delta, 0.0) * share("doubt", doubt)
+    return check_at_least("delta", delta, 0.0) * check_fraction("doubt", doubt)
 
 
 def covering_radius(points: Numbers, centers: Numbers) -> float:
@@ -160,7 +161,7 @@ def greedy_radius_bound(delta_opt: Numbers) -> FloatArray:
     >>> float(greedy_radius_bound(1.5))
     3.0
     """
-    return product(2.0, at_least("delta_opt", delta_opt, 0.0))
+    return product(2.0, check_at_least("delta_opt", delta_opt, 0.0))
 
 
 def sener_lipschitz(c: Numbers) -> FloatArray:
@@ -174,7 +175,7 @@ def sener_lipschitz(c: Numbers) -> FloatArray:
     >>> float(sener_lipschitz(10))
     0.3
     """
-    c = at_least("c", c, 2.0)
+    c = check_at_least("c", c, 2.0)
     return np.sqrt(c - 1.0) / c
 
 
@@ -222,7 +223,7 @@ def doubt_bound(r: Numbers, lambda_c: Numbers) -> FloatArray:
     >>> doubt_bound([0.0, 1.0, 4.0], lambda_c=0.5).tolist()
     [0.0, 0.5, 1.0]
     """
-    return np.minimum(1.0, product(at_least("r", r, 0.0), at_least("lambda_c", lambda_c, 0.0)))
+    return np.minimum(1.0, product(check_at_least("r", r, 0.0), check_at_least("lambda_c", lambda_c, 0.0)))
 
 
 def scaled_radius_bound(delta: Numbers, lambda_c: Numbers) -> FloatArray:
@@ -233,7 +234,7 @@ def scaled_radius_bound(delta: Numbers, lambda_c: Numbers) -> FloatArray:
     >>> scaled_radius_bound([1.0, 4.0], lambda_c=0.5).tolist()
     [0.5, 4.0]
     """
-    return at_least("delta", delta, 0.0) * doubt_bound(delta, lambda_c)
+    return check_at_least("delta", delta, 0.0) * doubt_bound(delta, lambda_c)
 
 
 def quadratic_core_set_loss_order(delta: Numbers, n: Numbers, c: Numbers, lambda_c: Numbers) -> FloatArray:
@@ -257,9 +258,9 @@ def error_bound(r: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> Float
     >>> error_bound([0.5, 2.0], lambda_c=1.0, lambda_epsilon=1.0).tolist()
     [0.25, 4.0]
     """
-    r = at_least("r", r, 0.0)
-    doubt = product(at_least("lambda_c", lambda_c, 0.0), r)
-    return product(doubt, product(at_least("lambda_epsilon", lambda_epsilon, 0.0), r))
+    r = check_at_least("r", r, 0.0)
+    doubt = product(check_at_least("lambda_c", lambda_c, 0.0), r)
+    return product(doubt, product(check_at_least("lambda_epsilon", lambda_epsilon, 0.0), r))
 
 
 def beta_lower_bound(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
@@ -297,7 +298,7 @@ def delta_star(z: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatA
     >>> delta_star([0.0, 0.5, 1.0], lambda_c=1.0, lambda_epsilon=1.0).round(4).tolist()
     [2.7183, 1.3591, 1.0]
     """
-    z = share("z", z)
+    z = check_fraction("z", z)
     # z·ln z / (1-z) tends to -1 as z tends to 1.
     power = np.divide(x_log_x(z), 1.0 - z, out=np.full(z.shape, -1.0), where=z < 1.0)
     logarithm = 1.0 + power - 0.5 * log_lambdas(lambda_c, lambda_epsilon)
@@ -313,8 +314,8 @@ def log_square_integral(x: Numbers, a: Numbers) -> FloatArray:
     >>> log_square_integral([0.0, 1.0], a=1.0).tolist()
     [0.0, -2.0]
     """
-    x = at_least("x", x, 0.0)
-    return product(x, np.log(positive("a", a)) + 2.0 * np.log(np.where(x > 0.0, x, 1.0)) - 2.0)
+    x = check_at_least("x", x, 0.0)
+    return product(x, np.log(check_positive("a", a)) + 2.0 * np.log(np.where(x > 0.0, x, 1.0)) - 2.0)
 
 
 def log_error_product(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
@@ -328,7 +329,7 @@ def log_error_product(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_ep
     >>> float(log_error_product(1.0, 0.0, lambda_c=1.0, lambda_epsilon=1.0))
     -2.0
     """
-    delta, r_0 = np.broadcast_arrays(at_least("delta", delta, 0.0), at_least("r_0", r_0, 0.0))
+    delta, r_0 = np.broadcast_arrays(check_at_least("delta", delta, 0.0), check_at_least("r_0", r_0, 0.0))
     reject_where("r_0", r_0, r_0 > delta, "r_0 <= delta")
     scale = np.where(delta > 0.0, delta, 1.0)
     log_end = log_lambdas(lambda_c, lambda_epsilon) + 2.0 * np.log(scale)
@@ -343,6 +344,6 @@ def scaled_log_error_product(delta: Numbers, z: Numbers, lambda_c: Numbers, lamb
     >>> scaled_log_error_product(1.0, [0.0, 1.0], lambda_c=1.0, lambda_epsilon=1.0).tolist()
     [-2.0, 0.0]
     """
-    delta, z = at_least("delta", delta, 0.0), share("z", z)
+    delta, z = check_at_least("delta", delta, 0.0), check_fraction("z", z)
     log_base = np.log(np.where(delta > 0.0, delta, 1.0)) + 0.5 * log_lambdas(lambda_c, lambda_epsilon) - 1.0
     return product(delta, 2.0 * ((1.0 - z) * log_base - x_log_x(z)))

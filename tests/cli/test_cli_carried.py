@@ -64,7 +64,7 @@ def test_columns_are_named_or_left_out(run: Program) -> None:
     assert (wrong.code, "has no column 'txt'" in wrong.err, "did you mean 'text'" in wrong.err) == (2, True, True)
     for name in ("label", "priority"):
         refused = run("select", "pool.csv", *GIVEN, "--keep", name)
-        assert (refused.code, f"cannot carry a column called '{name}'" in refused.err) == (2, True)
+        assert (refused.code, f"cannot contain a column called '{name}'" in refused.err) == (2, True)
 
 
 @pytest.mark.usefixtures("items")

@@ -73,15 +73,15 @@ USAGE: dict[str, tuple[tuple[str, ...], str]] = {
     "memory limit in words": ((*SELECT, "--memory-limit", "lots"), "--memory-limit lots is not a size"),
     "option of another strategy": (
         (*SELECT, "-s", "random", "--strength", "2"),
-        "means nothing to --strategy random; leave it",
+        "is not supported by --strategy random; leave it",
     ),
     "option of no command": (
         (*SELECT, "-s", "optimal-coreset", "--strength", "2"),
         "--strategy optimal-coreset; leave it",
     ),
-    "features of none": ((*SELECT, "-s", "random", "--features", "frozen"), "--features frozen means nothing"),
+    "features of none": ((*SELECT, "-s", "random", "--features", "frozen"), "--features frozen is not supported"),
     "features melted": ((*SELECT, "--features-are", "melted"), "--features melted is not known; choose from frozen"),
-    "engine of none": ((*SELECT, "-s", "random", "--engine", "cpu"), "--engine cpu means nothing"),
+    "engine of none": ((*SELECT, "-s", "random", "--engine", "cpu"), "--engine cpu is not supported"),
     "no doubt where it is needed": (
         (*FEATURES, "--strength", "2"),
         "pass --probabilities, --logits or --doubt, or --strategy coreset",

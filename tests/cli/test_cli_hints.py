@@ -90,7 +90,7 @@ def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_reported
     described = run("select", "a.csv", *CORESET, "--dry-run", "--standardize", "no").err
     assert described.splitlines() == [
         "dubito: 6 features: user_id, year, a, b, c, ...",
-        "dubito: user_id looks like an id: pass --id-column user_id if so; now it is a feature",
+        "dubito: user_id looks like an id: pass --id-column user_id if so; otherwise it is a feature",
         "dubito: a, c, d are the same in every row: pass --ignore-columns a,c,d",
     ]
     Path("b.csv").write_text("number,year,a,b,c,d\n" + rows)
@@ -104,7 +104,7 @@ def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_reported
 def test_an_id_that_belongs_to_another_row_than_the_index_wins_with_a_note(pool: Pool, run: Program) -> None:
     Path("seen.csv").write_text("index,id,label\n4,img004,a\n7,img012,b\n")
     ran = run("select", "pool.npz", *CORESET, "--labeled", "seen.csv", "--dry-run")
-    assert "seen.csv: in row 2 the id 'img012' is row 12 of the pool, but index says 7; the id counts" in ran.err
+    assert "seen.csv: in row 2 the id 'img012' is row 12 of the pool, but the index is 7; the id counts" in ran.err
     assert "labeled     3\n" in ran.out
 
 

@@ -156,15 +156,18 @@ def test_7_and_7_as_text_and_7_point_0_are_one_id(run: Program, theirs: object, 
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        ([f"m{row}" for row in range(N)], "p.csv holds 20 ids that are none of the pool's 20 ('m0', 'm1', 'm2', ...)"),
+        (
+            [f"m{row}" for row in range(N)],
+            "p.csv holds 20 ids that are not among the pool's 20 ('m0', 'm1', 'm2', ...)",
+        ),
         ([*NAMES[:-1], "n0"], "p.csv repeats the id 'n0' (rows 0 and 19)"),
         (
             [*NAMES[:-1], "x"],
-            "holds an id that is none of the pool's 20 ('x') and lacks 1 of the pool's 20 ids ('n19')",
+            "holds an id that is not among the pool's 20 ('x') and lacks 1 of the pool's 20 ids ('n19')",
         ),
-        ([f"N{row}" for row in range(N)], "they differ in upper and lower case alone"),
+        ([f"N{row}" for row in range(N)], "they differ only in upper and lower case"),
         ([*NAMES[:-1], " "], "column 'id' of p.csv is empty|p.csv has no id in row 19"),
-        (list(range(N)), "holds 20 ids that are none"),
+        (list(range(N)), "holds 20 ids that are not"),
     ],
 )
 def test_ids_that_do_not_fit_are_refused_by_name(run: Program, ids: list[object], said: str) -> None:
@@ -179,7 +182,7 @@ def test_probabilities_of_fewer_or_more_rows_are_refused_by_the_ids_they_lack_or
     features([*NAMES[:-1].tolist(), "z"]).iloc[:-2].rename_axis("id").to_csv("pool.csv")
     probabilities(NAMES).rename_axis("id").to_csv("p.csv")
     assert (
-        "p.csv holds 2 ids that are none of the pool's 18 ('n18', 'n19')"
+        "p.csv holds 2 ids that are not among the pool's 18 ('n18', 'n19')"
         in run("select", "pool.csv", "-b", "5", "--probabilities", "p.csv").complaint
     )
     probabilities(NAMES).iloc[:10].rename_axis("id").to_csv("p.csv")
@@ -230,7 +233,7 @@ def test_leading_zeros_make_another_id_and_the_hint_is_reported(run: Program) ->
     assert picks(run("select", "pool.csv", "-b", "5", "--probabilities", "p.csv", "--json").out) == WANTED
     pd.read_csv("p.csv").to_csv("q.csv", index=False)
     ran = run("select", "pool.csv", "-b", "5", "--probabilities", "q.csv")
-    assert (ran.code, "they differ by leading zeros alone: keep ids as text" in ran.complaint) == (3, True)
+    assert (ran.code, "they differ only in leading zeros: keep ids as text" in ran.complaint) == (3, True)
 
 
 def test_floats_that_cannot_tell_large_ids_apart_are_refused(run: Program) -> None:
@@ -238,7 +241,7 @@ def test_floats_that_cannot_tell_large_ids_apart_are_refused(run: Program) -> No
     np.savez("pool.npz", features=FEATURES, ids=large)
     np.savez("p.npz", probabilities=PROBABILITIES, ids=large.astype(float))
     ran = run("select", "pool.npz", "-b", "5", "--probabilities", "p.npz")
-    assert (ran.code, "as float64, which cannot tell such numbers apart" in ran.complaint) == (3, True)
+    assert (ran.code, "as float64, which cannot distinguish such numbers" in ran.complaint) == (3, True)
 
 
 @pytest.mark.parametrize("has", ["pool", "p"])
@@ -326,7 +329,7 @@ def test_an_index_of_several_levels_asks_for_the_one_that_counts(run: Program) -
     levels = pd.MultiIndex.from_arrays([np.arange(N) % 2, NAMES], names=["side", "name"])
     features(levels).to_parquet("pool.parquet")
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset")
-    assert (ran.code, "index of 2 columns ('side', 'name'); say which" in ran.complaint) == (3, True)
+    assert (ran.code, "index of 2 columns ('side', 'name'); name the one" in ran.complaint) == (3, True)
     ran = run("select", "pool.parquet", "-b", "5", "-s", "coreset", "--id-column", "name", "--json")
     assert json.loads(ran.out)["picks"][0]["id"] in NAMES
     assert "3 features: f0, f1, f2" in ran.err
@@ -406,7 +409,7 @@ def test_what_is_labeled_is_found_by_id_in_every_file(run: Program, kind: str) -
 def test_a_labeled_id_that_is_foreign_or_doubled_is_named(run: Program) -> None:
     np.savez("pool.npz", features=FEATURES, ids=NAMES)
     for text, said in (
-        ("id,label\nn3,a\nzz,b\n", "seen.csv holds an id that is none of the pool's 20 ('zz')"),
+        ("id,label\nn3,a\nzz,b\n", "seen.csv holds an id that is not among the pool's 20 ('zz')"),
         ("id,label\nn3,a\nn5,b\nn3,b\n", "seen.csv repeats the id 'n3' (rows 0 and 2)"),
     ):
         Path("seen.csv").write_text(text)
@@ -419,13 +422,13 @@ def test_integers_in_an_array_that_are_rows_and_ids_are_asked_about(run: Program
     np.save("seen.npy", np.array([3, 5]))
     for option in ("--labeled", "--candidates"):
         ran = run("select", "pool.npz", "-b", "1", "-s", "coreset", option, "seen.npy")
-        assert (ran.code, "holds row numbers or ids, which differ here (3 is the id of row 2)" in ran.complaint) == (
+        assert (ran.code, "holds integers that may be row numbers or ids (3 is the id of row 2)" in ran.complaint) == (
             2,
             True,
         )
     Path("seen.csv").write_text("index,label\n3,a\n")
     ran = run("select", "pool.npz", "-b", "1", "-s", "coreset", "--labeled", "seen.csv")
-    assert "seen.csv holds row numbers or ids, which differ here" in ran.complaint
+    assert "seen.csv holds integers that may be row numbers or ids" in ran.complaint
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -439,7 +442,7 @@ def test_row_numbers_that_the_pool_writes_down_are_ids_to_who_names_some(run: Pr
         assert found == wanted if option == "--labeled" else sorted(found) == wanted
     Path("few.csv").write_text("id,note\n5,x\n77,y\n")
     assert (
-        "few.csv holds an id that is none of the pool's 20 ('77')"
+        "few.csv holds an id that is not among the pool's 20 ('77')"
         in run("select", f"pool.{form}", "-b", "2", "-s", "coreset", "--candidates", "few.csv", "--json").complaint
     )
     Path("few.csv").write_text("id,index,label\n77,5,x\n5,3,y\n")
@@ -487,7 +490,7 @@ def test_adding_picks_to_a_file_of_a_pool_that_was_sorted_since_is_refused(run: 
     assert run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "picks.csv").code == 0
     features(NAMES).iloc[::-1].rename_axis("id").to_csv("pool.csv")
     ran = run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "picks.csv", "--append")
-    assert (ran.code, "which is another row by now; write to another file" in ran.complaint) == (3, True)
+    assert (ran.code, "which is now a different row; write to another file" in ran.complaint) == (3, True)
     assert run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "b.csv", "--labeled", "picks.csv").code == 0
 
 
@@ -558,10 +561,7 @@ def test_a_label_of_minus_one_is_asked_about_and_the_answer_counts(run: Program)
         command = ("select", f"pool{suffix}", "-b", "5", "-s", "coreset")
         ran = run(*command)
         assert ran.code == 3
-        assert (
-            "has the label -1 in 18 rows, which may be a class or stand for none; say which: --no-label -1"
-            in ran.complaint
-        )
+        assert "has the label -1 in 18 rows, which may be a class or mean no label; pass --no-label -1" in ran.complaint
         assert picks(run(*command, "--no-label", "-1", "--json").out) == CORESET
         ran = run(*command, "--no-label", "empty")
         assert "every row of pool" in ran.complaint
@@ -571,7 +571,7 @@ def test_where_every_row_has_a_label_the_rows_named_as_labeled_decide(run: Progr
     np.savez("pool.npz", features=FEATURES, labels=np.arange(N) % 3, labeled=np.array([3, 5]))
     ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--json")
     assert picks(ran.out) == CORESET
-    assert "every row has one of labels; those named as labeled count as such" in ran.err
+    assert "every row has a label (labels); only the rows named as labeled count" in ran.err
 
 
 def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Program) -> None:
@@ -580,7 +580,7 @@ def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Progr
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset")
         assert ran.code == 2
         assert (
-            f"every row of pool{suffix} is labeled (y), so that nothing is left to pick; pass --ignore-columns y"
+            f"every row of pool{suffix} is labeled (y), so nothing is left to pick; pass --ignore-columns y"
             in ran.complaint
         )
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--ignore-columns", "y", "--json")

@@ -104,7 +104,7 @@ def test_an_unknown_id_is_named(pool: Pool, run: Program) -> None:
     Path("seen.csv").write_text("id,label\nimg003,a\nimg999,b\n")
     ran = run("select", "pool.npz", "--budget", "4", "--labeled", "seen.csv")
     assert ran.code == 3
-    assert "seen.csv holds an id that is none of the pool's 30 ('img999')" in ran.complaint
+    assert "seen.csv holds an id that is not among the pool's 30 ('img999')" in ran.complaint
 
 
 def test_ids_that_are_all_unknown_are_named_where_there_are_no_features(pool: Pool, run: Program) -> None:
@@ -123,14 +123,17 @@ def test_points_of_another_pool_are_references_by_their_features(pool: Pool, run
 
 @pytest.mark.parametrize(
     ("ids", "hint"),
-    [(("7", "12"), "leading zeros alone"), (("7", "old"), "drop or correct"), (("x7", "x12"), "drop or correct")],
+    [(("7", "12"), "only in leading zeros"), (("7", "old"), "drop or correct"), (("x7", "x12"), "drop or correct")],
 )
 def test_rows_with_ids_are_never_points_outside_the_pool(run: Program, ids: tuple[str, str], hint: str) -> None:
     lines = [f"{row:03d},{row},{row * row % 7}" for row in range(30)]
     Path("pool.csv").write_text("\n".join(["customer,a,b", *lines, ""]))
     Path("seen.csv").write_text(f"customer,a,b,label\n{ids[0]},7,0,u\n{ids[1]},12,4,v\n")
     ran = run("select", "pool.csv", "--id-column", "customer", "--budget", "4", "--labeled", "seen.csv")
-    assert (ran.code, f"seen.csv holds 2 ids that are none of the pool's 30 ('{ids[0]}'" in ran.complaint) == (3, True)
+    assert (ran.code, f"seen.csv holds 2 ids that are not among the pool's 30 ('{ids[0]}'" in ran.complaint) == (
+        3,
+        True,
+    )
     assert hint in ran.complaint
 
 

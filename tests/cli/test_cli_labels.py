@@ -33,9 +33,7 @@ def test_files_that_contradict_each_other_are_refused(run: Program) -> None:
     write("two.csv", "id,label", ["n3", "n50", "n4"], ["owl", "ant", "owl"])
     ran = run(*SELECT, "--labeled", "one.csv", "--labeled", "two.csv")
     assert ran.code == 3
-    said = (
-        f"one.csv says label {str(KINDS[3])!r} and two.csv 'owl' of id 'n3', and 1 more differs; correct one of them."
-    )
+    said = f"one.csv has label {str(KINDS[3])!r} and two.csv has 'owl' for id 'n3', and 1 more differs; correct"
     assert said in ran.complaint
     ran = run("status", "pool.csv", "--labeled", "one.csv", "--labeled", "two.csv")
     assert said in ran.complaint
@@ -53,7 +51,7 @@ def test_a_pool_without_ids_names_the_row(run: Program) -> None:
     write("one.csv", "index,label", range(40), KINDS[:40])
     write("two.csv", "index,label", [7], ["owl"])
     ran = run(*SELECT, "--labeled", "one.csv", "--labeled", "two.csv")
-    assert f"one.csv says label {str(KINDS[7])!r} and two.csv 'owl' of row 7; correct one of them." in ran.complaint
+    assert f"one.csv has label {str(KINDS[7])!r} and two.csv has 'owl' for row 7; correct one of them." in ran.complaint
 
 
 @pytest.mark.parametrize("column", ["label", "class"])
@@ -62,8 +60,8 @@ def test_the_pools_own_column_may_not_contradict_a_file(run: Program, column: st
     write("pool.csv", f"id,a,b,c,{column}", IDS, *POINTS.T.tolist(), own)
     ran = run(*SELECT, "--labeled", "one.csv")
     assert ran.code == 3
-    hint = {"label": "take label out of pool.csv.", "class": "pass --ignore-columns class."}[column]
-    said = f"pool.csv says {column} 'owl' and one.csv {str(KINDS[3])!r} of id 'n3'; correct one of them, or {hint}"
+    hint = {"label": "remove label from pool.csv.", "class": "pass --ignore-columns class."}[column]
+    said = f"pool.csv has {column} 'owl' and one.csv has {str(KINDS[3])!r} for id 'n3'; correct one of them, or {hint}"
     assert said in ran.complaint
     if column == "class":
         assert run(*SELECT, "--labeled", "one.csv", "--ignore-columns", "class").code == 0
@@ -81,9 +79,7 @@ def test_rows_by_index_beside_ids_are_reported(run: Program, option: str) -> Non
     write("rows.csv", "index,label", range(40), KINDS[:40])
     ran = run(*SELECT, option, "rows.csv")
     assert ran.code == 0
-    described = (
-        "pool.csv has ids and rows.csv none: rows are matched by their index, the row numbers of the pool as it is now."
-    )
+    described = "pool.csv has ids and rows.csv none: rows are matched by their index, which are the current row numbers"
     assert described in ran.err
     write("rows.csv", "index,id,label", range(40), IDS[:40], KINDS[:40])
     assert "matched by" not in run(*SELECT, option, "rows.csv").err
@@ -95,9 +91,8 @@ def test_a_mask_in_the_pools_own_table_counts_and_is_reported(run: Program, name
     is_free = name.startswith(("un", "is_un"))
     write("pool.csv", f"id,a,b,c,{name}", IDS, *POINTS.T.tolist(), [yes if row < 40 else no for row in range(N)])
     ran = run("select", "pool.csv", "-b", "30", "-s", "coreset", "--json")
-    described = (
-        f"pool.csv: {80 if is_free else 40} of {N} rows are labeled, by {name}; --ignore-columns {name} for none."
-    )
+    n_labeled = 80 if is_free else 40
+    described = f"pool.csv: {n_labeled} of {N} rows are labeled, by {name}; pass --ignore-columns {name} to ignore it."
     assert described in ran.err
     assert all((row < 40) == is_free for row in picked(ran.out))
     assert "are labeled" not in run(*SELECT, "-s", "coreset", "--ignore-columns", name).err
@@ -157,9 +152,7 @@ def test_a_pool_without_ids_needs_row_numbers(run: Program) -> None:
 def test_labels_of_points_outside_the_pool_are_told_to_teach_nothing(run: Program) -> None:
     write("old.csv", "a,b,c,label", *POINTS[:9].T.tolist(), KINDS[:9])
     ran = run(*SELECT, "-s", "coreset", "--labeled", "old.csv")
-    described = (
-        "old.csv: features without an id or index are points outside the pool; no model learns from their label."
-    )
+    described = "old.csv: features without an id or index are points outside the pool; their label is not used."
     assert described in ran.err
 
 
@@ -190,7 +183,7 @@ def test_labels_of_a_pool_that_was_sorted_since_are_refused(run: Program) -> Non
     assert run("embed", "texts.csv", "-o", "sorted.parquet").code == 0
     ran = run("select", "sorted.parquet", "-b", "3", "--labeled", "first.csv")
     assert ran.code == 3
-    assert "first.csv says text 'wing 0' and sorted.parquet 'apple 11' of id 0, and 8 more differ;" in ran.complaint
+    assert "first.csv has text 'wing 0' and sorted.parquet has 'apple 11' for id 0, and 8 more differ;" in ran.complaint
     assert "the pool was sorted or rebuilt: give it ids, or use the pool that the picks came from" in ran.complaint
     write("first.csv", "id,label", range(9), ["u", "v", "w"] * 3)
     assert run("select", "sorted.parquet", "-b", "3", "--labeled", "first.csv").code == 0
@@ -202,13 +195,15 @@ def test_a_text_that_is_no_feature_tells_rows_apart_unless_many_share_it(run: Pr
     write("pool.csv", "a,b,c,guess", *POINTS.T.tolist(), texts)
     write("seen.csv", "index,guess,label", range(40), texts[1:41], KINDS[:40])
     ran = run(*SELECT, "--ignore-columns", "guess", "--labeled", "seen.csv")
-    assert (ran.code, "take it out of seen.csv" in ran.err) == (code, own)
+    assert (ran.code, "remove that column from seen.csv" in ran.err) == (code, own)
 
 
 def test_classes_that_differ_in_case_or_in_marks_alone_are_reported(run: Program) -> None:
     kinds = ["Ant", "ant.", *KINDS[2:40]]
     write("seen.csv", "id,label", IDS[:40], kinds)
-    described = f"marks around them alone: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Write them alike"
+    described = (
+        f"only in case or punctuation: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Use one spelling"
+    )
     for command in (SELECT, ("status", "pool.csv")):
         assert described in run(*command, "--labeled", "seen.csv").err
         assert "alike" not in run(*command, "--labeled", "one.csv").err

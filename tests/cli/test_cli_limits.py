@@ -145,7 +145,7 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*start, "--quota", "1"]) == 2
     assert "--budget 8 exceeds the 3 of 40 candidates that --quotas leave" in capsys.readouterr().err
     assert main([*start, "--costs", "costs.csv", "-s", "margin"]) == 2
-    assert "means nothing to --strategy margin" in capsys.readouterr().err
+    assert "is not supported by --strategy margin" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
         (("--costs", "missing.csv"), 2, "missing.csv does not exist"),
         (("--costs", "kinds.csv"), 3, "column 'kind' of kinds.csv"),
         (("--costs", "pool.npz::flat"), 3, "array 'flat' of pool.npz is (40, 2)"),
-        (("--spend", "6"), 2, "--spend 6.0 means nothing without costs; pass --costs, too."),
+        (("--spend", "6"), 2, "--spend 6.0 requires costs; pass --costs, too."),
         (("--spend", "many", "--costs", "costs.csv"), 2, "--spend many is not allowed"),
         (("--quota", "bird=1", "--classes", "kinds.csv"), 2, "--quotas bird is not a class of any row"),
         (("--quota", "x"), 2, "--quotas x is not a whole number"),
@@ -171,7 +171,7 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
         (("--quota", "0="), 2, "--quota 0= is neither N nor CLASS=N"),
         (("--quota", "0=1", "--quota", "0=2"), 2, "--quota 0=2 names a class twice"),
         (("--quota", "5", "--quota", "6"), 2, "--quota 6 is given twice for every class"),
-        (("--classes", "kinds.csv"), 2, "means nothing without quotas; pass --quotas, too."),
+        (("--classes", "kinds.csv"), 2, "requires quotas; pass --quotas, too."),
         (
             ("--quota", "4", "-s", "doubt-coreset", "--beam-width", "3"),
             2,

@@ -13,7 +13,7 @@ import pytest
 import dubito
 from dubito.experiments.data import read_dataset
 from dubito.io import gathering_notes, read_pool
-from dubito.io.missing_values import fill_or_drop_missing, gaps_as_nan
+from dubito.io.missing_values import fill_or_drop_missing, missing_as_nan
 from dubito.matrix import FloatArray
 
 from .conftest import Program
@@ -89,7 +89,7 @@ def test_dropped_rows_are_not_in_the_pool_and_the_others_keep_their_numbers_and_
     assert ran.code == 0, ran.err
     assert picks(ran.out) == [(row, f"n{row}") for row in expected_drop(9, [0, 7, 21])]
     assert "those rows are left out" in ran.err
-    assert "1 of the labeled rows are among them, and do not count" in ran.err
+    assert "1 of the labeled rows are among them and do not count" in ran.err
     assert "9 of 40 rows picked" in ran.err
 
 
@@ -165,7 +165,7 @@ def test_doubt_for_other_rows_than_the_pool_s_is_refused(run: Program, tmp_path:
 
 def test_what_cannot_be_filled_or_left_is_refused() -> None:
     empty = np.array([[1.0, np.nan], [2.0, np.nan]])
-    with pytest.raises(dubito.InvalidData, match="has nothing at all in pay"):
+    with pytest.raises(dubito.InvalidData, match="has no values in pay"):
         fill_or_drop_missing("t.csv", empty, ["age", "pay"], "median")
     with pytest.raises(dubito.InvalidData, match="no row is left"):
         fill_or_drop_missing("t.csv", empty, ["age", "pay"], "drop")
@@ -184,7 +184,7 @@ def test_the_library_s_reader_still_names_the_first_gap(tmp_path: Path) -> None:
     write(tmp_path, "csv")
     with pytest.raises(dubito.InvalidData, match=r"column 'a' of .* is empty in line 4"):
         read_pool(str(tmp_path / "pool.csv"))
-    with gaps_as_nan():
+    with missing_as_nan():
         assert np.isnan(np.asarray(read_pool(str(tmp_path / "pool.csv")).features[:])).sum() == 5
 
 

@@ -85,7 +85,7 @@ def test_three_rounds_give_the_picks_of_the_library_by_the_file_s_own_rows_and_i
         assert ran.code == 0, ran.err
         read = ("semicolons", "decimal commas", "Latin-1", "3 features: age, pay, rate", "10 of 90 rows have a label")
         assert untold(ran, *read) == []
-        made = ("those rows are left out", "columns are standardized (as they are, pay makes over 99.9%", "(texts)")
+        made = ("those rows are left out", "columns are standardized (unscaled, pay makes over 99.9%", "(texts)")
         assert untold(ran, *made) == []
         rows = rows_of(f"r{number}.csv")
         assert [int(row["index"]) for row in rows] == by_hand(labeled)

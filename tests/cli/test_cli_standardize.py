@@ -20,7 +20,7 @@ RNG = np.random.default_rng(12)
 FEATURES: FloatArray = RNG.normal(size=(60, 4)) * [1.0, 5000.0, 0.2, 40.0] + 7.0
 DOUBT = RNG.random(60)
 NAMES = ("age", "income", "rate", "weight")
-NOTE = "dubito: columns are standardized (as they are, income makes over 99.9% of the squared distances); "
+NOTE = "dubito: columns are standardized (unscaled, income makes over 99.9% of the squared distances); "
 
 
 def write_table(path: Path, features: FloatArray = FEATURES, doubt: bool = True) -> None:
@@ -56,7 +56,7 @@ def table(tmp_path: Path) -> Path:
 def test_a_table_is_standardized_unless_reported_otherwise_and_the_note_names_what_dominated(run: Program) -> None:
     auto = run("select", "pool.csv", "-b", "8")
     assert indices(auto.out) == picks(by_hand(FEATURES))
-    assert NOTE + "--standardize no takes them as they are" in auto.err
+    assert NOTE + "--standardize no leaves them unscaled" in auto.err
     for asked in (("--standardize", "yes"), ("--standardize",), ("--standardise",)):
         ran = run("select", "pool.csv", "-b", "8", *asked)
         assert indices(ran.out) == picks(by_hand(FEATURES))

@@ -55,10 +55,8 @@ def test_a_column_that_predicts_the_label_perfectly_is_named(run: Program) -> No
         label=labels, code=kinds * 7, fine=kinds * 3 + RNG.integers(0, 3, N), ranked=kinds + RNG.random(N) / 2
     )
     described = notes(run, frame)
-    assert (
-        "code, fine, ranked predict the label perfectly: if it was made from it pass --ignore-columns code,fine,ranked"
-        in described
-    )
+    hint = "if derived from the label, pass --ignore-columns code,fine,ranked"
+    assert f"code, fine, ranked predict the label perfectly: {hint}" in described
 
 
 @pytest.mark.usefixtures("blank_figures")
@@ -67,7 +65,9 @@ def test_a_simulation_names_it_as_well(run: Program) -> None:
     table(label=kinds, code=kinds * 7).to_csv("data.csv", index=False)
     small = ("--seeds", "1", "--initial", "6", "--budget", "3", "--rounds", "1", "-s", "margin", "-o", "out")
     ran = run("simulate", "data.csv", *small)
-    assert "dubito: code predicts the label perfectly: if it was made from it pass --ignore-columns code\n" in ran.err
+    assert (
+        "dubito: code predicts the label perfectly: if derived from the label, pass --ignore-columns code\n" in ran.err
+    )
     ran = run("simulate", "data.csv", *small, "--force", "--ignore-columns", "code")
     assert ran.code == 0, ran.err
     assert "perfectly" not in ran.err
@@ -77,9 +77,14 @@ def test_a_simulation_names_it_as_well(run: Program) -> None:
 
 def test_several_ids_are_all_named_and_ignored_where_the_pool_has_ids(run: Program) -> None:
     frame = table(number=np.arange(N) + 5, owner_id=np.arange(N) % 7)
-    assert "number, owner_id look like ids: pass --id-column number if so; now they are features" in notes(run, frame)
+    assert "number, owner_id look like ids: pass --id-column number if so; otherwise they are features" in notes(
+        run, frame
+    )
     named = notes(run, frame.assign(id=[f"n{row}" for row in range(N)]))
-    assert "number, owner_id look like ids: pass --ignore-columns number,owner_id if so; now they are features" in named
+    assert (
+        "number, owner_id look like ids: pass --ignore-columns number,owner_id if so; otherwise they are features"
+        in named
+    )
 
 
 def test_chosen_columns_are_not_doubted(run: Program) -> None:
@@ -100,9 +105,9 @@ def test_ordinary_shares_are_no_probabilities() -> None:
 def test_codes_with_zeros_before_them_are_named(run: Program) -> None:
     Path("pool.csv").write_text("id,zip,x\na,01234,1\nb,99999,2\nc,50000,7\n")
     ran = run("select", "pool.csv", "-b", "1", "-s", "coreset")
-    assert "zip has zeros before numbers, as codes do: pass --ignore-columns zip if they count nothing" in ran.err
+    assert "zip has leading zeros, like a code: pass --ignore-columns zip if it is not a number" in ran.err
     ran = run("select", "pool.csv", "-b", "1", "-s", "coreset", "--ignore-columns", "zip")
-    assert "zeros before" not in ran.err
+    assert "leading zeros" not in ran.err
 
 
 @pytest.mark.parametrize("role", ["probabilities", "logits"])
@@ -134,15 +139,17 @@ def test_whole_numbers_that_differ_are_no_ids_unless_their_name_or_order_says_so
     clicks = RNG.permutation(10_000)[:N]
     assert notes(run, table(klicks=clicks)) == ["9 features: f0, f1, f2, f3, f4, ..."]
     for name in ("kundennummer", "orderNr", "Order_ID", "item-no"):
-        hint = f"pass --id-column {name} if so; now it is a feature"
+        hint = f"pass --id-column {name} if so; otherwise it is a feature"
         assert f"{name} looks like an id: {hint}" in notes(run, table(**{name: clicks}))
     shuffled = RNG.permutation(N) + 1000
-    assert "x looks like an id: pass --id-column x if so; now it is a feature" in notes(run, table(x=shuffled))
+    assert "x looks like an id: pass --id-column x if so; otherwise it is a feature" in notes(run, table(x=shuffled))
 
 
 @pytest.mark.parametrize("name", ["annotated", "is_done", "hasLabel", "Reviewed"])
 def test_a_column_of_0_and_1_that_may_say_what_is_labeled_is_reported(run: Program, name: str) -> None:
-    described = f"{name} is 0 or 1 and may say what is labeled: call it labeled if so, or pass --ignore-columns {name}"
+    described = (
+        f"{name} is 0 or 1 and may mark labeled rows: rename it to labeled if so, or pass --ignore-columns {name}"
+    )
     assert described in notes(run, table(**{name: np.arange(N) < 20}).astype(float))
     assert described not in notes(run, table(**{name: np.arange(N) % 3}))
 
@@ -151,9 +158,7 @@ def test_a_column_of_0_and_1_that_may_say_what_is_labeled_is_reported(run: Progr
 def test_a_number_that_stands_for_missing_is_reported(run: Program, code: int) -> None:
     values = RNG.normal(size=N)
     values[5:9] = code
-    described = (
-        f"g is {code} in 4 of 60 rows, far from all else, as if that meant missing: leave those cells empty and pass"
-    )
+    described = f"g is {code} in 4 of 60 rows, far from all other values, and may mean missing: if so, leave"
     assert [note for note in notes(run, table(g=values)) if note.startswith(described)]
     values[5:9] = np.nan
     assert "missing values" in notes(run, table(g=values), "--missing", "median")[-1]

@@ -102,7 +102,7 @@ def test_labels_without_a_row_are_reported(run: Program) -> None:
     Path("head.csv").write_text("id,label\n")
     ran = run("select", "named.csv", "-b", "2", "-s", "coreset", "--labeled", "head.csv", *JSON)
     assert ran.code == 0
-    assert "head.csv: 0 rows, so that nothing counts as labeled" in ran.err
+    assert "head.csv: 0 rows, so nothing counts as labeled" in ran.err
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -120,7 +120,7 @@ def test_a_label_counts_before_a_mask_and_it_is_said(run: Program) -> None:
     labels = ["x"] * 4 + [""] * (N - 4)
     write("both.csv", "index,label,labeled", np.arange(N), labels, [1] * 3 + [0] * (N - 3))
     ran = run("select", "pool.csv", "-b", "4", "-s", "coreset", "--labeled", "both.csv", *JSON)
-    assert f"both.csv has label and labeled, at odds in 1 of {N} rows: label counts" in ran.err
+    assert f"both.csv has label and labeled, which disagree in 1 of {N} rows: label counts" in ran.err
     assert picked(ran.out) == dubito.select(POINTS, 4, labeled=np.arange(4), strategy="coreset").indices.tolist()
 
 

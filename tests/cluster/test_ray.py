@@ -20,7 +20,7 @@ import dubito
 from dubito.core.problem import Selection
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cluster.shard import ShardData
-from dubito.engines.cluster.solving import cut, open_all, solve
+from dubito.engines.cluster.solving import open_all, solve, split_problem
 from dubito.engines.cluster.workers import RayWorkers, WorkerPlan
 from dubito.errors import DubitoError
 from dubito.matrix import FloatArray
@@ -101,7 +101,7 @@ def test_any_number_of_shards_gives_the_picks_of_the_reference(n_shards: int, cl
     n_pool = problem.pool.shape[0]
     edges = sorted([0, n_pool, *np.random.default_rng(n_shards).integers(0, n_pool + 1, n_shards - 1).tolist()])
     problem = replace(problem, quotas=None)
-    workers = RayWorkers(cut(problem, edges), ray, WorkerPlan(n_shards, 0.1))
+    workers = RayWorkers(split_problem(problem, edges), ray, WorkerPlan(n_shards, 0.1))
     try:
         found, _ = solve(problem, workers, open_all(workers))
     finally:

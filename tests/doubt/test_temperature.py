@@ -90,7 +90,7 @@ def test_a_model_that_is_always_wrong_gets_the_largest() -> None:
     ("logits", "labels", "words"),
     [
         (np.zeros((3, 2)), [0, 0, 0], "labels hold only one class in 3 rows; label rows of another class"),
-        (np.zeros((3, 2)), [0, 1], r"labels has shape \(2,\); pass one a row, shape \(3,\)"),
+        (np.zeros((3, 2)), [0, 1], r"labels has shape \(2,\); pass one per row, shape \(3,\)"),
         (np.zeros((3, 2)), [0, 1, 2], "labels holds 2 at row 2; pass class numbers from 0 to 1, the columns"),
         (np.zeros((3, 2)), [0, -1, 1], "labels holds -1 at row 1"),
         (np.zeros((3, 2)), ["cat", "dog", "cat"], "labels holds 'cat'; pass class numbers from 0 to 1"),

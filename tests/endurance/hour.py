@@ -109,9 +109,9 @@ def _fetch(client: Client) -> list[dict[str, Any]]:
 
 def _features(path: str) -> Any:
     from dubito.io import read_pool
-    from dubito.io.source import whole
+    from dubito.io.source import as_one_array
 
-    return whole(read_pool(path).features)
+    return as_one_array(read_pool(path).features)
 
 
 def _accuracy(features: Any, truth: IntArray, rows: IntArray, test: IntArray) -> float:

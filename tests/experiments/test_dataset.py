@@ -158,7 +158,7 @@ def test_a_minus_one_is_a_class_or_none_as_one_says(tmp_path: Path) -> None:
     for name, labels in (("data.npz", np.array([-1, 0, 1] * 4)), ("text.npz", np.array(["-1", "0", "1"] * 4))):
         np.savez(tmp_path / name, features=POINTS, labels=labels)
         with pytest.raises(
-            InvalidData, match=r"has the label -1 in 4 rows, which may be a class or stand for none; say"
+            InvalidData, match=r"has the label -1 in 4 rows, which may be a class or mean no label; pass"
         ):
             read_dataset(str(tmp_path / name))
         none = read_dataset(str(tmp_path / name), columns=Columns(no_label=["-1"]))

@@ -187,7 +187,7 @@ def test_archives_that_are_cut_short_or_of_another_kind_are_refused(tmp_path: Pa
     for content in damaged:
         path.write_bytes(content)
         with pytest.raises(
-            InvalidData, match=r"cifar-10-binary.tar.gz cannot be read as .tar.gz: it is cut short, damaged"
+            InvalidData, match=r"cifar-10-binary.tar.gz cannot be read as .tar.gz: it is truncated, damaged"
         ):
             load_images("cifar10", data_dir=tmp_path)
     write_archive(path, {"data_batch_1": b"pickle"}, "cifar-10-batches-py")
@@ -239,7 +239,7 @@ def test_mat_files_that_are_damaged_or_hold_other_arrays_are_refused(tmp_path: P
     write_svhn(tmp_path, pixels(4, 0).transpose(1, 2, 3, 0), np.array([1, 2, 3, 4]))
     path = tmp_path / "train_32x32.mat"
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(InvalidData, match=r"train_32x32.mat cannot be read as .mat: it is cut short"):
+    with pytest.raises(InvalidData, match=r"train_32x32.mat cannot be read as .mat: it is truncated"):
         load_images("svhn", data_dir=tmp_path)
     savemat(path, {"X": np.zeros((32, 32, 3, 2), np.uint8)})
     with pytest.raises(InvalidData, match=r"holds no array y; it is not one of SVHN's"):

@@ -218,7 +218,7 @@ def test_a_full_disk_is_said_and_the_journal_stays_usable(tmp_path: Path, monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", half)
-        with pytest.raises(DiskFull, match=r"no space left on device\. What was done is kept: make room"):
+        with pytest.raises(DiskFull, match=r"no space left on device\. Everything written before is kept"):
             journal.append({"turn": 9})
     assert journal.path.read_bytes() == before
     journal.append({"turn": 9})

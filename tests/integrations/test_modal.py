@@ -140,5 +140,5 @@ def test_frames_and_sparse_matrices_are_pools_too() -> None:
 def test_a_strange_strategy_is_refused_before_any_learner_is_made() -> None:
     with pytest.raises(InvalidArgument, match="strategy='coverege'"):
         Sampling("coverege")
-    with pytest.raises(InvalidArgument, match="engine='cpu' means nothing to strategy='margin'"):
+    with pytest.raises(InvalidArgument, match="engine='cpu' is not supported by strategy='margin'"):
         Sampling("margin", engine="cpu")

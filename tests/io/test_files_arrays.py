@@ -180,7 +180,7 @@ def test_truncated_files_are_refused(tmp_path: Path, suffix: str) -> None:
     else:
         {".npy": np.save, ".npz": np.savez}[suffix](path, FEATURES)
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(InvalidData, match=rf"pool{suffix} cannot be read as {suffix}: it is cut short"):
+    with pytest.raises(InvalidData, match=rf"pool{suffix} cannot be read as {suffix}: it is truncated"):
         read_pool(str(path))
     path.write_bytes(path.read_bytes()[:5])
     with pytest.raises(InvalidData, match=rf"pool{suffix} cannot be read as {suffix}"):

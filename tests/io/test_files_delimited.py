@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MissingFile
 from dubito.io import Columns, find_array, find_doubt, open_source, read_array, read_pool
-from dubito.io.missing_values import gaps_as_nan
+from dubito.io.missing_values import missing_as_nan
 from dubito.matrix import Stack
-from dubito.request.labels import NO_TEXTS
+from dubito.request.labels import MISSING_TEXTS
 
 
 def text_file(path: Path, content: str) -> str:
@@ -50,10 +50,10 @@ def test_tsv_with_quotes_and_integer_ids(tmp_path: Path) -> None:
     assert np.asarray(pool.features).tolist() == [[1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize("text", ["", " ", *sorted(NO_TEXTS)])
+@pytest.mark.parametrize("text", ["", " ", *sorted(MISSING_TEXTS)])
 def test_what_is_no_label_is_no_number_either_and_no_text(tmp_path: Path, text: str) -> None:
     path = text_file(tmp_path / "pool.csv", f"x,y\n1,2\n{text},3\n4, {text}\n")
-    with gaps_as_nan():
+    with missing_as_nan():
         features = np.asarray(read_pool(path).features)
     np.testing.assert_array_equal(features, [[1, 2], [np.nan, 3], [4, np.nan]])
 
@@ -65,7 +65,7 @@ def test_a_text_that_stands_for_nothing_is_named_where_gaps_are_not_kept(tmp_pat
 
 
 def test_a_first_row_of_numbers_and_gaps_is_no_header(tmp_path: Path) -> None:
-    with gaps_as_nan():
+    with missing_as_nan():
         features = np.asarray(read_pool(text_file(tmp_path / "pool.csv", "NA,2\n3,4\n")).features)
     np.testing.assert_array_equal(features, [[np.nan, 2], [3, 4]])
 
@@ -73,10 +73,10 @@ def test_a_first_row_of_numbers_and_gaps_is_no_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_before", [200, 5000])
 def test_truth_values_and_numbers_in_one_column_are_refused(tmp_path: Path, n_before: int) -> None:
     truths = text_file(tmp_path / "truths.csv", "x,y\n" + "true,1\n" * n_before + "3,1\n" * 9000)
-    with pytest.raises(InvalidData, match=rf"holds '3', a number among truth values, in line {n_before + 2}"):
+    with pytest.raises(InvalidData, match=rf"holds '3', a number among booleans, in line {n_before + 2}"):
         read_pool(truths)
     numbers = text_file(tmp_path / "numbers.csv", "x,y\n" + "3,1\n" * n_before + "False,1\n")
-    with pytest.raises(InvalidData, match=rf"holds 'False', a truth value among numbers, in line {n_before + 2}"):
+    with pytest.raises(InvalidData, match=rf"holds 'False', a boolean among numbers, in line {n_before + 2}"):
         read_pool(numbers)
 
 

@@ -76,11 +76,11 @@ def test_thousands_or_decimals_is_asked_and_never_guessed(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("cell", "odd"),
     [
-        ("1.234,5", "marks between the thousands"),
-        ("1 234,5", "marks between the thousands"),
+        ("1.234,5", "thousands separators"),
+        ("1 234,5", "thousands separators"),
         ("12,5 %", "a percent sign"),
         ("0x1F", "hexadecimal digits"),
-        ("€ 12", "a sign of money"),
+        ("€ 12", "a currency symbol"),
     ],
 )
 def test_a_number_in_other_clothes_is_reported_by_what_is_odd(tmp_path: Path, cell: str, odd: str) -> None:

@@ -33,7 +33,7 @@ def test_an_array_that_is_read_again_counts_once(tmp_path: Path) -> None:
         for _ in range(3):
             read_pool(path)
             read_array(path, "probabilities")
-        assert sum(allowance.held.values()) == 12_000
+        assert sum(allowance.reserved.values()) == 12_000
 
 
 def test_the_bound_is_that_of_the_block_alone(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MemoryLimit, MissingFile
 from dubito.io import Columns, find_doubt, input_limit, open_source, read_array, read_picks, read_pool
-from dubito.io.missing_values import gaps_as_nan
+from dubito.io.missing_values import missing_as_nan
 
 ROWS = [{"id": "a", "x": 1, "y": 2.5, "label": "cat"}, {"id": "b", "x": -3, "y": 4e2, "label": "dog"}]
 FEATURES = [[1, 2.5], [-3, 400]]
@@ -132,7 +132,7 @@ def test_lines_that_cannot_be_read_are_reported(tmp_path: Path, content: str, me
         ('{"x": {"a": 1}, "y": {"b": 1}}', r"has other rows in 'y' than in 'x'"),
         ('{"columns": ["x", "x"], "index": [0], "data": [[1, 2]]}', r"has two columns with the same name"),
         ('{"columns": ["x"], "index": [0], "data": [[1, 2]]}', r"is JSON, but not a table"),
-        ('{"x": [1', r"pool.json cannot be read as .json: it is cut short"),
+        ('{"x": [1', r"pool.json cannot be read as .json: it is truncated"),
         ("[" * 100_000, r"pool.json cannot be read as .json"),
     ],
 )
@@ -158,16 +158,16 @@ def test_whole_floats_and_truth_values_are_names_and_numbers(tmp_path: Path) -> 
 
 def test_truth_values_among_numbers_are_refused(tmp_path: Path) -> None:
     among_numbers = write(tmp_path / "a.jsonl", '{"x": 0.5}\n{"x": true}\n')
-    with pytest.raises(InvalidData, match=r"'x' of .*a\.jsonl holds True, a truth value among numbers, in line 2"):
+    with pytest.raises(InvalidData, match=r"'x' of .*a\.jsonl holds True, a boolean among numbers, in line 2"):
         read_pool(among_numbers)
     among_truths = write(tmp_path / "b.jsonl", '{"x": null}\n{"x": true}\n{"x": 1}\n')
-    with gaps_as_nan(), pytest.raises(InvalidData, match="holds 1, a number among truth values, in line 3"):
+    with missing_as_nan(), pytest.raises(InvalidData, match="holds 1, a number among booleans, in line 3"):
         read_pool(among_truths)
 
 
 def test_texts_that_stand_for_nothing_are_gaps_among_numbers(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.jsonl", '{"x": 0.5, "y": "NA"}\n{"x": "N/A", "y": 1}\n{"x": "null", "y": 2}\n')
-    with gaps_as_nan():
+    with missing_as_nan():
         features = np.asarray(read_pool(path).features)
     assert np.array_equal(features, [[0.5, np.nan], [np.nan, 1.0], [np.nan, 2.0]], equal_nan=True)
     with pytest.raises(InvalidData, match=r"column 'x' .* holds 'N/A', which is not a number, in line 2"):
@@ -221,6 +221,6 @@ def test_row_numbers_that_pandas_writes_as_keys_are_an_index_and_no_ids(tmp_path
     pd.DataFrame({"x": [1.0, 2.0, 5.0]}).to_json(tmp_path / "pool.json")
     pool = read_pool(str(tmp_path / "pool.json"))
     assert pool.ids is None
-    assert pool.names.index is not None
-    assert pool.names.index.keys == ["0", "1", "2"]
+    assert pool.row_ids.index is not None
+    assert pool.row_ids.index.keys == ["0", "1", "2"]
     assert pool.feature_names == ("x",)

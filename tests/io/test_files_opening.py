@@ -85,7 +85,7 @@ def test_shards_that_differ_are_named(tmp_path: Path) -> None:
         read_pool(str(tmp_path))
     (tmp_path / "s2.npy").unlink()
     (tmp_path / "s3.csv").write_text("x\n1\n")
-    with pytest.raises(InvalidData, match=r"s3.csv is of another format than .*s1.npy"):
+    with pytest.raises(InvalidData, match=r"s3.csv has another format than .*s1.npy"):
         read_pool(str(tmp_path))
 
 
@@ -170,22 +170,22 @@ def test_parquet_without_pyarrow_tells_the_command(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("pool.csv", b"PAR1....", r"pool.csv is Parquet by its first bytes; give it the suffix .parquet"),
+        ("pool.csv", b"PAR1....", r"pool.csv is Parquet according to its first bytes; give it the suffix .parquet"),
         (
             "pool.csv",
             b"\x1f\x8b\x08...",
-            r"pool.csv is packed with gzip by its first bytes; give it the suffix .csv.gz",
+            r"pool.csv is compressed with gzip according to its first bytes; give it the suffix .csv.gz",
         ),
         (
             "pool.npz",
             b"\x93NUMPY\x01\x00",
-            r"pool.npz is an array of NumPy by its first bytes; give it the suffix .npy",
+            r"pool.npz is a NumPy array according to its first bytes; give it the suffix .npy",
         ),
         ("pool.npy", b"PK\x03\x04....", r"pool.npy is a zip archive .* .npz or .xlsx or .pt or .pth"),
         (
             "pool.xlsx",
             b"\xd0\xcf\x11\xe0\xa1",
-            r"an old workbook of Excel, or one with a password, .* save it as .xlsx",
+            r"an old Excel workbook or one with a password .* save it as .xlsx",
         ),
     ],
 )

@@ -166,7 +166,7 @@ def test_truncated_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "pool.parquet"
     parquet_file(path, x=LISTS)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(InvalidData, match=r"pool.parquet cannot be read as .parquet: it is cut short"):
+    with pytest.raises(InvalidData, match=r"pool.parquet cannot be read as .parquet: it is truncated"):
         open_source(str(path))
 
 

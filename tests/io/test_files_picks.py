@@ -121,10 +121,10 @@ def test_a_row_is_not_picked_twice(tmp_path: Path, format: Format) -> None:
 
 
 def test_what_cannot_be_appended_to_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"a json file describes one run and cannot be added to; use csv"):
+    with pytest.raises(InvalidArgument, match=r"a json file describes one run and cannot be appended to; use csv"):
         append_picks(ODD, str(tmp_path / "picks.json"))
     save_selection(selection([1]), str(tmp_path / "picks.txt"), format="csv")
-    with pytest.raises(InvalidArgument, match=r"picks.txt cannot be added to as csv; give it the suffix .csv"):
+    with pytest.raises(InvalidArgument, match=r"picks.txt cannot be appended to as csv; give it the suffix .csv"):
         append_picks(ODD, str(tmp_path / "picks.txt"), format="csv")
     for format in ("csv", "parquet"):
         save_selection(selection([1]), str(tmp_path / f"picks.{format}"))
@@ -144,7 +144,7 @@ def test_what_cannot_be_appended_to_is_named(tmp_path: Path) -> None:
         ("picks.json", '{"picks": 3}', r"picks.json is JSON, but not a table"),
         ("picks.json", '{"picks"', r"picks.json cannot be read as .json"),
         ("picks.json", '{"picks": [1]}', r"each must be an object with an integer called index"),
-        ("picks.jsonl", '{"index": 1}\n\n{"index": true}', r"picks.jsonl holds no picks: a row number is neither true"),
+        ("picks.jsonl", '{"index": 1}\n\n{"index": true}', r"picks.jsonl holds no picks: row numbers are integers"),
         ("picks.jsonl", '{"index": 1' + "0" * 400 + "}", r"'index' of .*picks.jsonl holds 10+ ... 0+, which is no"),
         ("picks.jsonl", '{"index": 1, "index": 2}', r"picks.jsonl is not valid JSON \(the name 'index' occurs twice"),
         ("picks.json", '{"picks": [{"index": 1}, {}]}', r"'index' of .*picks.json is empty in item 1"),
@@ -154,7 +154,7 @@ def test_what_cannot_be_appended_to_is_named(tmp_path: Path) -> None:
         ("picks.csv", "rank,index\n1,-4\n", r"picks.csv holds no picks: row numbers are integers from 0"),
         ("picks.csv", "rank,index\n1,0.5\n", r"picks.csv holds no picks: row numbers"),
         ("picks.csv", "rank,index\n1,nan\n", r"picks.csv holds no picks: row numbers"),
-        ("picks.csv", "rank,index\n1,3\n2,true\n", r"picks.csv holds no picks: a row number is neither true nor false"),
+        ("picks.csv", "rank,index\n1,3\n2,true\n", r"picks.csv holds no picks: row numbers are integers, not booleans"),
         ("picks.csv", "rank,index\n1,a\n", r"column 'index' of .*picks.csv holds 'a'"),
     ],
 )

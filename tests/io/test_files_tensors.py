@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as arrays
 
 from dubito.errors import DubitoError, InvalidData, MemoryLimit
 from dubito.io import input_limit, open_source, read_array, read_pool
-from dubito.io.formats.torch_files import UnsupportedStep, read_pickle
+from dubito.io.formats.torch_files import UnsupportedOpcode, read_pickle
 from dubito.matrix import AnyArray
 
 FEATURES = torch.arange(12, dtype=torch.float32).reshape(4, 3)
@@ -243,7 +243,7 @@ def test_a_tensor_that_does_not_fit_is_damage(tmp_path: Path, program: bytes) ->
     ],
 )
 def test_every_other_step_of_a_pickle_is_refused(program: bytes) -> None:
-    with pytest.raises((UnsupportedStep, ValueError, IndexError)):
+    with pytest.raises((UnsupportedOpcode, ValueError, IndexError)):
         read_pickle(io.BytesIO(program))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MemoryLimit
 from dubito.io import gathering_notes, input_limit, open_source, read_pool
-from dubito.io.formats.delimited import find_text
+from dubito.io.formats.delimited import detect_encoding
 
 TABLE = "id,größe,x\nMüller,1,2\nÉva,3,4\n"
 
@@ -74,7 +74,7 @@ def test_a_nul_is_reported_with_its_line(tmp_path: Path) -> None:
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
 def test_any_utf_8_is_found_to_be_utf_8(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = write(tmp_path_factory.mktemp("text") / "x.csv", text.encode())
-    found = find_text(path)
+    found = detect_encoding(path)
     with found.open() as file:
         assert file.read() == text.removeprefix("\ufeff")
     assert found.notes == ()
@@ -99,7 +99,7 @@ def test_packed_tables_may_be_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [slice(0, -6), slice(0, 20), slice(3, None)])
 def test_a_damaged_packed_table_is_refused(tmp_path: Path, damage: slice) -> None:
     packed = gzip.compress(b"id,x\n" + b"".join(b"%d,%d\n" % (row, row * row) for row in range(500)))
-    with pytest.raises(InvalidData, match=r"pool.csv.gz cannot be read as .csv.gz: it is cut short, damaged or of"):
+    with pytest.raises(InvalidData, match=r"pool.csv.gz cannot be read as .csv.gz: it is truncated, damaged or of"):
         read_pool(write(tmp_path / "pool.csv.gz", packed[damage]))
 
 

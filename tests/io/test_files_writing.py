@@ -109,7 +109,7 @@ def test_an_existing_file_is_replaced_only_by_force(tmp_path: Path) -> None:
 def test_an_unknown_format_is_answered_with_the_known(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"picks.xlsx: suffix .xlsx is not known; use .csv, .json, .jsonl"):
         save_selection(ODD, str(tmp_path / "picks.xlsx"))
-    with pytest.raises(InvalidArgument, match=r"picks: there is no suffix that tells the format; use .csv"):
+    with pytest.raises(InvalidArgument, match=r"picks: it has no suffix that gives the format; use .csv"):
         save_selection(ODD, str(tmp_path / "picks"))
     with pytest.raises(InvalidArgument, match=r"format='jsonll' is unknown; did you mean 'jsonl'\? known are csv"):
         output_format("picks.csv", "jsonll")
@@ -167,7 +167,7 @@ def test_a_write_cut_short_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
 
 
 def test_a_missing_or_closed_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingFile, match=r"picks.csv cannot be written: its folder does not exist; make it first"):
+    with pytest.raises(MissingFile, match=r"picks.csv cannot be written: its folder does not exist; create it first"):
         save_selection(ODD, str(tmp_path / "none" / "picks.csv"))
     (tmp_path / "file").touch()
     with pytest.raises(InvalidArgument, match=r"picks.csv cannot be written: not a directory"):

@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 import dubito
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.io.durable import save_sealed
+from dubito.io.durable import save_with_checksum
 from dubito.labeling import store as store_module
 from dubito.labeling.creation import open_project, with_settings
 from dubito.labeling.database import StoreFailed, StoreUnavailable, events, open_engine
@@ -307,7 +307,7 @@ def test_learning_goes_on_after_a_round_that_could_not_be_saved(
 
 def test_a_map_that_does_not_fit_the_pool_is_made_again(tmp_path: Path) -> None:
     project, contents = make_project(tmp_path)
-    save_sealed(project.path(LAYOUT), {"places": np.zeros((len(contents) - 2, 2), dtype=np.float32)})
+    save_with_checksum(project.path(LAYOUT), {"places": np.zeros((len(contents) - 2, 2), dtype=np.float32)})
     service = LabelingService(project, contents)
     announced: list[str] = []
     service.listen(lambda kind, facts: announced.append(kind))

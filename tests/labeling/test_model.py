@@ -28,7 +28,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import Engine
 
 from dubito.errors import DubitoError, InvalidArgument
-from dubito.io.durable import save_sealed, write_atomically
+from dubito.io.durable import save_with_checksum, write_atomically
 from dubito.labeling.contents import Contents, read_contents
 from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event
@@ -434,7 +434,7 @@ class Service(RuleBasedStateMachine):
         free = set(range(N_ITEMS) if job["only"] is None else job["only"]) - set(job["items"]) - set(job["closed"])
         picks = np.array(sorted(free)[:3], dtype=np.int64)
         arrays = {"picks": picks, "why": np.array(["first"] * len(picks), dtype="U10"), "covered": np.zeros(4)}
-        save_sealed(str(Path(self.project_folder) / model_file(job["round"])), arrays)
+        save_with_checksum(str(Path(self.project_folder) / model_file(job["round"])), arrays)
         estimate = ("estimated", "estimated_low", "estimated_high")
         numbers = dict.fromkeys(("n_right", "n_tested", "audited_right", "audited", *estimate))
         others = {"covered": 0.0, "stop": False, "advice": "go on", "message": "", "seconds": 0.0}

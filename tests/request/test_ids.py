@@ -69,22 +69,22 @@ def test_what_differs_is_another_id(one: AnyArray, other: AnyArray) -> None:
     [
         (
             np.array([True, False]),
-            r"p.csv has truth values for ids, which cannot tell rows apart; pass integers or text",
+            r"p.csv has booleans as ids, which cannot identify rows; pass integers or text",
         ),
-        (objects(True), r"truth values"),
-        (np.array(["a", " "]), r"p.csv has no id in row 1; give every row one"),
+        (objects(True), r"booleans"),
+        (np.array(["a", " "]), r"p.csv has no id in row 1; give every row an id"),
         (objects("a", None), r"no id in row 1"),
         (objects("a", float("nan")), r"no id in row 1"),
         (objects("a", pd.NA), r"no id in row 1"),
         (objects("a", pd.NaT), r"no id in row 1"),
         (np.array(["2026-01-02", "NaT"], "M8[D]"), r"no id in row 1"),
-        (np.array([1.0, np.nan]), r"has the id nan in row 1, which names nothing"),
+        (np.array([1.0, np.nan]), r"has the id nan in row 1, which is not an id"),
         (
             np.array([2.0**53]),
-            r"has the id 9007199254740992 as float64, which cannot tell such numbers apart; save ids",
+            r"has the id 9007199254740992 as float64, which cannot distinguish such numbers; save ids",
         ),
-        (np.array([2.0**24], np.float32), r"the id 16777216 as float32, which cannot tell"),
-        (objects(2.0**53), r"cannot tell such numbers apart"),
+        (np.array([2.0**24], np.float32), r"the id 16777216 as float32, which cannot distinguish"),
+        (objects(2.0**53), r"cannot distinguish such numbers"),
     ],
 )
 def test_what_cannot_name_a_row_is_refused(values: AnyArray, message: str) -> None:

@@ -11,7 +11,7 @@ import dubito
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.io import read_pool, read_rows
 from dubito.matrix import AnyArray
-from dubito.request.ids import Ids, RowNames, matching_ids, order_of, rows_of
+from dubito.request.ids import Ids, RowIds, matching_ids, order_of, rows_of
 
 
 def ids(*values: object, owner: str = "p.csv") -> Ids:
@@ -35,14 +35,14 @@ def test_rows_are_found_whatever_their_order_and_type(ours: list[int], theirs: l
     [
         (
             ids(*"abcdz"),
-            r"p.csv holds an id that is none of the pool's 5 \('z'\) and lacks 1 of the pool's 5 ids \('e'\)",
+            r"p.csv holds an id that is not among the pool's 5 \('z'\) and lacks 1 of the pool's 5 ids \('e'\)",
         ),
-        (ids(*"abcdef"), r"holds an id that is none of the pool's 5 \('f'\); drop or correct those rows"),
+        (ids(*"abcdef"), r"holds an id that is not among the pool's 5 \('f'\); drop or correct those rows"),
         (ids(*"ab"), r"p.csv lacks 3 of the pool's 5 ids \('c', 'd', 'e'\); pass a row for each"),
         (ids("a"), r"lacks 4 of the pool's 5 ids \('b', 'c', 'd', ...\)"),
         (ids(*"abcdd"), r"p.csv repeats the id 'd' \(rows 3 and 4\); each must occur once"),
-        (ids("a", "b", "c", "d", "e", "e "), r"repeats the id 'e' and 'e ', which are one id, \(rows 4 and 5\)"),
-        (ids(*"ABCDE"), r"they differ in upper and lower case alone: write them alike"),
+        (ids("a", "b", "c", "d", "e", "e "), r"repeats the id 'e' and 'e ', which are the same id, \(rows 4 and 5\)"),
+        (ids(*"ABCDE"), r"they differ only in upper and lower case: use the same case in both"),
     ],
 )
 def test_ids_that_do_not_fit_are_named(theirs: Ids, message: str) -> None:
@@ -52,13 +52,13 @@ def test_ids_that_do_not_fit_are_named(theirs: Ids, message: str) -> None:
 
 def test_leading_zeros_that_a_spreadsheet_drops_are_reported() -> None:
     pool = Ids("pool", np.array(["007", "011"]))
-    with pytest.raises(InvalidData, match=r"differ by leading zeros alone: keep ids as text \(dtype=str\)"):
+    with pytest.raises(InvalidData, match=r"differ only in leading zeros: keep ids as text \(dtype=str\)"):
         order_of(ids(7, 11), pool)
 
 
 def test_rows_named_by_id_may_be_few_but_neither_foreign_nor_doubled() -> None:
     assert rows_of(ids("d", "a"), POOL).tolist() == [3, 0]
-    with pytest.raises(InvalidData, match=r"holds an id that is none of the pool's 5 \('z'\)"):
+    with pytest.raises(InvalidData, match=r"holds an id that is not among the pool's 5 \('z'\)"):
         rows_of(ids("a", "z"), POOL)
     with pytest.raises(InvalidData, match=r"repeats the id 'a' \(rows 0 and 1\)"):
         rows_of(ids("a", "a"), POOL)
@@ -66,9 +66,9 @@ def test_rows_named_by_id_may_be_few_but_neither_foreign_nor_doubled() -> None:
         rows_of(ids("a"), Ids("the pool", np.array(["a", "b", "b"])))
 
 
-def names(column: AnyArray | None = None, index: AnyArray | None = None) -> RowNames:
+def names(column: AnyArray | None = None, index: AnyArray | None = None) -> RowIds:
     made = [None if values is None else Ids("the ids", values) for values in (column, index)]
-    return RowNames(*made)
+    return RowIds(*made)
 
 
 ROWS, SHUFFLED, TEXT, OTHER = np.arange(4), np.array([2, 0, 3, 1]), np.array(list("wxyz")), np.array(list("abcd"))
@@ -104,7 +104,7 @@ def test_like_is_matched_with_like() -> None:
         (names(ROWS), names()),
     ],
 )
-def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowNames, pool: RowNames) -> None:
+def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowIds, pool: RowIds) -> None:
     assert matching_ids(theirs, pool) is None
 
 
@@ -117,9 +117,9 @@ def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowNames, pool
         (names(index=ROWS), names(index=SHUFFLED)),
     ],
 )
-def test_shuffled_row_numbers_on_one_side_are_asked_about(theirs: RowNames, pool: RowNames) -> None:
+def test_shuffled_row_numbers_on_one_side_are_asked_about(theirs: RowIds, pool: RowIds) -> None:
     with pytest.raises(
-        InvalidData, match=r"row numbers 0 to 3 in another order as ids, .* give both sides ids, or neither"
+        InvalidData, match=r"row numbers 0 to 3 in another order as ids, .* give ids to both or to neither"
     ):
         matching_ids(theirs, pool)
 
@@ -132,7 +132,7 @@ def test_select_joins_what_the_readers_of_files_return(tmp_path: Path) -> None:
     assert picked.ids is not None
     assert picked.ids.tolist() == ["b", "a", "c"]
     (tmp_path / "doubt.csv").write_text("id,doubt\nc,0.0\nb,0.5\nz,0.25\n")
-    with pytest.raises(InvalidData, match=r"doubt.csv holds an id that is none of the pool's 3 \('z'\)"):
+    with pytest.raises(InvalidData, match=r"doubt.csv holds an id that is not among the pool's 3 \('z'\)"):
         dubito.select(pool, 3, doubt=read_rows(str(tmp_path / "doubt.csv"), "doubt"), strategy="least-confidence")
 
 

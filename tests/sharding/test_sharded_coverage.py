@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.core.coverage_reference import running_sums, thinned
+from dubito.core.coverage_reference import running_sums, systematic_sample
 from dubito.core.problem import Interrupted, Selection
 from dubito.engines.cluster import messages
 from dubito.engines.cluster.coverage import driver
@@ -159,8 +159,8 @@ def test_the_sample_of_shards_is_that_of_one_machine_to_the_last_bit(edges: list
     pieces, befores = parts(weights, edges), [0.0]
     for piece in pieces:
         befores.append(float(running_sums(piece, befores[-1])[-1]) if len(piece) else befores[-1])
-    found = [thinned(piece, 70, before, befores[-1]) for piece, before in zip(pieces, befores, strict=False)]
-    assert np.concatenate(found).tobytes() == thinned(weights, 70).tobytes()
+    found = [systematic_sample(piece, 70, before, befores[-1]) for piece, before in zip(pieces, befores, strict=False)]
+    assert np.concatenate(found).tobytes() == systematic_sample(weights, 70).tobytes()
 
 
 # What `auto` takes

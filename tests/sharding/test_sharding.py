@@ -16,7 +16,7 @@ from dubito.engines.cluster.workers import LocalWorkers
 from dubito.errors import DubitoError
 from dubito.matrix import AnyArray, FloatArray
 from dubito.sharding.run import PickJournal, select_shards
-from dubito.sharding.shards import Shards, SomeRows
+from dubito.sharding.shards import RowRange, Shards
 from dubito.strategies import build_strategy
 
 EDGES = [0, 40, 40, 300, 301, 500]
@@ -117,7 +117,7 @@ def test_a_single_file_that_can_be_mapped_is_cut(pool: FloatArray, tmp_path: Pat
     np.save(tmp_path / "pool.npy", pool)
     shards = Shards(tmp_path / "pool.npy")
     spans = [item for group in shards.groups(3) for item in group]
-    assert [(item.start, item.stop) for item in spans if isinstance(item, SomeRows)] == [
+    assert [(item.start, item.stop) for item in spans if isinstance(item, RowRange)] == [
         (0, 166),
         (166, 333),
         (333, 500),

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import dubito
 from dubito.core import coverage_reference as coverage
-from dubito.core.coverage_reference import CoverageProblem, thinned
+from dubito.core.coverage_reference import CoverageProblem, systematic_sample
 from dubito.core.problem import Problem
 from dubito.doubt import margin_doubt, softmax
 from dubito.errors import InvalidArgument
@@ -149,7 +149,7 @@ def test_a_sample_represents_the_pool_and_is_reported() -> None:
 @settings(max_examples=examples(100), deadline=None)
 def test_a_thinned_pool_weighs_as_much_on_fewer_rows(values: list[float], n_rows: int) -> None:
     weights = np.array(values)
-    found = thinned(weights, n_rows)
+    found = systematic_sample(weights, n_rows)
     assert np.count_nonzero(found) <= n_rows
     assert found.sum() == pytest.approx(weights.sum())
     assert not found[weights == 0.0].any() or not weights.any()
@@ -211,7 +211,7 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, object], ma
 
 
 def test_a_beam_means_nothing_to_coverage() -> None:
-    with pytest.raises(InvalidArgument, match="beam_width=3 means nothing to strategy='coverage'"):
+    with pytest.raises(InvalidArgument, match="beam_width=3 is not supported by strategy='coverage'"):
         dubito.select(LINE, 1, strategy="coverage", beam_width=3)
 
 
@@ -221,7 +221,7 @@ def test_a_cost_can_be_reported_before_a_run() -> None:
     assert small.engine == large.engine == "reference"
     assert small.seconds < large.seconds
     assert small.bytes < large.bytes
-    with pytest.raises(InvalidArgument, match="strategy='optimal-coreset' cannot tell what it costs"):
+    with pytest.raises(InvalidArgument, match="strategy='optimal-coreset' has no estimate of its cost"):
         dubito.estimate(10, 2, 0, 1, strategy="optimal-coreset")
 
 

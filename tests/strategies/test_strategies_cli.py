@@ -59,7 +59,7 @@ def test_a_strategy_picks_by_its_name(arguments: tuple[str, ...], capsys: pytest
             "probabilities (turned.npy) has shape (5, 30, 3); pass one row of at least two classes for each of the 30 "
             "pool rows, shape (30, classes), or (30, k, classes) of k posterior samples.",
         ),
-        (("-s", "bald", "--strength", "2"), 2, "--strength 2 means nothing to --strategy bald; leave it out."),
+        (("-s", "bald", "--strength", "2"), 2, "--strength 2 is not supported by --strategy bald; leave it out."),
         (("-s", "batch-bald"), 2, "did you mean 'batchbald'?"),
     ],
 )

@@ -342,7 +342,7 @@ def test_rows_are_within_quotas_until_their_class_is_full() -> None:
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
-        ("margin", "costs means nothing to strategy='margin'; leave it out, or choose auto, coverage"),
+        ("margin", "costs is not supported by strategy='margin'; leave it out, or choose auto, coverage"),
         (DoubtCoreset(beam_width=3), "beam_width=3 cannot be combined with costs, quotas or groups"),
         (
             DoubtCoreset(scaling="acquired"),

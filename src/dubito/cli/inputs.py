@@ -10,9 +10,9 @@ from typing import get_args
 
 from dubito.cli.output import print_note, print_warning
 from dubito.io import Columns, gathering_notes, input_limit
-from dubito.io.column_notes import When
+from dubito.io.column_notes import StandardizeMode
 from dubito.io.limits import INPUT_LIMIT_VARIABLE
-from dubito.io.missing_values import Missing, gaps_as_nan
+from dubito.io.missing_values import Missing, missing_as_nan
 from dubito.labeling.project import FAILURE, is_project
 from dubito.registry import require
 from dubito.request.arrays import check_choice, check_integer, check_memory_limit, read_number
@@ -39,8 +39,8 @@ def read_columns(
     return Columns(ids, labels, *map(split_names, (features, ignore, probabilities, no_label)))
 
 
-def read_standardize(text: str) -> When:
-    known: When = check_choice("standardize", text, get_args(When))
+def read_standardize(text: str) -> StandardizeMode:
+    known: StandardizeMode = check_choice("standardize", text, get_args(StandardizeMode))
     return known
 
 
@@ -58,7 +58,7 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None) -> 
     n_bytes = check_memory_limit(limit, "input_limit")
     if n_bytes is None:
         n_bytes = check_memory_limit(memory_limit)
-    with input_limit(n_bytes), gathering_notes() as notes, gaps_as_nan():
+    with input_limit(n_bytes), gathering_notes() as notes, missing_as_nan():
         try:
             yield
         finally:

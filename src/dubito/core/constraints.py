@@ -13,9 +13,9 @@ from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, keyword, n
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_integer, check_real
 from dubito.request.ids import (
-    NO_NAMES,
-    NamedRows,
-    RowNames,
+    NO_IDS,
+    ArrayWithIds,
+    RowIds,
     in_pool_order,
     matching_ids,
     order_of,
@@ -24,14 +24,14 @@ from dubito.request.ids import (
 )
 from dubito.request.labels import label_keys
 
-CHEAPEST, DEAREST = 1e-9, 1e9
+MIN_COST, MAX_COST = 1e-9, 1e9
 """Allowed range of a cost: outside it, squared distances divided by squared costs could overflow float64."""
 MOST_NAMED = 8
 ROUNDING = 1.0 + 1e-9
 """Tolerance for sums of costs: in floating point, three times 0.1 exceeds 0.3."""
 
 
-def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> FloatArray:
+def check_costs(costs: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> FloatArray:
     """(n,) finite numbers above 0, as float64; rows of a frame are matched by id.
 
     Examples
@@ -42,7 +42,7 @@ def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> Float
     if isinstance(costs, Mapping):
         hint = f"pass {keyword('groups')}, too, or one cost per row."
         raise InvalidArgument("is a mapping, as for groups", argument="costs", hint=hint)
-    array = as_array("costs", in_pool_order("costs", costs, names, n_pool))
+    array = as_array("costs", in_pool_order("costs", costs, pool_ids, n_pool))
     if array.shape == (n_pool, 1):
         array = array[:, 0]  # A frame of one column.
     if array.shape != (n_pool,):
@@ -50,7 +50,7 @@ def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> Float
         raise InvalidArgument(f"has shape {array.shape}", argument="costs", hint=hint)
     check_finite("costs", array)
     numbers = array.astype(np.float64)
-    wrong = (numbers < CHEAPEST) | (numbers > DEAREST)
+    wrong = (numbers < MIN_COST) | (numbers > MAX_COST)
     if wrong.any():
         row = int(np.argmax(wrong))
         hint = "pass what a label costs, above 0." if numbers[row] <= 0 else "pass costs in another unit."
@@ -83,8 +83,8 @@ def check_quotas(
     classes: object,
     probabilities: Matrix | None,
     n_pool: int,
-    names: RowNames = NO_NAMES,
-    columns: NamedRows | None = None,
+    pool_ids: RowIds = NO_IDS,
+    columns: ArrayWithIds | None = None,
 ) -> Quotas:
     """Quotas with the class of each row, given or predicted, and the limit of each class.
 
@@ -92,7 +92,8 @@ def check_quotas(
     """
     default, by_class = _read_quotas(quotas)
     if classes is not None:
-        shown, numbers = _read_classes(classes, n_pool, names)
+        class_names, _, numbers = _read_keys("classes", classes, n_pool, pool_ids)
+        shown = class_names.tolist()
         known = {name: number for number, name in enumerate(shown)}
     elif probabilities is not None:
         numbers = predicted_classes(probabilities)
@@ -105,7 +106,9 @@ def check_quotas(
     limits = np.full(len(shown), n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
-            raise InvalidArgument("is not a class of any row", argument="quotas", value=name, hint=some_classes(shown))
+            more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+            hint = f"classes are {', '.join(shown[:MOST_NAMED])}{more}."
+            raise InvalidArgument("is not a class of any row", argument="quotas", value=name, hint=hint)
         limits[known[name]] = limit
     if len({known[name] for name in by_class}) < len(by_class):
         raise InvalidArgument(
@@ -114,7 +117,7 @@ def check_quotas(
     return Quotas(numbers, limits)
 
 
-def _predicted_names(n_classes: int, columns: NamedRows | None) -> tuple[list[str], dict[str, int]]:
+def _predicted_names(n_classes: int, columns: ArrayWithIds | None) -> tuple[list[str], dict[str, int]]:
     """The names of predicted classes for a message, and their numbers by name.
 
     A class of a table has the name of its column. Its number is a name, too, unless a column has a number as its name.
@@ -129,12 +132,6 @@ def _predicted_names(n_classes: int, columns: NamedRows | None) -> tuple[list[st
     return list(columns.columns), known | numbers
 
 
-def some_classes(known: Sequence[str]) -> str:
-    """The hint for an unknown class."""
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return f"classes are {', '.join(known[:MOST_NAMED])}{more}."
-
-
 def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
     """The limit of every class that is not named (None for no limit), and the limits of the named classes."""
     if isinstance(quotas, Sized) and not isinstance(quotas, Mapping | str):
@@ -143,34 +140,27 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
     if not isinstance(quotas, Mapping):
         return check_integer("quotas", quotas, least=1), {}
     default = quotas.get(None)
-    named_ones = [name for name in quotas if name is not None]
-    keys = label_keys(np.array(named_ones, dtype=object))
+    classes = [name for name in quotas if name is not None]
+    keys = label_keys(np.array(classes, dtype=object))
     if len(set(keys)) < len(keys):
         raise InvalidArgument("names a class twice", argument="quotas", value=quotas, hint="leave one out.")
-    limits = {key: check_integer("quotas", quotas[name], least=0) for key, name in zip(keys, named_ones, strict=True)}
+    limits = {key: check_integer("quotas", quotas[name], least=0) for key, name in zip(keys, classes, strict=True)}
     return None if default is None else check_integer("quotas", default, least=0), limits
 
 
-def _read_classes(classes: object, n_pool: int, names: RowNames) -> tuple[list[str], IntArray]:
-    """The sorted class names, and the number of each row's class; numbers are compared as text."""
-    known, _, numbers = _read_keys("classes", classes, n_pool, names)
-    return known.tolist(), numbers
-
-
-def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> tuple[AnyArray, IntArray, IntArray]:
+def _read_keys(argument: str, given: Any, n_pool: int, pool_ids: RowIds) -> tuple[AnyArray, IntArray, IntArray]:
     """The sorted names of classes or groups as text, the first row of each, and (n,) the number of each row's name."""
     value, own = split_ids(argument, given)
     value = value.to_pylist() if hasattr(value, "to_pylist") else value
     array = as_names(argument, value)
     if isinstance(value, list | tuple) and array.ndim == 1:
-        # Missing values remain what they are where others are text.
-        array = np.array(value, dtype=object)
+        array = np.array(value, dtype=object)  # As text, None would become "None".
     array = array[:, 0] if array.shape == (n_pool, 1) else array
-    one = "class" if argument == "classes" else "group"
+    noun = "class" if argument == "classes" else "group"
     if array.shape != (n_pool,):
-        hint = f"pass the {one} of each pool row, shape ({n_pool},)."
+        hint = f"pass the {noun} of each pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument=argument, hint=hint)
-    pair = None if own is names else matching_ids(own, names)
+    pair = None if own is pool_ids else matching_ids(own, pool_ids)
     array = array if pair is None else array[order_of(*pair)]
     own_rows = np.arange(n_pool)
     values, first_rows, numbers = array, own_rows, own_rows
@@ -178,13 +168,13 @@ def _read_keys(argument: str, given: Any, n_pool: int, names: RowNames) -> tuple
         values, first_rows, numbers = np.unique(array, return_index=True, return_inverse=True)
     keys = np.array(label_keys(values), dtype=np.str_)
     if (keys == "").any():
-        problem = f"holds nothing at {at_row(int(np.argmax(keys == '')))}"
-        raise InvalidData(problem, argument=argument, hint=f"pass a {one} for each row, such as 'other'.")
+        problem = f"has no value at {at_row(int(np.argmax(keys == '')))}"
+        raise InvalidData(problem, argument=argument, hint=f"pass a {noun} for each row, such as 'other'.")
     known, first, of_value = np.unique(keys, return_index=True, return_inverse=True)
     return known, first_rows[first].astype(np.int64), of_value[numbers].astype(np.int64)
 
 
-def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Groups:
+def check_groups(groups: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> Groups:
     """The group of each row, given as numbers or text; numbers are compared as text.
 
     Examples
@@ -192,7 +182,7 @@ def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Gro
     >>> check_groups(["b", "a", "b"], 3)
     Groups(numbers=array([0, 1, 0]), names=array(['b', 'a'], dtype='<U1'))
     """
-    known, first, numbers = _read_keys("groups", groups, n_pool, names)
+    known, first, numbers = _read_keys("groups", groups, n_pool, pool_ids)
     order = np.argsort(first)
     ranks = np.empty(len(known), dtype=np.int64)
     ranks[order] = np.arange(len(known))
@@ -202,8 +192,8 @@ def check_groups(groups: object, n_pool: int, names: RowNames = NO_NAMES) -> Gro
 def rows_of_groups(given: object, groups: Groups | None) -> IntArray:
     """The rows of the group of this name, or of the groups of these names."""
     if groups is None:
-        hint = f"make the pool with {keyword('groups')}, or pass {keyword('rows')} or {keyword('ids')}."
-        raise InvalidArgument("means nothing to a pool without groups", argument="groups", hint=hint)
+        hint = f"create the pool with {keyword('groups')}, or pass {keyword('rows')} or {keyword('ids')}."
+        raise InvalidArgument("cannot be used with a pool without groups", argument="groups", hint=hint)
     keys = label_keys(np.array(given, dtype=object).ravel())
     return np.flatnonzero(np.isin(groups.numbers, _numbers_of("groups", keys, groups)))
 
@@ -217,7 +207,7 @@ def _numbers_of(argument: str, keys: Sequence[str], groups: Groups) -> IntArray:
     return np.array([known[key] for key in keys], dtype=np.int64)
 
 
-def group_costs(costs: object, groups: Groups, candidates: IntArray, names: RowNames = NO_NAMES) -> FloatArray:
+def group_costs(costs: object, groups: Groups, candidates: IntArray, pool_ids: RowIds = NO_IDS) -> FloatArray:
     """(n,) the cost of each row's group: a price from a mapping, or the sum of the costs of its candidates.
 
     Groups without candidates have the cost 1, which is never used.
@@ -236,7 +226,7 @@ def group_costs(costs: object, groups: Groups, candidates: IntArray, names: RowN
         for number, price in zip(numbers.tolist(), costs.values(), strict=True):
             totals[number] = _check_price(price, str(groups.names[number]))
         return totals[groups.numbers]
-    rows = check_costs(costs, n_pool, names)
+    rows = check_costs(costs, n_pool, pool_ids)
     sums = np.bincount(groups.numbers[candidates], weights=rows[candidates], minlength=len(totals))
     return np.where(sums > 0.0, sums, totals)[groups.numbers]
 
@@ -247,9 +237,9 @@ def _check_price(price: object, group: str) -> float:
         number = float(price)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
-    if CHEAPEST <= number <= DEAREST:
+    if MIN_COST <= number <= MAX_COST:
         return number
-    hint = f"pass what it costs to label it, from {CHEAPEST:g} to {DEAREST:g}."
+    hint = f"pass what it costs to label it, from {MIN_COST:g} to {MAX_COST:g}."
     raise InvalidData(f"holds the price {shorten(price)} of the group {group!r}", argument="costs", hint=hint)
 
 
@@ -257,7 +247,7 @@ def group_classes(quotas: Quotas, groups: Groups, candidates: IntArray) -> Quota
     """The quotas with the class of each row's group: the class of most of its candidates, ties to the lowest."""
     n_classes, n_groups = len(quotas.limits), len(groups.names)
     pairs, counts = np.unique(groups.numbers[candidates] * n_classes + quotas.classes[candidates], return_counts=True)
-    order = np.lexsort((-pairs, counts))  # The last one written is the most frequent, then the lowest.
+    order = np.lexsort((-pairs, counts))  # The last class written wins: the most frequent one, ties to the lowest.
     classes = np.zeros(n_groups, dtype=np.int64)
     classes[pairs[order] // n_classes] = pairs[order] % n_classes
     return Quotas(classes[groups.numbers], quotas.limits)
@@ -265,11 +255,9 @@ def group_classes(quotas: Quotas, groups: Groups, candidates: IntArray) -> Quota
 
 def first_rows(groups: Groups | None, candidates: IntArray) -> IntArray:
     """The first candidate of each group that has any, ascending; all candidates without groups."""
-    return (
-        candidates
-        if groups is None
-        else np.sort(candidates[np.unique(groups.numbers[candidates], return_index=True)[1]])
-    )
+    if groups is None:
+        return candidates
+    return np.sort(candidates[np.unique(groups.numbers[candidates], return_index=True)[1]])
 
 
 def refuse_small_quotas(quotas: Quotas, candidates: IntArray, budget: int) -> None:

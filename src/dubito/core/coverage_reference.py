@@ -46,7 +46,7 @@ class CoverageProblem(EngineProblem):
     doubt: FloatArray | None = None
     """(n,) in [0, 1]; used only for the uncertainty of the picks."""
     sampled: int | None = None
-    """Number of rows that keep a weight, if the weights are those of a sample (`thinned`)."""
+    """Number of rows that keep a weight, if the weights are those of a sample (`systematic_sample`)."""
 
     def priorities(self, positions: IntArray | slice, added: FloatArray) -> FloatArray:
         """The gains of some candidates divided by their costs; monotonic in each gain, rounding included."""
@@ -70,18 +70,17 @@ def running_sums(weights: FloatArray, before: float = 0.0) -> FloatArray:
     return np.asarray(np.add.accumulate(np.concatenate([[before], weights]))[1:])
 
 
-def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float | None = None) -> FloatArray:
+def systematic_sample(weights: FloatArray, n_rows: int, before: float = 0.0, total: float | None = None) -> FloatArray:
     """Weights of a systematic sample of ``n_rows`` draws: evenly spaced marks on the running sum of the weights.
 
-    The new weight of a row is the number of marks on its part of the sum, times their spacing.
-
-    For a shard of the pool, ``before`` is the sum of the weights of the shards before it, ``total`` that of the pool.
+    The new weight of a row is the number of marks in its interval of the running sum, times their spacing. For a shard,
+    ``before`` is the sum of the weights of the shards before it, and ``total`` that of the pool.
 
     Examples
     --------
-    >>> thinned(np.array([1.0, 1.0, 2.0, 0.0, 4.0]), 4).tolist()
+    >>> systematic_sample(np.array([1.0, 1.0, 2.0, 0.0, 4.0]), 4).tolist()
     [2.0, 0.0, 2.0, 0.0, 4.0]
-    >>> thinned(np.array([2.0, 0.0, 4.0]), 4, before=2.0, total=8.0).tolist()
+    >>> systematic_sample(np.array([2.0, 0.0, 4.0]), 4, before=2.0, total=8.0).tolist()
     [2.0, 0.0, 4.0]
     """
     running = running_sums(weights, before)
@@ -115,7 +114,7 @@ def warm_squared_reach(nearest: FloatArray, factor: float) -> float:
 
 def cold_squared_reach(problem: CoverageProblem) -> float:
     """R² if nothing is labeled: R is half the median distance between pairs of the sample, without duplicates."""
-    left, right = pairs_of(len(problem.sample))
+    left, right = spread_pairs(len(problem.sample))
     parts = [np.empty(0)]
     for span in blocks(len(left), rows_per_read(problem.pool)):
         ends = (problem.sample[which[span]] for which in (left, right))
@@ -130,12 +129,12 @@ def square_of_rounded_root(squared: float) -> float:
     return root * root
 
 
-def pairs_of(n_rows: int) -> tuple[IntArray, IntArray]:
-    """Pairs each row with another one, or with itself, so that the partners are spread evenly.
+def spread_pairs(n_rows: int) -> tuple[IntArray, IntArray]:
+    """Pair each row with another one, or with itself, so that the partners are spread evenly.
 
     Examples
     --------
-    >>> pairs_of(5)[1].tolist()
+    >>> spread_pairs(5)[1].tolist()
     [0, 3, 1, 4, 2]
     """
     numbers = np.arange(n_rows, dtype=np.int64)
@@ -174,7 +173,7 @@ def gains(kernels: FloatArray, cover: FloatArray, weights: FloatArray) -> FloatA
     return sums_in_order(terms)
 
 
-def first_cover(problem: CoverageProblem, reach: float) -> FloatArray:
+def initial_cover(problem: CoverageProblem, reach: float) -> FloatArray:
     """(n,) kernel of each row with its nearest reference; 0 without references or if the reach is 0."""
     n_pool = len_of(problem.pool)
     if reach == 0.0 or len_of(problem.references) == 0:
@@ -211,7 +210,7 @@ class Kernels:
 def greedy(problem: CoverageProblem) -> Configuration:
     """O(b·candidates·n·d) time, O(n·d) memory."""
     reach = squared_reach(problem)
-    kernels, cover = Kernels(problem, reach), first_cover(problem, reach)
+    kernels, cover = Kernels(problem, reach), initial_cover(problem, reach)
     before = float(sums_in_order(problem.weights * cover))
     is_left = np.ones(len(problem.candidates), dtype=np.bool_)
     picks, gained = list[int](), list[float]()

@@ -10,8 +10,8 @@ first in the pool. If each row is a group of its own, the picks are those of row
 - Core-set: the priority of a group is that of its row of largest priority, since that row decides the covering radius.
   Then all its rows become references. In a cold start the first group is that of the first row in the order of rows.
 
-The part that a row earned: for coverage the gain on the pool rows that it covers best of its group (the lowest row, if
-several cover one alike); for core-sets its own priority, and in a cold start 0 but for the row that was first.
+The part that a row earned: for coverage the gain on the pool rows that it covers best within its group (ties go to the
+lowest row); for core-sets its own priority; in a cold start 0 except for the first row.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ import numpy as np
 from dubito.core.coverage_reference import (
     CoverageProblem,
     Kernels,
-    first_cover,
     gains,
+    initial_cover,
     shares,
     squared_reach,
     sums_in_order,
@@ -119,7 +119,7 @@ def by_rows(problem: Problem) -> Problem:
 def greedy_coverage(problem: CoverageProblem) -> Configuration:
     """O(b·candidates·n·d) time, O(n·d) memory."""
     members, reach = Members(problem), squared_reach(problem)
-    kernels, cover = Kernels(problem, reach), first_cover(problem, reach)
+    kernels, cover = Kernels(problem, reach), initial_cover(problem, reach)
     before = float(sums_in_order(problem.weights * cover))
     picks, gained, priorities, earned = list[int](), list[float](), list[float](), list[FloatArray]()
 
@@ -127,12 +127,12 @@ def greedy_coverage(problem: CoverageProblem) -> Configuration:
     if kernels.kept is not None:
         kept = np.maximum.reduceat(kernels.kept[members.order], members.starts[:-1], axis=0)
 
-    def together(group: int) -> FloatArray:
+    def group_kernel(group: int) -> FloatArray:
         return np.asarray(np.stack([kernels[position] for position in members.positions(group)]).max(axis=0))
 
     for _ in range(problem.budget):
         allowed = members.allowed(picks)
-        blocks = [kept] if kept is not None else (together(group)[None] for group in range(len(members)))
+        blocks = [kept] if kept is not None else (group_kernel(group)[None] for group in range(len(members)))
         added = np.concatenate([gains(block, cover, problem.weights) for block in blocks])
         best = int(np.argmax(np.where(allowed, added / members.costs(slice(None)), -1.0)))
         own = np.stack([kernels[position] for position in members.positions(best)])

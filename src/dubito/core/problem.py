@@ -55,7 +55,7 @@ class Known:
     """Engine-specific cache of the references; other engines ignore it."""
 
     def forget_later(self, n_references: int) -> None:
-        """Forget what accounts for more references than there are: the picks of an earlier run that were not kept."""
+        """Forget bounds that account for more references than there are: for picks that were not labeled."""
         is_later = self.seen > n_references
         if len(self.added) or is_later.any():
             self.squared[is_later], self.seen[is_later] = np.inf, 0
@@ -151,7 +151,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class EngineProblem:
-    """What the problems for engines have in common. Each kind of problem is a class of its own."""
+    """The fields that all problems for engines share. Each kind of problem is a subclass."""
 
     pool: Matrix
     references: Matrix
@@ -272,9 +272,9 @@ class Selection:
     temperature: float | None = None
     """Divisor of the logits, if one was requested."""
     notes: tuple[str, ...] = ()
-    """What you should know of how the arguments were understood, such as rows that were matched by their order."""
+    """How the arguments were interpreted, such as rows that were matched by their order."""
     carried: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    """What a person labels from: columns of the pool's table, a value for each pick. The command line fills it."""
+    """Columns of the pool's table that help people label, with a value for each pick. Set by the command line."""
     cover: Callable[[], float | None] | None = None
     """Computes the covering radius for `covering_radius`; None after unpickling."""
 
@@ -303,7 +303,7 @@ class Selection:
         return f"Selection({'; '.join([counted, *facts])})"
 
     def __str__(self) -> str:
-        """The same, and a line for each note."""
+        """The repr, and a line for each note."""
         return "\n".join([repr(self), *(f"- {note}" for note in self.notes)])
 
     @property
@@ -325,8 +325,8 @@ class Selection:
     def columns(self) -> dict[str, Sequence[object]]:
         """The table of picks: ``rank`` (from 1), ``index``, ``id`` if there are ids, ``priority``, and `carried`.
 
-        With groups it has a line for each row of a picked group: ``rank``, ``group`` and ``group_priority`` are those
-        of its group, ``priority`` is the part of the row.
+        With groups the table has one line per row of a picked group: ``rank``, ``group`` and ``group_priority`` are
+        those of its group, ``priority`` is the part of the row.
         """
         groups = self.groups
         table: dict[str, Sequence[object]] = {

@@ -4,8 +4,6 @@ Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1]. `measu
 probabilities, `posterior` from several posterior samples; `temperature` calibrates logits; `reading` checks arguments.
 """
 
-from typing import TYPE_CHECKING
-
 from dubito.doubt.measures import (
     Softmax,
     beam_scores,
@@ -24,9 +22,7 @@ from dubito.doubt.measures import (
 )
 from dubito.doubt.posterior import SplitDoubt, learnable_doubt, split_posterior
 from dubito.doubt.reading import Temperature
-
-if TYPE_CHECKING:
-    from dubito.doubt.temperature import fit_temperature
+from dubito.doubt.temperature import fit_temperature
 
 __all__ = [
     "Softmax",
@@ -49,11 +45,3 @@ __all__ = [
     "split_posterior",
     "uncertainty",
 ]
-
-
-def __getattr__(name: str) -> object:
-    if name == "fit_temperature":
-        from dubito.doubt.temperature import fit_temperature
-
-        return fit_temperature
-    raise AttributeError(f"module 'dubito.doubt' has no attribute {name!r}")

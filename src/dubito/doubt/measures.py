@@ -1,8 +1,7 @@
 """Doubt and other measures of uncertainty. These functions do not validate their input.
 
-Doubt of what lies on a GPU is computed there, by `dubito.doubt.device`.
-
-Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1].
+Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1]. For tensors on a GPU, `dubito.doubt.device`
+computes it there.
 """
 
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ import numpy as np
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, OnDevice, blocks
 
 BLOCK_ROWS = 1 << 14
+MEDIAN_ROWS = 4096
+"""Maximum number of rows whose median doubt determines how much `sharpened_doubt` sharpens."""
 LOWEST_LOG_CONFIDENCE = float(np.log(1e-12))
 SCORE_STEP = 2.0**-32
 """Beam scores are integer multiples of this, so that the score of a set does not depend on the order of its points."""
@@ -163,10 +164,10 @@ def sharpened_doubt(probabilities: Matrix, unlabeled: IntArray, most: float) -> 
         return margin_doubt(softmax(logits / temperature))
 
     temperatures = 0.5 ** (np.arange(1, 49) / 4.0)
-    taken = next((each for each in temperatures if np.median(sharpened(rows, each)) <= most), temperatures[-1])
+    chosen = next((each for each in temperatures if np.median(sharpened(rows, each)) <= most), temperatures[-1])
     for span in blocks(len(doubt), BLOCK_ROWS):
-        # In single precision, as the last bits of logarithms depend on the machine.
-        doubt[span] = sharpened(span, taken).astype(np.float32)
+        # Rounded to single precision, since the last bits of logarithms depend on the machine.
+        doubt[span] = sharpened(span, chosen).astype(np.float32)
     return doubt
 
 
@@ -213,10 +214,6 @@ def margin(probabilities: Matrix) -> FloatArray:
     """
     ascending = np.sort(mean_probabilities(probabilities), axis=1)
     return np.asarray(ascending[:, -1] - ascending[:, -2])
-
-
-MEDIAN_ROWS = 4096
-"""Maximum number of rows whose median doubt decides how far `sharpened_doubt` sharpens."""
 
 
 def margin_doubt(probabilities: Matrix) -> FloatArray:

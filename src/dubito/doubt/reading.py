@@ -1,6 +1,7 @@
 """Validation of the arguments ``probabilities``, ``logits``, ``doubt`` and ``temperature``."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from dubito.errors import InvalidArgument, InvalidData, at_row, by_interface, ke
 from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice
 from dubito.request.arrays import as_array, as_matrix, as_names, check_finite, check_real
 from dubito.request.columns import refuse_two_sources
-from dubito.request.ids import NO_NAMES, RowNames, feature_names, in_pool_order
+from dubito.request.ids import NO_IDS, RowIds, feature_names, in_pool_order
 from dubito.request.labels import label_keys
 from dubito.request.rows import Labeled, labeled_in_order
 
@@ -18,8 +19,8 @@ SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 """Tolerance of the sum of a row of probabilities, by item size."""
 BFLOAT16_TOLERANCE = 0.06
 ROUNDED, MOST_ROUNDED = 0.02, 0.08
-"""Bounds on the tolerance within which row sums look rounded; in between it grows with the number of classes."""
-JUDGED = 10_000
+"""Bounds on the tolerance for sums of rounded probabilities, which grows with the number of classes."""
+INSPECTED_ROWS = 10_000
 """Number of rows that are inspected for columns that are not classes."""
 MOST_SHOWN = 4
 """Maximum number of values of a row in a message."""
@@ -35,7 +36,7 @@ class Temperature(NamedTuple):
 
     value: float
     note: str | None = None
-    """A remark for the user on how it was fitted."""
+    """How it was fitted, for the user."""
 
 
 def read_doubt(
@@ -44,12 +45,12 @@ def read_doubt(
     logits: object = None,
     doubt: object = None,
     *,
-    names: RowNames = NO_NAMES,
+    pool_ids: RowIds = NO_IDS,
     temperature: float = 1.0,
 ) -> tuple[Matrix | None, FloatArray | None]:
     """Probabilities and doubt from the one source that was given; (None, None) if none was.
 
-    Rows are matched by id if the source has ids; ``names`` are the pool ids. Logits are divided by ``temperature``.
+    Rows are matched by id if both the source and the pool have ids. Logits are divided by ``temperature``.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def read_doubt(
         return None, None
     refuse_two_sources(given)
     (source,) = given
-    value = in_pool_order(source, sources[source], names, n_pool)
+    value = in_pool_order(source, sources[source], pool_ids, n_pool)
     if source == "probabilities":
         checked = check_probabilities(value, n_pool, feature_names(sources[source]))
         return checked, doubt_from_probabilities(checked)
@@ -106,21 +107,21 @@ def check_logits(logits: object, n_pool: int) -> Matrix:
         return matrix  # A negative number: not probabilities, so nothing is copied from the device.
     array: AnyArray = matrix[:]
     is_share = len(array) > 1 and array.min() >= 0  # A single row may look like this by chance.
-    whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
-    if whole is not None:
+    total = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
+    if total is not None:
         first = ", ".join(f"{number:g}" for number in array[0, :MOST_SHOWN].tolist())
-        what, hint = ("probabilities", "") if whole == 1.0 else ("percent", ", divided by 100")
+        content, hint = ("probabilities", "") if total == 1.0 else ("percent", ", divided by 100")
         raise InvalidData(
-            f"are {what}: all numbers are >= 0, and every row sums to {whole:g} ({first} at {at_row(0)})",
+            f"are {content}: all numbers are >= 0, and every row sums to {total:g} ({first} at {at_row(0)})",
             argument="logits",
             hint=f"pass them as {keyword('probabilities')}{hint}.",
         )
     return matrix
 
 
-def _sum_to(array: AnyArray, whole: float) -> bool:
-    """Whether every row sums to ``whole``, up to rounding."""
-    sums = array.sum(axis=-1, dtype=np.float64) / whole
+def _sum_to(array: AnyArray, total: float) -> bool:
+    """Whether every row sums to ``total``, up to rounding."""
+    sums = array.sum(axis=-1, dtype=np.float64) / total
     return bool((np.abs(sums - 1.0) <= _rounding_tolerance(array.shape[-1])).all())
 
 
@@ -176,7 +177,7 @@ def _extra_column(array: AnyArray) -> int | None:
     """The column of (n, c) that must be left out for rows to sum to 1; None if there is none, or if rows already do."""
     if array.ndim != 2 or array.shape[1] < 3:
         return None
-    known = array[:JUDGED].astype(np.float64)
+    known = array[:INSPECTED_ROWS].astype(np.float64)
     known = known[np.isfinite(known).all(axis=1)]
     sums, rounded = known.sum(axis=1), _rounding_tolerance(array.shape[1])
     if not len(known) or (np.abs(sums - 1.0) <= rounded).all():
@@ -216,14 +217,10 @@ def check_temperature(temperature: object) -> float | None:
     """A number from `LEAST` to `MOST`; None for ``"fit"``."""
     if isinstance(temperature, str) and temperature == FIT:
         return None
+    with suppress(InvalidArgument):
+        return check_real("temperature", temperature, least=LEAST, most=MOST)
     hint = f"pass a number from {LEAST:g} to {MOST:g}, or {FIT!r}."
-    try:
-        number = check_real("temperature", temperature, least=LEAST)
-    except InvalidArgument:
-        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint) from None
-    if number > MOST:
-        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint)
-    return number
+    raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint)
 
 
 def find_temperature(
@@ -233,16 +230,16 @@ def find_temperature(
     labeled: object,
     checked: Labeled,
     n_pool: int,
-    names: RowNames = NO_NAMES,
+    pool_ids: RowIds = NO_IDS,
 ) -> Temperature:
     """The temperature given, or fitted on the labeled rows; ``checked`` is ``labeled`` after its checks."""
     number = check_temperature(temperature)
     if logits is None:
-        hint = f"pass {keyword('logits')} in place of probabilities."
+        hint = f"pass {keyword('logits')} instead of probabilities."
         raise InvalidArgument("needs logits", argument="temperature", value=temperature, hint=hint)
     if number is not None:
         return Temperature(number)
-    rows = labeled_in_order(labeled, checked, n_pool, names)
+    rows = labeled_in_order(labeled, checked, n_pool, pool_ids)
     values = None if labels is None else as_names("labels", labels)
     if values is None or len(rows) == 0:
         raise _needs_labels(temperature)
@@ -251,7 +248,7 @@ def find_temperature(
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     from dubito.doubt.temperature import fit_temperature
 
-    array = check_logits(in_pool_order("logits", logits, names, n_pool), n_pool)
+    array = check_logits(in_pool_order("logits", logits, pool_ids, n_pool), n_pool)
     values = values[rows] if len(values) == n_pool else values
     is_known = np.array([key != "" for key in label_keys(values)], dtype=np.bool_)
     if not is_known.any():

@@ -90,7 +90,7 @@ def class_numbers(labels: object, n_rows: int, n_classes: int) -> IntArray:
     values = as_names("labels", labels)
     if values.shape != (n_rows,):
         raise InvalidArgument(
-            f"has shape {values.shape}", argument="labels", hint=f"pass one a row, shape ({n_rows},)."
+            f"has shape {values.shape}", argument="labels", hint=f"pass one per row, shape ({n_rows},)."
         )
     classes = as_labels(values)
     if classes.dtype.kind != "i":

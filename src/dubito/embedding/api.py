@@ -33,7 +33,7 @@ from dubito.embedding.store import (
 )
 from dubito.errors import FORCE, DubitoError, InvalidData, OutputExists
 from dubito.experiments.journal import Journal
-from dubito.io.durable import file_lock, load_sealed
+from dubito.io.durable import file_lock, load_with_checksum
 from dubito.io.formats.parquet import Embeddings
 from dubito.io.source import reading
 from dubito.matrix import AnyArray
@@ -374,7 +374,7 @@ def _ready_embedder(task: Task, store: Store, out: str, before: ExistingPool | N
 def _learned_before(maker: LearningEmbedder, out: str, before: ExistingPool) -> dict[str, AnyArray]:
     """The arrays that the embedder of an existing pool learned; raises `InvalidData` if they are lost."""
     path = learned_path(out)
-    learned = load_sealed(path, needed=True) if os.path.exists(path) else None
+    learned = load_with_checksum(path, needed=True) if os.path.exists(path) else None
     if learned is None:  # Older versions did not save them; the same items give the same arrays.
         learned = maker.learn(lambda: _contents_of(out, before.made))
     if maker.ready(learned).version != before.made.version:

@@ -25,10 +25,10 @@ from dubito.embedding.embedder import Takes
 from dubito.embedding.folder import PictureFolder
 from dubito.embedding.source import Content, LeftOut, ShardItems
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.io.cells import is_gap
-from dubito.io.missing_values import gaps_as_nan
+from dubito.io.cells import is_missing
+from dubito.io.missing_values import missing_as_nan
 from dubito.io.opening import open_source
-from dubito.io.source import Entry, reading, suffix_of, whole
+from dubito.io.source import Entry, as_one_array, reading, suffix_of
 from dubito.registry import require
 from dubito.request.ids import text_key
 from dubito.request.labels import label_keys
@@ -433,11 +433,11 @@ def _read_table(path: str) -> Iterator[Box]:
         if role not in entries:
             problem = f"{path} has no column for {role} (one of {', '.join(COLUMNS[role])})"
             raise InvalidData(problem, hint=f"it holds {source.listing()}.")
-    with gaps_as_nan():
+    with missing_as_nan():
         numbers = {role: _numbers(entry) for role, entry in entries.items() if role not in ("picture", "predicted")}
     pictures = label_keys(entries["picture"].values())
     predicted = label_keys(entries["predicted"].values()) if "predicted" in entries else [""] * len(pictures)
-    is_scored = [not is_gap(str(each)) for each in entries["score"].values().tolist()] if "score" in entries else []
+    is_scored = [not is_missing(str(each)) for each in entries["score"].values().tolist()] if "score" in entries else []
     for number, picture in enumerate(pictures):
         row = {role: values[number] for role, values in numbers.items()}
         right = row["left"] + row["width"] if has_size else row["right"]
@@ -454,7 +454,7 @@ def _read_table(path: str) -> Iterator[Box]:
 def _numbers(entry: Entry) -> list[float]:
     """A column as numbers, with decimal commas if the file has them; NaN for missing values and other text."""
     if entry.content == "numbers":
-        return [float(each) for each in whole(entry.read()).tolist()]
+        return [float(each) for each in as_one_array(entry.read()).tolist()]
     return list(map(_number, entry.values().tolist()))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dubito.embedding.embedder import Takes
 from dubito.io.formats.parquet import COLUMN, HASH
 from dubito.io.roles import read_pool
-from dubito.io.source import whole
+from dubito.io.source import as_one_array
 from dubito.matrix import AnyArray
 
 # The result of `dubito.embed`: a pool in a file or in memory.
@@ -95,7 +95,7 @@ class Embedded:
     def embedding(self) -> AnyArray:
         """(n, width) the embeddings."""
         if self.path is not None:
-            return whole(read_pool(self.path).features)
+            return as_one_array(read_pool(self.path).features)
         if not len(self.table):
             return np.empty((0, self.width), dtype=np.float32)
         flat = self.table.column(COLUMN).combine_chunks().flatten()

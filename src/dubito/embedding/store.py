@@ -22,8 +22,8 @@ from dubito.experiments.journal import Journal, Record
 from dubito.io.durable import (
     explain_disk_full,
     explain_write_errors,
-    load_sealed,
-    save_sealed,
+    load_with_checksum,
+    save_with_checksum,
     sync_folder,
     write_atomically,
 )
@@ -147,11 +147,11 @@ class Store:
     def load_learned(self) -> dict[str, AnyArray] | None:
         """The arrays that the embedder learned in an earlier run, or None."""
         path = self.folder / LEARNED
-        return load_sealed(str(path), needed=True) if path.exists() else None
+        return load_with_checksum(str(path), needed=True) if path.exists() else None
 
     def save_learned(self, arrays: Mapping[str, AnyArray]) -> None:
         with explain_disk_full(self.folder):
-            save_sealed(str(self.folder / LEARNED), arrays)
+            save_with_checksum(str(self.folder / LEARNED), arrays)
 
     def is_done(self, number: int) -> bool:
         """Whether a shard exists and is undamaged; if it is damaged, remove it from the journal."""

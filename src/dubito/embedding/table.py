@@ -15,17 +15,17 @@ from dubito.embedding.embedder import Takes
 from dubito.embedding.source import SHARD_BYTES, Content, LeftOut, ShardItems
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
 from dubito.experiments.images import SUFFIXES
-from dubito.io.cells import CODE, as_number, is_gap, plain_cell
+from dubito.io.cells import CODE, as_number, is_missing, plain_cell
 from dubito.io.formats.arrow import ARROW, read_sizes
-from dubito.io.formats.delimited import Text, find_text, open_rows
+from dubito.io.formats.delimited import Text, detect_encoding, open_rows
 from dubito.io.formats.json_rows import unique_names
 from dubito.io.formats.parquet import COLUMN
-from dubito.io.limits import PACKED, hold
+from dubito.io.limits import GZIP_SUFFIX, reserve_memory
 from dubito.io.opening import open_source
-from dubito.io.source import Source, nearest, reading, suffix_of
+from dubito.io.source import Source, did_you_mean, reading, suffix_of
 from dubito.matrix import AnyArray
 from dubito.registry import require
-from dubito.request.columns import IDS, non_features, usual
+from dubito.request.columns import IDS, find_name, non_features
 from dubito.request.ids import Ids
 from dubito.request.labels import PLAIN_INTEGER
 
@@ -62,11 +62,11 @@ class TableRows:
 
 def read_cells(path: str) -> TableRows:
     """Read a table whose cells have no types: CSV, TSV, JSON, JSON lines, workbooks."""
-    suffix = suffix_of(path).removesuffix(PACKED)
+    suffix = suffix_of(path).removesuffix(GZIP_SUFFIX)
     if suffix in DELIMITED:
         return _read_delimited(path, DELIMITED[suffix])
     if suffix == JSON_LINES:
-        return _read_json_lines(find_text(path))
+        return _read_json_lines(detect_encoding(path))
     source = open_source(path)
     if not source.is_table:
         raise InvalidData(f"{path} holds no table", hint="a table of texts or pictures has named columns.")
@@ -136,7 +136,7 @@ def _source_cells(source: Source) -> Iterator[Cells]:
 def _text_kind(cell: object, decimal_comma: bool) -> str:
     """The kind of a CSV cell: ``nothing``, ``whole``, ``number`` or ``text``."""
     text = str(cell)
-    if is_gap(text):
+    if is_missing(text):
         return "nothing"
     if PLAIN_INTEGER.fullmatch(text):
         return "whole"
@@ -205,7 +205,7 @@ def _cell(cell: object, kind: Any, decimal_comma: bool) -> object:
             return cell.encode("utf-8", "replace").decode()
         return json.dumps(cell.item() if isinstance(cell, np.generic) else cell, ensure_ascii=False, default=str)
     if isinstance(cell, str):
-        if is_gap(cell):
+        if is_missing(cell):
             return None
         return int(cell) if str(kind) == "int64" else as_number(cell, decimal_comma)
     return cell.item() if isinstance(cell, np.generic) else cell
@@ -240,9 +240,9 @@ def choose_columns(rows: TableRows, text: str | None, image: str | None, id_colu
             raise MissingFile(
                 f"{rows.path} has no column {name!r}",
                 argument=None,
-                hint=f"{nearest(name, names).strip()} {PASS} {named(argument)} with one of {', '.join(names)}.".strip(),
+                hint=f"{did_you_mean(name, names)} {PASS} {named(argument)} with one of {', '.join(names)}.".strip(),
             )
-    ids = id_column or usual(names, IDS)
+    ids = id_column or find_name(names, IDS)
     sample = next(iter(rows.blocks())).slice(0, SAMPLED)
     kinds = {name: holds(sample, name) for name in names if name != ids}
     if text is not None:
@@ -259,8 +259,8 @@ def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> 
     free = [name for name in kinds if name not in non_features(list(kinds))]
     pictures = [name for name in free if kinds[name] in ("paths", "bytes", "records")]
     texts = [name for name in free if kinds[name] == "texts"]
-    picture = usual(pictures, PICTURES) or (pictures[0] if len(pictures) == 1 else None)
-    written = usual(texts, TEXTS) or (texts[0] if len(texts) == 1 and not pictures else None)
+    picture = find_name(pictures, PICTURES) or (pictures[0] if len(pictures) == 1 else None)
+    written = find_name(texts, TEXTS) or (texts[0] if len(texts) == 1 and not pictures else None)
     if picture is not None and written is None:
         kind = kinds[picture]
         assert kind is not None
@@ -406,7 +406,7 @@ class PoolTable:
         if ids.repeated is not None:
             first, second = ids.repeated
             problem = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
-            raise ids.wrong(problem, f"each must occur once, or {PASS} {named('id_column')} with another column.")
+            raise ids.error(problem, f"each must occur once, or {PASS} {named('id_column')} with another column.")
 
     def shards(self, n_rows: int) -> Iterator[ShardItems]:
         """Yield up to ``n_rows`` rows at a time, fewer if they are large."""
@@ -517,7 +517,7 @@ def _parquet_blocks(path: str, schema: Any) -> Iterator[Any]:
         parquet = require("pyarrow.parquet", extra="files")
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             for group in range(file.metadata.num_row_groups):
-                hold(path, f"group {group}", file.metadata.row_group(group).total_byte_size)
+                reserve_memory(path, f"group {group}", file.metadata.row_group(group).total_byte_size)
                 yield file.read_row_group(group).cast(schema)
 
 
@@ -526,7 +526,7 @@ def _feather_blocks(path: str, schema: Any) -> Iterator[Any]:
     with reading(path), pyarrow.memory_map(path) as mapped:
         file = pyarrow.ipc.open_file(mapped)
         for number, (_, n_bytes) in enumerate(_batch_sizes(mapped)):
-            hold(path, "a batch", n_bytes)
+            reserve_memory(path, "a batch", n_bytes)
             batch = file.get_batch(number)
             batch.validate(full=True)
             yield pyarrow.Table.from_batches([batch]).cast(schema)

@@ -1,11 +1,10 @@
 """Choose the engine for a problem: ``"auto"`` takes the first that pays, a named engine never falls back."""
 
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from dubito.core.problem import Solution
-from dubito.engines.base import Engine, Estimate, group_refusals
+from dubito.engines.base import Engine, group_refusals
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.engine import CpuEngine
@@ -19,28 +18,20 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-@dataclass(frozen=True, slots=True)
-class Unusable:
+class Unusable(Engine[object]):
     """Placeholder for a plug-in engine that cannot be used: it refuses every problem with the reason."""
 
-    name: str
-    reason: str
+    solves: ClassVar[tuple[type, ...]] = (object,)
+
+    def __init__(self, name: str, reason: str) -> None:
+        self._name, self.reason = name, reason
 
     @property
-    def solves(self) -> tuple[type, ...]:
-        return (object,)
+    def name(self) -> str:
+        return self._name
 
     def refusals(self, problem: object) -> list[str]:
         return [self.reason]
-
-    def pays(self, problem: object) -> bool:
-        return False
-
-    def estimate(self, problem: object) -> Estimate | None:
-        return None
-
-    def catch_up(self, problem: object) -> None:
-        return
 
     def solve(self, problem: object) -> Solution:
         raise NotImplementedError(self.reason)

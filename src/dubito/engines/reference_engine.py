@@ -1,7 +1,6 @@
 """The reference algorithms as an engine."""
 
 import time
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,15 +10,14 @@ from dubito.core import groups, reference
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.distances import exact_sq_distances
 from dubito.core.problem import Problem, Solution
-from dubito.engines.base import Estimate
+from dubito.engines.base import Engine, Estimate
 from dubito.matrix import len_of
 
 TRIAL_ROWS = 1024
 """Number of rows in the measurement."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceEngine:
+class ReferenceEngine(Engine[Problem]):
     """`dubito.core.reference` as an engine. Copies the pool to float64."""
 
     name: ClassVar[str] = "reference"
@@ -42,16 +40,12 @@ class ReferenceEngine:
         n_bytes = 8 * n * (2 * d + 2 * problem.beam_width + 4)
         return Estimate(n_bytes, n_passes * n * d * seconds_per_number(d), self.name)
 
-    def catch_up(self, problem: Problem) -> None:
-        """Known distances are not used."""
-
     def solve(self, problem: Problem) -> Solution:
         """Every pick takes a pass over the pool. An interruption loses all picks."""
         return Solution((groups.greedy_core_set(problem),) if problem.groups is not None else reference.solve(problem))
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageReference:
+class CoverageReference(Engine[CoverageProblem]):
     """`dubito.core.coverage_reference` as an engine. Copies the pool to float64."""
 
     name: ClassVar[str] = "reference"
@@ -73,9 +67,6 @@ class CoverageReference:
         n_passes = n_candidates * (1 if kernels <= coverage.KEPT_BYTES else problem.budget)
         n_bytes = 8 * n * (2 * d + 4) + 2 * min(kernels, coverage.KEPT_BYTES)
         return Estimate(n_bytes, (len_of(problem.references) + n_passes) * n * d * seconds_per_number(d), self.name)
-
-    def catch_up(self, problem: CoverageProblem) -> None:
-        """Known distances are not used."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
         """Every pick considers every pair. An interruption loses all picks."""

@@ -10,9 +10,9 @@ import numpy as np
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.io import Columns, PoolFile, Source, open_source, read_pool, split_spec
 from dubito.io.labeled import read_labels
-from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
-from dubito.io.missing_values import Missing, fill_or_drop_missing, gaps_as_nan
-from dubito.io.source import note, whole
+from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose_entries
+from dubito.io.missing_values import Missing, fill_or_drop_missing, missing_as_nan
+from dubito.io.source import as_one_array, note
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.registry import Registry
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
@@ -163,7 +163,7 @@ def read_data_file(
 ) -> DataFile:
     """`read_dataset`, together with the pool file."""
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
-    with gaps_as_nan():
+    with missing_as_nan():
         pool = read_pool(spec, columns=columns)
         rows = _rows_labeled_in(labeled, pool, columns) if labeled else _labeled_rows(pool, columns)
         training = _without_missing(pool, how, *rows, has_test=test is not None)
@@ -182,13 +182,13 @@ def _rows_labeled_in(labeled: Sequence[str], pool: PoolFile, columns: Columns) -
         hint = "add a column label, or pass --label-column NAME."
         raise InvalidData(f"{' and '.join(labeled)} hold no label of a row of {pool.source.path}", hint=hint)
     rows = np.array(sorted(labels))
-    return whole(Rows(pool.features, rows)), as_labels(np.array([labels[row] for row in rows.tolist()]))
+    return as_one_array(Rows(pool.features, rows)), as_labels(np.array([labels[row] for row in rows.tolist()]))
 
 
 def _labeled_rows(pool: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
     """Features and labels of the labeled rows; a note says how many rows have no label."""
     source, n = pool.source, len_of(pool.features)
-    (name,) = choose(source, "labels", None, columns)
+    (name,) = choose_entries(source, "labels", None, columns)
     check_role(source, name, source.entry(name), "labels")
     values = source.entry(name).values()
     kept = are_labels(f"{source.path} ({name})", values, columns.no_label)

@@ -14,8 +14,8 @@ from dubito.experiments.data import DataFile, Dataset, builtin_dataset, read_dat
 from dubito.experiments.images import COLLECTIONS, SUFFIXES, DownloadProgress, Size, check_size, find_images, is_table
 from dubito.experiments.plan import Data, Experiment
 from dubito.io import read_array
-from dubito.io.durable import explain_disk_full, load_sealed, save_sealed
-from dubito.io.limits import hold, machine_memory
+from dubito.io.durable import explain_disk_full, load_with_checksum, save_with_checksum
+from dubito.io.limits import machine_memory, reserve_memory
 from dubito.matrix import AnyArray
 
 # Arrays that were passed in Python are saved in the folder of the run, for other processes and for resuming.
@@ -35,12 +35,12 @@ def save_dataset(data: Dataset, path: Path) -> None:
         "test_labels": data.test_labels,
     }
     with explain_disk_full(path):
-        save_sealed(str(path), arrays)
+        save_with_checksum(str(path), arrays)
 
 
 def load_dataset(path: Path) -> Dataset:
     """Load what `save_dataset` saved. Raises `InvalidData` if the file is damaged."""
-    saved = load_sealed(str(path), check_size=lambda n_bytes: hold(str(path), "", n_bytes))
+    saved = load_with_checksum(str(path), check_size=lambda n_bytes: reserve_memory(str(path), "", n_bytes))
     if not is_dataset(saved):
         hint = "restore the original file, or run the experiment in another folder."
         raise InvalidData(f"{path} is damaged: it does not hold the data that the run was started with", hint=hint)

@@ -21,8 +21,8 @@ from dubito.experiments.data import Dataset
 from dubito.io import Source, open_source, read_array, split_spec
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.formats.parquet import read_bytes
-from dubito.io.limits import PICTURE_FORMATS, Allowance, allowance
-from dubito.io.source import natural_order, nearest, reading
+from dubito.io.limits import PICTURE_FORMATS, MemoryBudget, memory_budget
+from dubito.io.source import did_you_mean, natural_order, reading
 from dubito.matrix import AnyArray, IntArray
 from dubito.registry import Registry
 
@@ -120,10 +120,10 @@ def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> Imag
     Gray becomes RGB, transparency is dropped, and pictures are rotated as their EXIF data says.
     """
     check_size(size)
-    allowed = allowance()
+    allowed = memory_budget()
     decode = partial(_decode, size=size, allowed=allowed)
     first = decode(pictures[0])
-    allowed.hold(f"the array of {len(pictures):,} pictures", "", len(pictures) * first.nbytes)
+    allowed.reserve(f"the array of {len(pictures):,} pictures", "", len(pictures) * first.nbytes)
     pixels = np.empty((len(pictures), *first.shape), dtype=np.uint8)
     pixels[0] = first
     with ThreadPoolExecutor() as threads:
@@ -149,7 +149,7 @@ def check_size(size: object) -> None:
         raise InvalidArgument("is not a height and width in pixels", argument="size", value=size, hint=hint)
 
 
-def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArray:
+def _decode(picture: Picture, size: Size | None, allowed: MemoryBudget) -> ImageArray:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     content = picture.content
@@ -432,7 +432,7 @@ def find_images(
         problem = "is neither a folder nor a .parquet file"
         raise InvalidArgument(problem, argument=argument, value=name, hint="pass one of these.")
     problem = f"is neither a path nor a published collection ({', '.join(COLLECTIONS.names())})"
-    hint = nearest(name, COLLECTIONS.names()).strip() or "check the path."
+    hint = did_you_mean(name, COLLECTIONS.names()).strip() or "check the path."
     raise MissingFile(problem, argument=argument, value=name, hint=hint)
 
 

@@ -33,10 +33,10 @@ from dubito.io.durable import (
     explain_disk_full,
     explain_lock_errors,
     is_same_file,
-    load_sealed,
+    load_with_checksum,
     locked,
     read_at,
-    save_sealed,
+    save_with_checksum,
     try_lock,
     write_all,
 )
@@ -354,7 +354,7 @@ class Checkpoints:
     def save(self, turn: int, state: State) -> None:
         """Save the state atomically, before the turn is journaled."""
         with explain_disk_full(self.path(turn)):
-            save_sealed(str(self.path(turn)), state)
+            save_with_checksum(str(self.path(turn)), state)
 
     def remove_before(self, turn: int) -> None:
         for earlier in range(turn):
@@ -363,7 +363,7 @@ class Checkpoints:
     def load(self, turn: int) -> State | None:
         """The state after a turn; None if the file is missing or damaged, so that the turn is trained again."""
         try:
-            return load_sealed(str(self.path(turn)), needed=True)
+            return load_with_checksum(str(self.path(turn)), needed=True)
         except DubitoError:
             return None
 

@@ -25,7 +25,7 @@ from dubito.experiments.pools import parse_pool
 from dubito.experiments.toml import check_keys, prefix_errors, read_toml, write_toml
 from dubito.io import Columns
 from dubito.io.missing_values import Missing
-from dubito.io.source import nearest
+from dubito.io.source import did_you_mean
 from dubito.matrix import FloatArray, IntArray
 from dubito.registry import Registry
 from dubito.request.arrays import check_choice, check_integer, check_real
@@ -544,5 +544,5 @@ def find_experiment(file: str) -> Experiment:
         return read_experiment(file)
     if file in shipped_experiments():
         return read_shipped(file)
-    hint = nearest(file, shipped_experiments()).strip() or f"these are {', '.join(shipped_experiments())}."
+    hint = did_you_mean(file, shipped_experiments()).strip() or f"these are {', '.join(shipped_experiments())}."
     raise MissingFile(f"{file} is neither a file nor an experiment that comes with dubito", hint=hint)

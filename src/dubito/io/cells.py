@@ -6,33 +6,32 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.missing_values import PLAIN_NUMBER
 from dubito.io.source import Entry
 from dubito.matrix import AnyArray, FloatArray
-from dubito.request.labels import NO_TEXTS, PLAIN_INTEGER
+from dubito.request.labels import MISSING_TEXTS, PLAIN_INTEGER
 
-MOST_JUDGED = 1000
+INSPECTED_CELLS = 1000
 """Number of cells that are inspected to describe a column in a message."""
-TRUTH = {"true": 1.0, "false": 0.0}
+BOOLEAN_TEXTS = {"true": 1.0, "false": 0.0}
 
 DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
-GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
+COMMA_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
 """A number such as 1,234, whose comma may be a decimal or a thousands separator."""
-
-POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
+POINT_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
 """A number such as 1.234, whose point may be a decimal or a thousands separator."""
 CODE = re.compile(r"0\d+")
 """Digits with leading zeros, such as 01234, which are a code rather than a number."""
 
-ODD_NUMBERS = (
+UNPARSABLE_NUMBERS = (
     (re.compile(r"[+-]?[\d.,]+\s*%"), "a percent sign"),
-    (re.compile(r"[+-]?\d{1,3}([,.'  ]\d{3})+([.,]\d+)?"), "marks between the thousands"),
+    (re.compile(r"[+-]?\d{1,3}([,.'  ]\d{3})+([.,]\d+)?"), "thousands separators"),
     (re.compile(r"[+-]?\d+,\d+"), "a decimal comma"),
     (re.compile(r"0[xX][0-9a-fA-F]+"), "hexadecimal digits"),
-    (re.compile(r"[$€£¥]\s*[\d.,]+|[\d.,]+\s*[$€£¥]"), "a sign of money"),
+    (re.compile(r"[$€£¥]\s*[\d.,]+|[\d.,]+\s*[$€£¥]"), "a currency symbol"),
 )
-"""Patterns of text that looks like a number but cannot be parsed, and the reason."""
+"""Patterns of text that looks like a number but cannot be parsed, and what prevents that."""
 
 
 def is_number(text: str, decimal_comma: bool = False) -> bool:
@@ -48,27 +47,27 @@ def is_number(text: str, decimal_comma: bool = False) -> bool:
     return as_number(text, decimal_comma) is not None
 
 
-def is_truth(text: str) -> bool:
-    return text.lower() in TRUTH
+def is_boolean(text: str) -> bool:
+    return text.lower() in BOOLEAN_TEXTS
 
 
-def is_gap(text: str) -> bool:
-    """Whether text is a missing value: blank, or a text that means no label.
+def is_missing(text: str) -> bool:
+    """Whether text is a missing value: blank, or one of `MISSING_TEXTS`.
 
     Examples
     --------
-    >>> [is_gap(text) for text in (" ", "NA", "N/A", "null", "na", "0")]
+    >>> [is_missing(text) for text in (" ", "NA", "N/A", "null", "na", "0")]
     [True, True, True, True, False, False]
     """
     text = text.strip()
-    return not text or text in NO_TEXTS
+    return not text or text in MISSING_TEXTS
 
 
 def as_number(text: str, decimal_comma: bool = False) -> float | None:
     """The number in a text, or None."""
     lower = text.lower()
-    if lower in TRUTH:
-        return TRUTH[lower]
+    if lower in BOOLEAN_TEXTS:
+        return BOOLEAN_TEXTS[lower]
     if decimal_comma:
         if "." in text:
             return None
@@ -91,15 +90,15 @@ def as_numbers(rows: Sequence[Sequence[str]], decimal_comma: bool) -> FloatArray
         return None
 
 
-def what_is_odd(text: str) -> str | None:
-    """Why text that looks like a number cannot be parsed, or None.
+def number_problem(text: str) -> str | None:
+    """What prevents text that looks like a number from being parsed; None for numbers and other text.
 
     Examples
     --------
-    >>> what_is_odd("12 %"), what_is_odd("1,234.5"), what_is_odd("cat")
-    ('a percent sign', 'marks between the thousands', None)
+    >>> number_problem("12 %"), number_problem("1,234.5"), number_problem("cat")
+    ('a percent sign', 'thousands separators', None)
     """
-    return next((odd for pattern, odd in ODD_NUMBERS if pattern.fullmatch(text.strip())), None)
+    return next((problem for pattern, problem in UNPARSABLE_NUMBERS if pattern.fullmatch(text.strip())), None)
 
 
 def are_mostly_numbers(values: Iterable[object]) -> bool:
@@ -110,14 +109,14 @@ def are_mostly_numbers(values: Iterable[object]) -> bool:
     >>> are_mostly_numbers(["1.5", "84.56%", "k.A.", ""]), are_mostly_numbers(["1.5", "cat"])
     (True, False)
     """
-    filled = [text for text in map(str, values) if not is_gap(text)]
-    return 2 * sum(is_number(text) or what_is_odd(text) is not None for text in filled) > len(filled)
+    filled = [text for text in map(str, values) if not is_missing(text)]
+    return 2 * sum(is_number(text) or number_problem(text) is not None for text in filled) > len(filled)
 
 
 def plain_number_hint(entry: Entry) -> str:
     """The start of the hint for a text column that is mostly numbers; empty for others."""
     is_text = entry.ndim == 1 and entry.content == "text"
-    return f"{PLAIN_NUMBER}; " if is_text and are_mostly_numbers(entry.values()[:MOST_JUDGED].tolist()) else ""
+    return f"{PLAIN_NUMBER}; " if is_text and are_mostly_numbers(entry.values()[:INSPECTED_CELLS].tolist()) else ""
 
 
 def first_possible_thousands(values: Sequence[str]) -> str | None:
@@ -134,7 +133,7 @@ def first_possible_thousands(values: Sequence[str]) -> str | None:
     """
     pointed = [value for value in values if "." in value]
     is_mixed = 0 < len(pointed) < len(values)
-    return pointed[0] if is_mixed and all(POINTED.fullmatch(value.strip()) for value in pointed) else None
+    return pointed[0] if is_mixed and all(POINT_GROUPED.fullmatch(value.strip()) for value in pointed) else None
 
 
 def as_list(text: str) -> FloatArray | None:
@@ -168,20 +167,19 @@ def as_names(values: Sequence[str], path: str, name: str) -> AnyArray:
 
 def as_text(values: Sequence[str], path: str, name: str) -> AnyArray:
     """A column of a file as text. Counts its memory first: each value takes as much as the longest."""
-    hold(path, name, 4 * len(values) * max(map(len, values), default=0))
+    reserve_memory(path, name, 4 * len(values) * max(map(len, values), default=0))
     return np.array(values, dtype=np.str_)
 
 
 # Escaping of text that a spreadsheet would evaluate as a formula
 
-RISKY = re.compile(r"'*[=+\-@\t\r\n]")
-"""The start of a formula. Includes leading apostrophes, so that escaping is reversible for text that has some."""
-MARK = "'"
+FORMULA_START = re.compile(r"'*[=+\-@\t\r\n]")
+"""The start of a formula, perhaps after apostrophes: escaping these too makes it reversible."""
 
 
 def needs_escape(value: object) -> bool:
-    """Whether `safe_cell` adds an apostrophe: to text that a spreadsheet would evaluate, also if it has some."""
-    return isinstance(value, str) and RISKY.match(value) is not None and not is_number(value)
+    """Whether `safe_cell` adds an apostrophe."""
+    return isinstance(value, str) and FORMULA_START.match(value) is not None and not is_number(value)
 
 
 def safe_cell(value: object) -> object:
@@ -192,7 +190,7 @@ def safe_cell(value: object) -> object:
     >>> safe_cell("=1+1"), safe_cell("@name"), safe_cell("-5"), safe_cell("a=b"), safe_cell(-5)
     ("'=1+1", "'@name", '-5', 'a=b', -5)
     """
-    return f"{MARK}{value}" if needs_escape(value) else value
+    return f"'{value}" if needs_escape(value) else value
 
 
 def plain_cell(text: str) -> str:
@@ -203,4 +201,4 @@ def plain_cell(text: str) -> str:
     >>> plain_cell("'=1+1"), plain_cell("'quoted'")
     ('=1+1', "'quoted'")
     """
-    return text[1:] if text.startswith(MARK) and RISKY.match(text) else text
+    return text[1:] if text.startswith("'") and FORMULA_START.match(text) else text

@@ -1,7 +1,7 @@
 """Atomic writes and file locks.
 
 Locks are ``flock`` on the files themselves, or on a separate file for those that are replaced; on Windows, which has no
-``flock``, a byte behind the end of the file is locked. filelock (0.6 MB) would serve only separate files.
+``flock``, a byte after the end of the file is locked. filelock (0.6 MB) can lock only separate files.
 
 A file is written under a temporary name in the same folder, synced to disk, and renamed. The temporary file is locked
 during the write, so that the next writer of the same file can recognize and remove temporary files of killed processes.
@@ -33,7 +33,7 @@ if sys.platform == "win32":
     import msvcrt
 
     LOCKED_BYTE = 2**31 - 2
-    """Locks on Windows keep others from reading what is locked, so it lies behind the content."""
+    """Windows does not let others read locked bytes, so this one is after the content."""
 
     def lock_without_waiting(file: int) -> None:
         position = os.lseek(file, 0, os.SEEK_CUR)
@@ -162,7 +162,7 @@ def file_lock(path: str, *, waiting: Callable[[], None] | None = None, needed: b
     try:
         yield
     finally:
-        # Removed while it is locked, so that no one locks it in between; Windows removes no file that is open.
+        # Removed while it is locked, so that no other process locks it in between; Windows cannot remove open files.
         with suppress(OSError):
             lock.unlink()
         os.close(file)
@@ -172,13 +172,13 @@ def file_lock(path: str, *, waiting: Callable[[], None] | None = None, needed: b
 
 
 def _open_locked(
-    lock: Path, called: str, flags: int = 0, *, waiting: Callable[[], None] | None = None, needed: bool = True
+    lock: Path, shown_path: str, flags: int = 0, *, waiting: Callable[[], None] | None = None, needed: bool = True
 ) -> int:
     """Open and lock a file. If the previous holder of the lock removed or replaced the file, start over."""
     while True:
         file = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | flags, 0o666)
         try:
-            with explain_lock_errors(called, needed=needed):
+            with explain_lock_errors(shown_path, needed=needed):
                 if not try_lock(file):
                     if waiting is not None:
                         waiting()
@@ -219,8 +219,8 @@ def explain_lock_errors(path: str, *, needed: bool = True) -> Iterator[None]:
             raise
         if needed:
             raise DubitoError(
-                f"{path} cannot be locked, so that two at once might harm it: {reason(error)}. Choose a folder on a "
-                "local disk, or have the file system mounted with locks."
+                f"{path} cannot be locked, so two processes could damage it: {reason(error)}. Choose a folder on a "
+                "local disk, or mount the file system with locks."
             ) from error
 
 
@@ -232,7 +232,7 @@ def explain_write_errors(path: str) -> Iterator[None]:
     except DubitoError:
         raise
     except FileNotFoundError as error:
-        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.") from error
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="create it first.") from error
     except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
         raise InvalidArgument(f"{path} cannot be written: {reason(error)}", hint="choose another path.") from error
     except OSError as error:
@@ -264,8 +264,8 @@ def explain_disk_full(path: Path) -> Iterator[None]:
         if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise DiskFull(
-            f"{path} cannot be written: {reason(cause)}. What was done is kept: make room, and run the same command "
-            "again."
+            f"{path} cannot be written: {reason(cause)}. Everything written before is kept: free some space, and run "
+            "the same command again."
         ) from error
 
 
@@ -282,7 +282,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 SECONDS_KEPT = 60.0
-"""Minimum age of removed temporary files, since some file systems do not show the locks of other hosts."""
+"""Minimum age of the temporary files that are removed: some file systems do not show the locks of other hosts."""
 NO_LINKS = errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS
 """Errors of ``link`` on a file system without hard links."""
 
@@ -344,7 +344,7 @@ def _write_and_rename(path: str, target: str, data: bytes, new: bool, private: b
             file.flush()
             os.fsync(file.fileno())
             if sys.platform == "win32":
-                file.close()  # Windows renames no file that is open.
+                file.close()  # Windows cannot rename open files.
             if new:
                 _create(path, temporary, target)
             else:
@@ -362,7 +362,7 @@ def _replace(temporary: str, target: str, private: bool) -> None:
 
 
 def _create(path: str, temporary: str, target: str) -> None:
-    """Rename only if the target does not exist: by a hard link, or else by creating the target exclusively first."""
+    """Rename if the target does not exist: by a hard link, or else after creating the target exclusively."""
     try:
         try:
             os.link(temporary, target)
@@ -408,26 +408,26 @@ CHECKSUM = "checksum"
 """The name of the array that holds the checksum, as hexadecimal digits."""
 
 
-def save_sealed(path: str, arrays: Mapping[str, AnyArray], *, private: bool = False) -> None:
+def save_with_checksum(path: str, arrays: Mapping[str, AnyArray], *, private: bool = False) -> None:
     """Write arrays with a checksum, atomically; ``private`` makes the file readable by its owner only.
 
     Examples
     --------
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_sealed(os.path.join(folder, "kept.npz"), {"rows": np.arange(3)})
-    ...     load_sealed(os.path.join(folder, "kept.npz"))
+    ...     save_with_checksum(os.path.join(folder, "kept.npz"), {"rows": np.arange(3)})
+    ...     load_with_checksum(os.path.join(folder, "kept.npz"))
     {'rows': array([0, 1, 2])}
     """
-    buffer, sealed = io.BytesIO(), cast("dict[str, Any]", {**arrays, CHECKSUM: np.array(checksum_of(arrays))})
-    np.savez(buffer, **sealed)
+    buffer, with_checksum = io.BytesIO(), cast("dict[str, Any]", {**arrays, CHECKSUM: np.array(checksum_of(arrays))})
+    np.savez(buffer, **with_checksum)
     write_atomically(path, buffer.getvalue(), private=private)
 
 
-def load_sealed(
+def load_with_checksum(
     path: str, *, check_size: Callable[[int], None] = lambda n_bytes: None, needed: bool = False
 ) -> dict[str, AnyArray]:
-    """Read arrays written by `save_sealed`; raises InvalidData if the file is damaged.
+    """Read arrays written by `save_with_checksum`; raises InvalidData if the file is damaged.
 
     Parameters
     ----------
@@ -446,7 +446,7 @@ def load_sealed(
             arrays: dict[str, AnyArray] = dict(archive)
     checksum = arrays.pop(CHECKSUM, None)
     if needed if checksum is None else str(checksum) != checksum_of(arrays):
-        raise InvalidData(f"{path} is damaged: what it holds does not fit its checksum.")
+        raise InvalidData(f"{path} is damaged: its content does not match its checksum.")
     return arrays
 
 
@@ -461,8 +461,8 @@ def checksum_of(arrays: Mapping[str, AnyArray]) -> str:
 
 
 def check_writable(path: str, *, force: bool) -> None:
-    """Raise if a file could not be written, or would replace another, before anything is computed for it."""
+    """Raise if a file could not be written or already exists, before anything is computed for it."""
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="create it first.")
     if os.path.exists(path) and not force:
         raise OutputExists(f"{path} exists", hint=f"pass {FORCE} to replace it, or another path.")

@@ -1,4 +1,4 @@
-"""Read what is labeled so far, and the labels, from any supported file.
+"""Read labeled rows and their labels from any supported file.
 
 Typical use: the user adds a label column to ``picks.csv`` and passes ``--labeled picks.csv``. Rows are matched by
 id if the pool has ids, else by ``index``; rows with an empty label do not count.
@@ -32,24 +32,24 @@ from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile, find_array, read_array
 from dubito.io.source import note
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
-from dubito.request.arrays import unlike_features
-from dubito.request.columns import DRAWN, LABELED, usual
-from dubito.request.ids import NamedRows
+from dubito.request.arrays import different_widths
+from dubito.request.columns import DRAWN, LABELED, find_name
+from dubito.request.ids import ArrayWithIds
 from dubito.request.labels import PLAIN_INTEGER, are_labels, label_keys
 from dubito.request.rows import check_rows
 
 # Detection of a pool that was reordered since the picks were written.
 
 DISPLAY_COLUMNS = ("text", "path")
-"""Columns that a pool file shows to the user."""
+"""Columns that identify an item to people."""
 MAX_QUOTED = 40
-"""Maximum length of quoted text."""
+"""Maximum number of characters of a text in a message."""
 
 
 def check_same_rows(table: NameTable, rows: IntArray, kept: BoolArray, pool: PoolFile, columns: Columns) -> None:
     """Raise if a text column in both files differs for a row: the table was written for another pool.
 
-    Both files are opened again, because a column that is ignored as a feature may still be useful for labeling.
+    Both files are opened again, to see columns that ``--ignore-columns`` ignores as features.
     """
     if table.is_list or not pool.source.is_table:
         return
@@ -73,13 +73,13 @@ def _reordered_pool_error(
     table: NameTable, name: str, different: list[tuple[int, str, str]], pool: PoolFile
 ) -> InvalidData:
     row, theirs, ours = different[0]
-    ids = pool.names.ids
+    ids = pool.row_ids.ids
     where = f"row {row}" if ids is None else f"id {ids.shown([row])}"
     more = f", and {len(different) - 1} more differ{'s' * (len(different) == 2)}" if len(different) > 1 else ""
     return InvalidData(
-        f"{table.path} says {name} {_short(theirs)} and {pool.source.path} {_short(ours)} of {where}{more}",
+        f"{table.path} has {name} {_short(theirs)} and {pool.source.path} has {_short(ours)} for {where}{more}",
         hint="the pool was sorted or rebuilt: give it ids, or use the pool that the picks came from; "
-        f"where the {name} alone was changed, take it out of {table.path}.",
+        f"if only the {name} was changed, remove that column from {table.path}.",
     )
 
 
@@ -96,26 +96,26 @@ class LabeledInputs:
     """Labeled rows of the pool, and features of labeled points outside the pool."""
 
     rows: IntArray
-    foreign: tuple[Matrix, ...] = ()
+    outside: tuple[Matrix, ...] = ()
 
     def joined(self, other: "LabeledInputs") -> "LabeledInputs":
-        return LabeledInputs(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
+        return LabeledInputs(np.union1d(self.rows, other.rows), self.outside + other.outside)
 
     def argument(self, pool: PoolFile) -> object:
         """The ``labeled`` argument of `dubito.select`; with features among it, the caller must exclude `rows`."""
-        if not self.foreign and not len(self.rows):
+        if not self.outside and not len(self.rows):
             return None
-        if not self.foreign:
-            return NamedRows(np.isin(np.arange(len_of(pool.features)), self.rows), pool.names)
-        parts = [*self.foreign, *([Rows(pool.features, self.rows)] if len(self.rows) else [])]
+        if not self.outside:
+            return ArrayWithIds(np.isin(np.arange(len_of(pool.features)), self.rows), pool.row_ids)
+        parts = [*self.outside, *([Rows(pool.features, self.rows)] if len(self.rows) else [])]
         for part in parts:
             if part.shape[1] != pool.features.shape[1]:
-                raise unlike_features(part.shape[1], pool.features.shape[1])
+                raise different_widths(part.shape[1], pool.features.shape[1])
         return parts[0] if len(parts) == 1 else Stack(parts)
 
 
-OWN_ROLES: tuple[Literal["labeled", "unlabeled"], ...] = ("labeled", "unlabeled")
-"""Roles of columns in the pool file that say what is labeled, by precedence."""
+MASK_ROLES: tuple[Literal["labeled", "unlabeled"], ...] = ("labeled", "unlabeled")
+"""Roles of columns in the pool file that mark labeled rows, by precedence."""
 NO_ROWS = LabeledInputs(np.empty(0, dtype=np.int64))
 
 
@@ -145,20 +145,19 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
         if table is not None:
             array = mask_of_column(spec, array, pool)
             if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
-                raise unlike_features(array.shape[1], pool.features.shape[1])
+                raise different_widths(array.shape[1], pool.features.shape[1])
         note_order(spec, array, pool)
         found = check_embedder(spec, as_labeled(array, pool), pool)
     except DubitoError as error:
-        named = None if table is None else table.id_column(columns.id)
-        if table is None or (named is None and (not table.header or usual(table.header, LABELED))):
+        id_column = None if table is None else table.id_column(columns.id)
+        if table is None or (id_column is None and (not table.header or find_name(table.header, LABELED))):
             raise
-        path = split_spec(spec)[0]
-        raise (unnamed_rows(table, pool, columns) if named is None else unknown_ids(path, named)) from error
+        if id_column is None:
+            raise unnamed_rows(table, pool, columns) from error
+        raise unknown_ids(split_spec(spec)[0], id_column) from error
     label = None if table is None else table.label_column(columns.label, elsewhere=True)
-    if found.foreign and label is not None:
-        note(
-            f"{spec}: features without an id or index are points outside the pool; no model learns from their {label}."
-        )
+    if found.outside and label is not None:
+        note(f"{spec}: features without an id or index are points outside the pool; their {label} is not used.")
     return found
 
 
@@ -174,56 +173,61 @@ def mask_of_column(spec: str, array: Matrix, pool: PoolFile) -> Matrix:
 
 
 def check_embedder(spec: str, found: LabeledInputs, pool: PoolFile) -> LabeledInputs:
-    """Raise if the features were made by another embedder than the pool's."""
-    theirs = open_source(split_spec(spec)[0]).embedder if found.foreign and pool.source.embedder else ""
+    """Raise if the features were computed by another embedder than the pool's."""
+    theirs = open_source(split_spec(spec)[0]).embedder if found.outside and pool.source.embedder else ""
     if theirs and theirs != pool.source.embedder:
         problem = f"{spec} was embedded by {theirs} and {pool.source.path} by {pool.source.embedder}"
-        raise InvalidData(problem, hint="embed both with one embedder: distances between them mean nothing.")
+        raise InvalidData(problem, hint="embed both with one embedder: distances between them have no meaning.")
     return found
 
 
 def as_labeled(array: Matrix, pool: PoolFile) -> LabeledInputs:
     """1-D arrays name rows of the pool, 2-D arrays hold features."""
     if len(array.shape) == 1:
-        return LabeledInputs(check_rows("labeled", np.asarray(array[:]), len_of(pool.features), pool.names))
+        return LabeledInputs(check_rows("labeled", np.asarray(array[:]), len_of(pool.features), pool.row_ids))
     return LabeledInputs(NO_ROWS.rows, (array,) if len_of(array) else ())
 
 
-def own_rows(pool: PoolFile) -> LabeledInputs:
+def rows_marked_in_pool(pool: PoolFile) -> LabeledInputs:
     """The labeled rows given in the pool file: row numbers, a mask, or a mask of the unlabeled rows."""
     source, n = pool.source, len_of(pool.features)
-    for role in OWN_ROLES:
+    for role in MASK_ROLES:
         name = usual_name(source, role)
         if name is None or name in pool.feature_names:
             continue
         if source.is_table and source.entry(name).ndim == 1:
             mask = NameTable(source.path, {name: source.entry(name).values}).booleans(name)
             rows = np.flatnonzero(mask == (role == "labeled"))
-            note(f"{source.path}: {len(rows)} of {n} rows are labeled, by {name}; --ignore-columns {name} for none.")
+            ignore = f"pass --ignore-columns {name} to ignore it"
+            note(f"{source.path}: {len(rows)} of {n} rows are labeled, by {name}; {ignore}.")
             return LabeledInputs(rows)
         found = find_array(source, role)
         if found is not None and role == "labeled":
             return as_labeled(found, pool)
         if found is not None:
-            return LabeledInputs(np.setdiff1d(np.arange(n), check_rows(role, found, n, pool.names)))
+            return LabeledInputs(np.setdiff1d(np.arange(n), check_rows(role, found, n, pool.row_ids)))
     return NO_ROWS
 
 
-def own_labels(
-    pool: PoolFile, rows_named: LabeledInputs, columns: Columns, *, may_be_all: bool = False
+def rows_with_labels_in_pool(
+    pool: PoolFile, marked: LabeledInputs, columns: Columns, *, may_be_all: bool = False
 ) -> LabeledInputs:
-    """Rows of the pool file with a label; if all rows have one, ``rows_named`` decides, or ``may_be_all`` allows it."""
+    """The rows of the pool file with a label.
+
+    If every row has one, the rows that are ``marked`` as labeled count instead; if none are marked, that is an error
+    unless ``may_be_all``.
+    """
     found, source, n = pool.labels(columns), pool.source, len_of(pool.features)
     if found is None:
         return NO_ROWS
     name, values = found
     rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
-    if len(rows) == n and rows_named is not NO_ROWS:
-        note(f"{source.path}: every row has one of {name}; those named as labeled count as such.")
+    if len(rows) == n and marked is not NO_ROWS:
+        note(f"{source.path}: every row has a label ({name}); only the rows named as labeled count.")
         return NO_ROWS
     check_classes_repeat(source.path, name, values[rows], n)
     if len(rows) == n and not may_be_all:
-        problem = f"every row of {source.path} is labeled ({name}), so that nothing is left to pick"
+        problem = f"every row of {source.path} is labeled ({name}), so nothing is left to pick"
         raise InvalidArgument(problem, hint=f"pass --ignore-columns {name} to pick among them anyway.")
     if len(rows):
         note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labeled.")
@@ -233,7 +237,7 @@ def own_labels(
 # Labels from files, used to fit a model.
 
 FEWEST_LABELS = 20
-"""Fewer labels may all be different by chance."""
+"""With fewer labels, all may be different by chance."""
 AS_LABELS = by_interface("Columns(label=...)", command="--label-column", toml="label_column")
 
 
@@ -262,7 +266,7 @@ def note_similar_classes(labels: Iterable[str]) -> None:
     pairs = [" and ".join(f"{name!r} ({n})" for name, n in each.items()) for each in similar.values() if len(each) > 1]
     if pairs:
         shown = "; ".join(pairs[:MAX_SIMILAR]) + ("; ..." if len(pairs) > MAX_SIMILAR else "")
-        note(f"classes that differ in case or in marks around them alone: {shown}. Write them alike if they are one.")
+        note(f"classes that differ only in case or punctuation: {shown}. Use one spelling if they are one class.")
 
 
 class SourcedLabel(NamedTuple):
@@ -275,12 +279,12 @@ class SourcedLabel(NamedTuple):
 
 def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[int, str]:
     """The label of every labeled row, from the pool's file and the tables in ``specs``; raises if they disagree."""
-    found = _own(pool, columns)
+    found = _labels_in_pool(pool, columns)
     for spec in specs:
         table = read_table(spec, columns, pool)
         if table is None or not can_name_rows(table, pool, columns):
             continue
-        labels_here = _of_table(table, pool, columns)
+        labels_here = _labels_in_table(table, pool, columns)
         _refuse_contradictions(found, labels_here, pool)
         found |= labels_here
     return {row: each.label for row, each in found.items()}
@@ -289,12 +293,12 @@ def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[
 def read_drawn(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[int, float]:
     """The rows that were drawn at random, with their probabilities, from a column ``drawn`` of the files in ``specs``.
 
-    1, true and yes mean that all rows were equally probable; 0, false, no and empty cells that the row was chosen.
+    1, true and yes mean that all rows were equally probable; 0, false, no and empty cells mean that the row was chosen.
     """
     found: dict[int, float] = {}
     for spec in specs:
         table = read_table(spec, columns, pool)
-        name = None if table is None else usual(table.header, DRAWN)
+        name = None if table is None else find_name(table.header, DRAWN)
         if table is None or name is None or not can_name_rows(table, pool, columns):
             continue
         texts = label_keys(table.columns[name]())
@@ -318,7 +322,7 @@ def _probability(text: str, path: str, name: str) -> float:
     return value
 
 
-def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
+def _labels_in_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
     name = table.label_column(columns.label, elsewhere=True)
     if name is None:
         return {}
@@ -329,7 +333,7 @@ def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, S
     return {} if rows is None else _sourced_labels(rows, values[kept], table.path, name)
 
 
-def _own(pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
+def _labels_in_pool(pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
     found = pool.labels(columns)
     if found is None:
         return {}
@@ -350,10 +354,10 @@ def _refuse_contradictions(
     conflicting = [row for row in labels_here if row in found and found[row].label != labels_here[row].label]
     if not conflicting:
         return
-    one, other, ids = found[conflicting[0]], labels_here[conflicting[0]], pool.names.ids
+    one, other, ids = found[conflicting[0]], labels_here[conflicting[0]], pool.row_ids.ids
     where = f"row {conflicting[0]}" if ids is None else f"id {ids.shown(conflicting[:1])}"
     more = f", and {len(conflicting) - 1} more differ{'s' * (len(conflicting) == 2)}" if len(conflicting) > 1 else ""
-    problem = f"{one.path} says {one.column} {one.label!r} and {other.path} {other.label!r} of {where}{more}"
+    problem = f"{one.path} has {one.column} {one.label!r} and {other.path} has {other.label!r} for {where}{more}"
     raise InvalidData(problem, hint=f"correct one of them{_or_leave_out(one, other, pool)}.")
 
 
@@ -362,5 +366,5 @@ def _or_leave_out(one: SourcedLabel, other: SourcedLabel, pool: PoolFile) -> str
     if one.path != pool.source.path:
         return ""
     if one.column == other.column:
-        return f", or take {one.column} out of {one.path}"
+        return f", or remove {one.column} from {one.path}"
     return f", or pass --ignore-columns {one.column}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 SHARE = 0.5
-"""Default limit as a fraction of the machine's memory; the rest is for the computation."""
+"""The default limit as a fraction of the machine's memory."""
 INPUT_LIMIT_VARIABLE = "DUBITO_INPUT_LIMIT"
 """Environment variable: the limit for this process and its children."""
 PICTURE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -29,25 +29,25 @@ CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.l
 
 
 @dataclass(slots=True)
-class Allowance:
-    """The limit and the sizes counted so far, by file and array, so that reading an array twice counts once."""
+class MemoryBudget:
+    """The limit and the sizes of the arrays read so far, by file and name: an array that is read twice counts once."""
 
     limit: int
-    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    reserved: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def hold(self, path: str, name: str, n_bytes: int) -> None:
-        """Count an array; raises MemoryLimit if the total exceeds the limit."""
-        before = sum(size for key, size in self.held.items() if key != (path, name))
+    def reserve(self, path: str, name: str, n_bytes: int) -> None:
+        """Add an array; raises MemoryLimit if the total exceeds the limit."""
+        before = sum(size for key, size in self.reserved.items() if key != (path, name))
         if before + n_bytes > self.limit:
-            what = f"{name!r} of {path}" if name else path
+            array = f"{name!r} of {path}" if name else path
             others = f" in addition to the {describe_size(before)} read before" if before else ""
             raise MemoryLimit(
-                f"{what} takes {describe_size(n_bytes)} of memory once it is unpacked{others}, and inputs may take "
+                f"{array} takes {describe_size(n_bytes)} of memory once it is unpacked{others}, and inputs may take "
                 f"{describe_size(self.limit)}",
                 hint=f"if this is intended, {_limit_hint(before + n_bytes)}, else use a memory-mapped file, such as "
                 ".npy.",
             )
-        self.held[path, name] = n_bytes
+        self.reserved[path, name] = n_bytes
 
     def check_unpacking(self, path: str, n_bytes: int) -> None:
         """Raise MemoryLimit if a compressed stream unpacks to more than the limit, even if not all of it is kept."""
@@ -56,11 +56,11 @@ class Allowance:
             raise MemoryLimit(problem, hint=f"if this is intended, {_limit_hint(4 * self.limit)}.")
 
 
-_allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+_budget: ContextVar[MemoryBudget | None] = ContextVar("memory_budget", default=None)
 
 
 @contextmanager
-def input_limit(limit: int | None = None) -> Iterator[Allowance]:
+def input_limit(limit: int | None = None) -> Iterator[MemoryBudget]:
     """Limit the total memory of the inputs read in the block; None for half of the machine's memory.
 
     Without such a block, the default limit applies to each array separately.
@@ -76,22 +76,22 @@ def input_limit(limit: int | None = None) -> Iterator[Allowance]:
     Traceback (most recent call last):
     dubito.errors.MemoryLimit: 'features' of ... takes 8 MB of memory once it is unpacked, and inputs may take 1 MB...
     """
-    allowed = Allowance(default_limit() if limit is None else limit)
-    token = _allowance.set(allowed)
+    budget = MemoryBudget(default_limit() if limit is None else limit)
+    token = _budget.set(budget)
     try:
-        yield allowed
+        yield budget
     finally:
-        _allowance.reset(token)
+        _budget.reset(token)
 
 
-def hold(path: str, name: str, n_bytes: int) -> None:
-    """Count an array of a file before it is read; raises MemoryLimit if the total exceeds the limit."""
-    allowance().hold(path, name, n_bytes)
+def reserve_memory(path: str, name: str, n_bytes: int) -> None:
+    """Count an array of a file towards the limit before it is read; raises MemoryLimit if the total exceeds it."""
+    memory_budget().reserve(path, name, n_bytes)
 
 
-def allowance() -> Allowance:
-    """The allowance of the enclosing `input_limit` block, or a new one with the default limit."""
-    return _allowance.get() or Allowance(default_limit())
+def memory_budget() -> MemoryBudget:
+    """The budget of the enclosing `input_limit` block, or a new one with the default limit."""
+    return _budget.get() or MemoryBudget(default_limit())
 
 
 def default_limit() -> int:
@@ -141,7 +141,7 @@ def _limit_hint(n_bytes: int) -> str:
     )
 
 
-PACKED = ".gz"
+GZIP_SUFFIX = ".gz"
 
 
 class LimitedGzip(io.RawIOBase):
@@ -149,28 +149,28 @@ class LimitedGzip(io.RawIOBase):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.packed = gzip.GzipFile(path)
+        self.file = gzip.GzipFile(path)
         self.n_bytes = 0
-        self.allowance = allowance()
+        self.budget = memory_budget()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         view = memoryview(buffer)
-        part = self.packed.read(len(view))
+        part = self.file.read(len(view))
         self.n_bytes += len(part)
-        self.allowance.check_unpacking(self.path, self.n_bytes)
+        self.budget.check_unpacking(self.path, self.n_bytes)
         view[: len(part)] = part
         return len(part)
 
     def close(self) -> None:
-        self.packed.close()
+        self.file.close()
         super().close()
 
 
 def open_bytes(path: str) -> IO[bytes]:
     """Open a file for reading, unpacked if its name ends in ``.gz``."""
-    if not path.lower().endswith(PACKED):
+    if not path.lower().endswith(GZIP_SUFFIX):
         return open(path, "rb")
     return io.BufferedReader(LimitedGzip(path), 1 << 20)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, by_interface
 from dubito.io.cells import plain_number_hint
-from dubito.io.source import Entry, Source, natural_order, whole
+from dubito.io.source import Entry, Source, as_one_array, natural_order
 from dubito.matrix import AnyArray, FloatArray
 from dubito.request.columns import (
     CANDIDATES,
@@ -21,20 +21,19 @@ from dubito.request.columns import (
     LABELS,
     UNLABELED,
     could_be_index,
+    find_name,
     index_names,
     label_name,
     non_features,
-    usual,
 )
-from dubito.request.ids import Ids, RowNames
+from dubito.request.ids import Ids, RowIds
 
-# Class columns (probabilities or logits) whose names suggest another role
+# Columns of probabilities or logits whose names suggest another role
 
-MOST_ROWS = 10_000
-"""Number of rows that are inspected."""
+INSPECTED_ROWS = 10_000
 SUM_TOLERANCE = 1e-3
-SHOWN_TEXTS = 100
-"""Values that are looked at to tell texts from names of classes: most texts have several words."""
+INSPECTED_TEXTS = 100
+"""Values that are inspected to distinguish texts from class names: most texts have several words."""
 
 
 def class_columns(source: Source, role: str, free: Sequence[str], ambiguous: Sequence[str]) -> list[str]:
@@ -47,15 +46,15 @@ def class_columns(source: Source, role: str, free: Sequence[str], ambiguous: Seq
     if source.columns is None or not numbers or not all(_holds_numbers(source, name) for name in free):
         return []
     names = [*free, *numbers]
-    sample = np.asarray(source.columns(names)[:MOST_ROWS], dtype=np.float64)
+    sample = np.asarray(source.columns(names)[:INSPECTED_ROWS], dtype=np.float64)
     values = dict(zip(names, sample.T, strict=True))
     finite = {name: values[name][np.isfinite(values[name])] for name in numbers}
     fractions = [name for name in numbers if (finite[name] != np.round(finite[name])).any()]
     if role == "logits":
         is_share = {name: bool(((finite[name] >= 0) & (finite[name] <= 1)).all()) for name in fractions}
         return [name for name in fractions if name.lower() not in DOUBTS or not is_share[name]]
-    sets = [[], numbers, fractions, *([name] for name in numbers)]
-    return next((more for more in sets if _sum_to_one([values[name] for name in [*free, *more]])), [])
+    choices = [[], numbers, fractions, *([name] for name in numbers)]
+    return next((added for added in choices if _sum_to_one([values[name] for name in [*free, *added]])), [])
 
 
 def _holds_numbers(source: Source, name: str) -> bool:
@@ -81,12 +80,12 @@ def index_columns(source: Source) -> list[str]:
     for name in index_names(source.names):
         entry = source.entries[name]
         if name not in source.index and entry.ndim == 1:
-            values = entry.values() if entry.content == "text" else whole(entry.read())
+            values = entry.values() if entry.content == "text" else as_one_array(entry.read())
             found += [name] if could_be_index(name, values) else []
     return found
 
 
-def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
+def read_row_ids(source: Source, id_column: str | None, n_rows: int) -> RowIds:
     """The ids of the rows of a file.
 
     Parameters
@@ -99,11 +98,11 @@ def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
         The number of rows, which the number of ids must match.
     """
     names = [name for name in source.names if name]
-    chosen = id_column if id_column in names else usual(names, IDS)
+    chosen = id_column if id_column in names else find_name(names, IDS)
     column = None if chosen is None else _checked_ids(source, chosen, n_rows)
     levels, index = index_columns(source), None
     if len(levels) == 1:
-        values = _values(source, levels[0])
+        values = _id_values(source, levels[0])
         starts = np.flatnonzero(values == 0) if values.dtype.kind in "iu" else np.empty(0)
         # Row numbers that restart at 0, as in concatenated frames, are not unique.
         restarts = len(starts) > 1 and starts[0] == 0
@@ -112,26 +111,26 @@ def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
     elif levels and column is None:
         option = by_interface("Columns(id=)", command="--id-column", toml="id_column")
         problem = f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})"
-        raise InvalidData(problem, hint=f"say which of them identifies the rows with {option}.")
-    return RowNames(column, index, owner=source.path)
+        raise InvalidData(problem, hint=f"name the one that identifies the rows with {option}.")
+    return RowIds(column, index, owner=source.path)
 
 
 def _checked_ids(source: Source, name: str, n_rows: int) -> Ids:
     """Ids after a check that there is one per row and that they are unique."""
-    ids = Ids(source.path, _values(source, name))
+    ids = Ids(source.path, _id_values(source, name))
     if len(ids) != n_rows:
         raise InvalidData(f"{source.path} has {len(ids)} ids for {n_rows} rows", hint="there must be one for each.")
     if ids.repeated is not None:
         first, second = ids.repeated
-        what = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
+        problem = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
         ignoring = by_interface(
             f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
         )
-        raise ids.wrong(what, f"each must occur once; if {name!r} is not an id pass {ignoring}.")
+        raise ids.error(problem, f"each must occur once; if {name!r} is not an id pass {ignoring}.")
     return ids
 
 
-def _values(source: Source, name: str) -> AnyArray:
+def _id_values(source: Source, name: str) -> AnyArray:
     """A column as ids: whole floats become integers."""
     entry = source.entries[name]
     if entry.ndim != 1:
@@ -150,9 +149,7 @@ MatrixRole = Literal["features", "labeled"]
 DoubtRole = Literal["probabilities", "logits", "doubt"]
 NameRole = Literal["ids", "labels"]
 OtherRole = Literal["head", "candidates", "unlabeled"]
-Role = Literal[
-    "features", "labeled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", "unlabeled"
-]
+Role = Literal[MatrixRole, DoubtRole, NameRole, OtherRole]
 
 DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
 
@@ -187,21 +184,20 @@ SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names given by the user for the columns of a table or the arrays of an archive."""
+    """The columns of a table, or arrays of an archive, that the user named."""
 
     id: str | None = None
     label: str | None = None
     features: Sequence[str] = ()
-    """Column names, or patterns such as ``f*``, which skip columns with another role; empty for the rule of
-    `read_array`."""
+    """Column names, or patterns such as ``f*``, which skip columns with another role; by default see `read_array`."""
     ignore: Sequence[str] = ()
     """Names or patterns of entries to ignore."""
     probabilities: Sequence[str] = ()
-    """Names or patterns of columns with the probability of one class each, used in natural order of their names."""
+    """Names or patterns of columns that each hold the probability of a class, in natural order of their names."""
     no_label: Sequence[str] = ()
     """Further values that mean "no label", see `dubito.request.labels`; or ``empty`` for empty values only."""
     claimed: Sequence[str] = ()
-    """Columns used for something else, such as costs, that are not features."""
+    """Columns that are not features because they are used for something else, such as costs."""
 
 
 ANY_COLUMNS = Columns()
@@ -209,13 +205,13 @@ AS_FEATURES = by_interface("Columns(features=[...])", command="--feature-columns
 """The option that sets the feature columns, for messages."""
 
 
-def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
+def choose_entries(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
     """The names of the entries of a role: one entry, or the columns that form a matrix."""
     if role == "features" and columns.features and key is None:
         if not source.is_table:
             hint = f"name an array with {source.path}::NAME."
             raise InvalidArgument(f"feature columns are for CSV and Parquet, not for {source.path}", hint=hint)
-        # A pattern finds only columns that have no other role.
+        # A pattern matches only columns that have no other role.
         free = _free_entries(source, "features", columns)
         chosen: dict[str, Entry] = {}
         for pattern in columns.features:
@@ -238,37 +234,39 @@ def choose(source: Source, role: Role, key: str | None, columns: Columns) -> lis
     if source.is_table and 2 in shapes:
         lists = [name for name in fitting if free[name].ndim == 2]
         if not lists:
-            more = class_columns(source, role, list(free), excluded_by_name(source, role, columns))
-            names = [name for name in source.names if name in free or name in more]
+            added = class_columns(source, role, list(free), excluded_by_name(source, role, columns))
+            names = [name for name in source.names if name in free or name in added]
             return _number_columns(source, role, {name: source.entries[name] for name in names}, columns)
         fitting = lists
     if len(fitting) == 1:
         return fitting
-    options = {"features": AS_FEATURES, "labels": _as_column("label", "NAME"), "ids": _as_column("id", "NAME")}
-    how = options.get(role, f"{source.path}::NAME") if source.is_table else f"{source.path}::NAME"
+    option = f"{source.path}::NAME"
+    if source.is_table:
+        options = {"features": AS_FEATURES, "labels": _as_column("label", "NAME"), "ids": _as_column("id", "NAME")}
+        option = options.get(role, option)
     raise MissingFile(
         f"{source.path} has no {source.noun} called {' or '.join(USUAL_NAMES[role])}, and "
         f"{len(fitting) or 'none'} that could be the {role} ({SHAPES[role][1]})",
-        hint=f"it holds {source.listing()}. Name one with {how}.",
+        hint=f"it holds {source.listing()}. Name one with {option}.",
     )
 
 
 def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns: Columns) -> list[str]:
     """All free columns; raises InvalidData if one is not numeric."""
-    no_numbers = [name for name, entry in free.items() if entry.content != "numbers"]  # One hint for all of them.
-    if no_numbers:
-        name, entry = no_numbers[0], free[no_numbers[0]]
+    not_numeric = [name for name, entry in free.items() if entry.content != "numbers"]  # One hint for all of them.
+    if not_numeric:
+        name, entry = not_numeric[0], free[not_numeric[0]]
         ignoring = by_interface(
-            f"Columns(ignore={no_numbers!r})",
-            command=f"--ignore-columns {','.join(no_numbers)}",
-            toml=f"ignore_columns = {json.dumps(no_numbers, ensure_ascii=False)}",
+            f"Columns(ignore={not_numeric!r})",
+            command=f"--ignore-columns {','.join(not_numeric)}",
+            toml=f"ignore_columns = {json.dumps(not_numeric, ensure_ascii=False)}",
         )
         as_ids = f"{PASS} {_as_column('id', name)}"
         if role in DOUBT_ROLES and columns.id is not None and columns.id not in source.names:
             as_ids = f"rename it to {columns.id!r}, as in the pool, or to 'id'"  # The option names the pool's column.
         raise InvalidData(
             f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
-            hint=f"{plain_number_hint(entry)}{_hint_to_embed(source, role, no_numbers)}"
+            hint=f"{plain_number_hint(entry)}{_hint_to_embed(source, role, not_numeric)}"
             f"if it identifies the rows {as_ids}, if it is their class {_as_column('label', name)}, else {ignoring}.",
         )
     if not free:
@@ -278,13 +276,13 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns:
 
 
 def _hint_to_embed(source: Source, role: Role, names: Sequence[str]) -> str:
-    """The start of the hint for a table of texts: how to turn a column of them into features."""
+    """The start of the hint for a table of texts: how to embed a column of them."""
     for name in names if role == "features" else ():
         entry = source.entries[name]
-        values = entry.values()[:SHOWN_TEXTS].tolist() if entry.content == "text" else []
+        values = entry.values()[:INSPECTED_TEXTS].tolist() if entry.content == "text" else []
         if 2 * sum(len(str(value).split()) > 1 for value in values) > len(values):
-            words = shlex.join(["dubito", "embed", source.path, "--text", name, "-o", "pool.parquet"])
-            return f"to pick by the texts in {name!r} run {words} and pass pool.parquet; "
+            command = shlex.join(["dubito", "embed", source.path, "--text", name, "-o", "pool.parquet"])
+            return f"to pick by the texts in {name!r} run {command} and pass pool.parquet; "
     return ""
 
 
@@ -369,9 +367,9 @@ def usual_name(source: Source, role: Role) -> str | None:
         names = [name for name in names if source.entries[name].ndim > 1]
     if role == "unlabeled":
         names = [name for name in names if source.entries[name].ndim == 1]
-    found = usual(names, USUAL_NAMES[role])
+    found = find_name(names, USUAL_NAMES[role])
     if found is None and role == "features" and not source.is_table:
-        return usual(names, UNLABELED)
+        return find_name(names, UNLABELED)
     return found
 
 
@@ -393,5 +391,5 @@ def check_role(source: Source, name: str, entry: Entry, role: Role) -> None:
     if entry.content == "other":
         entry.read()
     if entry.ndim not in SHAPES[role][0] or not _content_fits(entry, role):
-        which = f"{source.noun} {name!r} of {source.path}" if name else source.path
-        raise InvalidData(f"{which} is {entry.summary}, but {role} must be {SHAPES[role][1]}.")
+        described = f"{source.noun} {name!r} of {source.path}" if name else source.path
+        raise InvalidData(f"{described} is {entry.summary}, but {role} must be {SHAPES[role][1]}.")

@@ -25,11 +25,11 @@ PLAIN_NUMBER = by_interface(
 )
 """The hint for text in a column of numbers."""
 
-_as_nan: ContextVar[bool] = ContextVar("gaps_as_nan", default=False)
+_as_nan: ContextVar[bool] = ContextVar("missing_as_nan", default=False)
 
 
 @contextmanager
-def gaps_as_nan() -> Iterator[None]:
+def missing_as_nan() -> Iterator[None]:
     """Read empty cells and nulls in number columns as NaN in the block, instead of raising on the first."""
     token = _as_nan.set(True)
     try:
@@ -38,7 +38,7 @@ def gaps_as_nan() -> Iterator[None]:
         _as_nan.reset(token)
 
 
-def reads_gaps_as_nan() -> bool:
+def reads_missing_as_nan() -> bool:
     return _as_nan.get()
 
 
@@ -87,7 +87,7 @@ def fill_or_drop_missing(
     rows = np.concatenate(found)
     first, total = int(rows[0]), int(counts.sum())
     column = int(np.argmax(np.isnan(features[first : first + 1])))
-    where = _columns(counts, names) if names else f"the first is nan at row {first}, column {column}"
+    where = _describe_columns(counts, names) if names else f"the first is nan at row {first}, column {column}"
     missing_in = f"{total:,} missing value{'s' * (total != 1)} in {len(rows):,} of {len_of(features):,} rows"
     problem = f"{path} has {missing_in} ({where})"
     if missing is None:
@@ -101,7 +101,7 @@ def fill_or_drop_missing(
     return CompleteFeatures(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
 
 
-def _columns(counts: IntArray, names: Sequence[str]) -> str:
+def _describe_columns(counts: IntArray, names: Sequence[str]) -> str:
     """The number of missing values per column, largest first, for a message."""
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())].tolist()
     more = [f"{len(order) - MOST_NAMED} more columns"] if len(order) > MOST_NAMED else []
@@ -113,6 +113,6 @@ def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str],
     if len(empty) and like is None:
         hint = by_interface("leave it out.", command="leave it out with --feature-columns or --ignore-columns.")
         name = names[empty[0]] if len(names) > empty[0] else f"column {empty[0]}"
-        raise InvalidData(f"{path} has nothing at all in {name}", hint=hint)
+        raise InvalidData(f"{path} has no values in {name}", hint=hint)
     medians = np.nanmedian(values if like is None else like, axis=0)
     return np.where(np.isnan(values), medians.astype(values.dtype), values)

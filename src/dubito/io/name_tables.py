@@ -1,4 +1,4 @@
-"""Files that name rows of the pool, by id, by data frame index or by row number; and columns that picks carry."""
+"""Files that name rows of the pool by id, data frame index or row number; and pool columns that are copied to picks."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -12,10 +12,10 @@ from dubito.io.opening import open_source, split_spec
 from dubito.io.roles import PoolFile, find_array, read_array
 from dubito.io.source import Source, note, reading, suffix_of
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, len_of
-from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, non_features, usual
+from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, find_name, non_features
 from dubito.request.ids import Ids, rows_of
 from dubito.request.labels import are_labels, label_keys
-from dubito.request.rows import check_rows, refuse_ids
+from dubito.request.rows import check_rows, refuse_ambiguous_rows
 
 # Columns of the pool that are copied to the picks.
 
@@ -36,8 +36,10 @@ def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) 
         names = [name.strip() for name in keep.split(",") if name.strip() not in ("", KEEP_NONE)]
         for name in names:
             if name in PICK_COLUMNS or non_features([name]):
-                problem = f"{source.path}: picks cannot carry a column called {name!r}, which means something else"
-                raise InvalidArgument(f"{problem} when they come back", hint="leave it out of --keep, or rename it.")
+                problem = (
+                    f"{source.path}: picks cannot contain a column called {name!r}, which has another meaning there"
+                )
+                raise InvalidArgument(problem, hint="leave it out of --keep, or rename it.")
     else:
         names = text_columns(source, columns)
     return {name: _texts(source, name, len_of(pool.features)) for name in names}
@@ -77,7 +79,7 @@ def as_text(value: object) -> str:
     return "" if value is None or value != value else str(value)
 
 
-# Tables of ids and labels, read from any supported file format.
+# Tables of ids and labels.
 
 BOOLEANS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 
@@ -92,7 +94,7 @@ class NameTable:
     path: str
     columns: Mapping[str, Callable[[], AnyArray]]
     index: str | None = None
-    """The column that holds a data frame's index under another name."""
+    """The column that holds the index of a data frame, if it is not called ``index``."""
     is_list: bool = False
     """Whether the file is plain text with one name on each line."""
 
@@ -111,19 +113,19 @@ class NameTable:
         return values[rows]
 
     def id_column(self, wanted: str | None) -> str | None:
-        return wanted if wanted in self.header else usual(self.header, IDS)
+        return wanted if wanted in self.header else find_name(self.header, IDS)
 
     def label_column(self, wanted: str | None, *, elsewhere: bool) -> str | None:
-        """The label column. Raises if a column the user named is missing, unless it is ``elsewhere``, in the pool."""
+        """The label column. Raises if the column that the user named is missing, unless another file has it."""
         if wanted in self.header:
             return wanted
         if wanted is not None and not elsewhere:
             hint = f"it holds {', '.join(self.header)}."
             raise MissingFile(f"{self.path} has no column {wanted!r} (--label-column)", hint=hint)
-        return usual(self.header, LABELS)
+        return find_name(self.header, LABELS)
 
     def hint_about_labels(self, columns: Columns, known: Collection[str]) -> str:
-        """A hint listing columns that could be labels; ``known`` columns have another meaning."""
+        """A hint that names columns that could be labels; ``known`` columns have another meaning."""
         taken = {*PICK_COLUMNS, self.id_column(columns.id), self.index, *known}
         free = [name for name in self.header if name not in taken and could_be_labels(self.columns[name]())]
         if not free:
@@ -132,18 +134,18 @@ class NameTable:
         return f" If {' or '.join(free[:MAX_SHOWN])} holds their classes, pass --label-column {given}."
 
     def labeled(self, columns: Columns, *, elsewhere: bool = False, known: Collection[str] = ()) -> BoolArray:
-        """Which rows count as labeled: those with a label, or those set in a mask column; all if there is neither.
+        """Mask of the labeled rows: those with a label, or those marked in a mask column; all if there is neither.
 
         ``known`` are columns that cannot be labels, such as those of the pool.
         """
         n = len(next(iter(self.columns.values()))()) if self.columns else 0
         all_rows: BoolArray = np.ones(n, dtype=np.bool_)
         if not n:
-            note(f"{self.path}: 0 rows, so that nothing counts as labeled.")
+            note(f"{self.path}: 0 rows, so nothing counts as labeled.")
         if self.is_list or not n:
             return all_rows
         name = self.label_column(columns.label, elsewhere=elsewhere)
-        mask = usual(self.header, (*LABELED, *UNLABELED))
+        mask = find_name(self.header, (*LABELED, *UNLABELED))
         if name is None and mask is None:
             hint = self.hint_about_labels(columns, known)
             rows = f"{n} row{'s' * (n != 1)}, no label column"
@@ -154,31 +156,31 @@ class NameTable:
             kept, why = self.booleans(mask), f"are labeled by {mask}"
             kept = ~kept if mask.lower() in UNLABELED else kept
         if name is not None:
-            claimed, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
+            marked, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
             why = f"have a {name}"
             if mask is not None:
-                conflicts = int((claimed != kept).sum())
-                note(f"{self.path} has {name} and {mask}, at odds in {conflicts} of {n} rows: {name} counts.")
+                conflicts = int((marked != kept).sum())
+                note(f"{self.path} has {name} and {mask}, which disagree in {conflicts} of {n} rows: {name} counts.")
         if not kept.all():
             note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
         return kept
 
     def mask(self, n_rows: int) -> BoolArray | None:
         """The mask column if it has a value for each of ``n_rows`` rows; None without one."""
-        name = usual(self.header, (*LABELED, *UNLABELED))
+        name = find_name(self.header, (*LABELED, *UNLABELED))
         texts = [] if name is None else label_keys(self.columns[name]())
         if name is None or len(texts) != n_rows or len(set(texts)) == len(texts):
             return None
-        claimed = self.booleans(name)
-        return ~claimed if name.lower() in UNLABELED else claimed
+        values = self.booleans(name)
+        return ~values if name.lower() in UNLABELED else values
 
     def booleans(self, name: str) -> BoolArray:
         """A column of 0/1, true/false or yes/no as booleans."""
         texts = label_keys(self.columns[name]())
-        odd = next((row for row, text in enumerate(texts) if text.lower() not in BOOLEANS), None)
-        if odd is not None:
-            what = f"holds {texts[odd]!r} in {name}" if texts[odd] else f"has nothing in {name}"
-            problem = f"{self.path} {what} (row {odd + 1}), which is a mask"
+        invalid = next((row for row, text in enumerate(texts) if text.lower() not in BOOLEANS), None)
+        if invalid is not None:
+            found = f"holds {texts[invalid]!r}" if texts[invalid] else "has nothing"
+            problem = f"{self.path} {found} in {name} (row {invalid + 1}), which is a mask"
             raise InvalidData(problem, hint="write 1 or 0, true or false, yes or no in every row.")
         return np.array([BOOLEANS[text.lower()] for text in texts], dtype=np.bool_)
 
@@ -216,24 +218,19 @@ def read_table(spec: str, columns: Columns, pool: PoolFile | None = None) -> Nam
 
 def table_of_source(source: Source, columns: Columns) -> NameTable | None:
     """The columns of a table, or the 1-D arrays of an archive that have the length of its ids."""
-    one = {name: entry for name, entry in source.entries.items() if entry.ndim == 1}
+    arrays = {name: entry.values for name, entry in source.entries.items() if entry.ndim == 1}
     if source.is_table:
         index = [name for name in index_columns(source) if name.lower() != "index"]
-        return NameTable(
-            source.path, {name: entry.values for name, entry in one.items()}, index[0] if len(index) == 1 else None
-        )
-    ids = columns.id if columns.id in one else usual(list(one), IDS)
+        return NameTable(source.path, arrays, index[0] if len(index) == 1 else None)
+    ids = columns.id if columns.id in arrays else find_name(list(arrays), IDS)
     if ids is None:
         return None
-    n = len(one[ids].values())
-    same = {name: entry.values for name, entry in one.items() if name == ids or len(entry.values()) == n}
-    roles = (*LABELED, *UNLABELED, *CANDIDATES)
-    # An archive whose ids do not belong to its row numbers or features.
-    return (
-        None
-        if any(name.lower() in roles and name not in same for name in source.names)
-        else NameTable(source.path, same)
-    )
+    n = len(arrays[ids]())
+    table = {name: values for name, values in arrays.items() if name == ids or len(values()) == n}
+    masks = (*LABELED, *UNLABELED, *CANDIDATES)
+    if any(name.lower() in masks and name not in table for name in source.names):
+        return None  # The ids are not those of the mask or row numbers.
+    return NameTable(source.path, table)
 
 
 def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
@@ -243,44 +240,44 @@ def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArr
     pool has its ids in a column of that name.
     """
     theirs = table_ids(table, pool, columns, kept)
-    index = usual(table.header, (ROW,))
-    known = ids_known(theirs, pool) if theirs is not None and index is None else pool.names.ids
+    index = find_name(table.header, (ROW,))
+    known = known_ids(theirs, pool) if theirs is not None and index is None else pool.row_ids.ids
     if theirs is not None and known is not None:
         return rows_of(theirs, known)
-    if theirs is None and table.index is not None and pool.names.index is not None:
-        return rows_of(Ids(table.path, table.values(table.index, kept)), pool.names.index)
+    if theirs is None and table.index is not None and pool.row_ids.index is not None:
+        return rows_of(Ids(table.path, table.values(table.index, kept)), pool.row_ids.index)
     return None if index is None else rows_by_number(table, index, pool, kept)
 
 
 def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
     has_ids = table.id_column(columns.id) is not None or table.index is not None
-    by_index = table.index is not None and pool.names.index is not None
-    if usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.names.ids is not None):
+    by_index = table.index is not None and pool.row_ids.index is not None
+    if find_name(table.header, (ROW,)) is not None or by_index or (has_ids and pool.row_ids.ids is not None):
         return True
-    theirs = table_ids(table, pool, columns) if has_ids and pool.names.index is not None else None
-    return theirs is not None and ids_known(theirs, pool) is not None
+    theirs = table_ids(table, pool, columns) if has_ids and pool.row_ids.index is not None else None
+    return theirs is not None and known_ids(theirs, pool) is not None
 
 
-def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
-    """The pool's ids; or its index column if the pool has no ids and the table uses values of the index."""
-    ids, index = pool.names.ids, pool.names.index
+def known_ids(theirs: Ids, pool: PoolFile) -> Ids | None:
+    """The pool's ids, or else its index if the table contains values of it."""
+    ids, index = pool.row_ids.ids, pool.row_ids.index
     if ids is not None or index is None or index.row_of_key.keys().isdisjoint(theirs.keys):
         return ids
     return index
 
 
 def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
-    """The ids in a table: its id column, or its index if that is what identifies rows of the pool."""
+    """The ids in a table: its id column, or its index if the pool's rows are identified by an index."""
     column = table.id_column(columns.id)
-    index = usual(table.header, (ROW,))
+    index = find_name(table.header, (ROW,))
     if (
         column is None
         and index is not None
-        and pool.names.ids is pool.names.index
+        and pool.row_ids.ids is pool.row_ids.index
         and index_columns(pool.source) == [ROW]
     ):
         column = index
-    if column is None and pool.names.index is None:
+    if column is None and pool.row_ids.index is None:
         column = table.index
     return None if column is None else Ids(table.path, table.values(column, kept))
 
@@ -299,40 +296,40 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
     if len(values) < len(rows):
         hint = "each must occur once."
         raise InvalidData(f"{table.path} names row {values[np.argmax(counts > 1)]} twice", hint=hint)
-    refuse_ids(table.path, rows, pool.names.ids)
+    refuse_ambiguous_rows(table.path, rows, pool.row_ids.ids)
     return rows
 
 
 def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray) -> None:
     """Note the first row whose id and index name different rows of the pool; the id counts."""
-    column, index = table.id_column(columns.id), usual(table.header, (ROW,))
-    ids = pool.names.ids
+    column, index = table.id_column(columns.id), find_name(table.header, (ROW,))
+    ids = pool.row_ids.ids
     if column is None or index is None or ids is None:
         return
     theirs = Ids(table.path, table.values(column, kept))
     numbers = np.flatnonzero(kept) + 1
-    for number, key, claimed in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
-        if key in ids.row_of_key and str(claimed or "0").strip() != str(ids.row_of_key[key]):
+    for number, key, row in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
+        if key in ids.row_of_key and str(row or "0").strip() != str(ids.row_of_key[key]):
             note(
-                f"{table.path}: in row {number} the {column} {key!r} is row {ids.row_of_key[key]} of the pool, but "
-                f"{index} says {claimed}; the {column} counts, here and below."
+                f"{table.path}: in row {number} the {column} {key!r} is row {ids.row_of_key[key]} of the pool, but the "
+                f"{index} is {row}; the {column} counts, here and in the rows below."
             )
             return
 
 
 def note_numbers(table: NameTable, pool: PoolFile, columns: Columns) -> None:
     """Note that row numbers are used although the pool has ids: they are wrong if the pool is reordered."""
-    index = usual(table.header, (ROW,))
-    if pool.names.ids is not None and index is not None and table_ids(table, pool, columns) is None:
+    index = find_name(table.header, (ROW,))
+    if pool.row_ids.ids is not None and index is not None and table_ids(table, pool, columns) is None:
         note(
             f"{pool.source.path} has ids and {table.path} none: rows are matched by their {index}, "
-            "the row numbers of the pool as it is now."
+            "which are the current row numbers of the pool."
         )
 
 
 def note_order(spec: str, array: Matrix, pool: PoolFile) -> None:
-    """Note that a mask without ids is matched to the pool by order, although the pool has ids."""
-    if pool.names.ids is not None and array.shape == (len_of(pool.features),):
+    """Note that a mask without ids is matched with the pool by position, although the pool has ids."""
+    if pool.row_ids.ids is not None and array.shape == (len_of(pool.features),):
         note(f"{pool.source.path} has ids and {spec} none: rows are matched by their order.")
 
 
@@ -343,13 +340,14 @@ def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntAr
         name = usual_name(source, "candidates")
         if name is None or name in (*pool.feature_names, *columns.claimed):
             return None
-        own = table_of_source(source, columns) if source.is_table else None
-        given = find_array(source, "candidates") if own is None else own.booleans(name)
-        allowed = check_rows("candidates", given, n, pool.names)
-        note(f"{source.path}: {len(allowed)} of {n} rows may be picked, by {name}; --ignore-columns {name} for all.")
+        table = table_of_source(source, columns) if source.is_table else None
+        given = find_array(source, "candidates") if table is None else table.booleans(name)
+        allowed = check_rows("candidates", given, n, pool.row_ids)
+        ignore = f"pass --ignore-columns {name} to ignore it"
+        note(f"{source.path}: {len(allowed)} of {n} rows may be picked, by {name}; {ignore}.")
         return allowed
     table = read_table(spec, columns, pool)
-    mask = None if table is None else usual(table.header, CANDIDATES)
+    mask = None if table is None else find_name(table.header, CANDIDATES)
     rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.booleans(mask))
     if table is not None and rows is not None:
         note_numbers(table, pool, columns)
@@ -357,13 +355,13 @@ def read_candidates(spec: str | None, pool: PoolFile, columns: Columns) -> IntAr
             note(f"{table.path}: {len(rows)} rows, no column candidates: all may be picked.")
         return np.unique(rows)
     if table is not None and mask is None:
-        named = table.id_column(columns.id)
-        if named is not None:
-            raise unknown_ids(table.path, named)
+        id_column = table.id_column(columns.id)
+        if id_column is not None:
+            raise unknown_ids(table.path, id_column)
         raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
     array = read_array(spec, "candidates", columns=columns)
     note_order(spec, array, pool)
-    return check_rows("candidates", array, len_of(pool.features), pool.names)
+    return check_rows("candidates", array, len_of(pool.features), pool.row_ids)
 
 
 def unknown_ids(path: str, column: str) -> InvalidArgument:
@@ -373,7 +371,7 @@ def unknown_ids(path: str, column: str) -> InvalidArgument:
 
 def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidData:
     """The error for a table without ids or row numbers; its hint names a column with the pool's ids, if any."""
-    known, wanted = pool.names.ids, columns.id if columns.id in pool.source.names else "id"
+    known, wanted = pool.row_ids.ids, columns.id if columns.id in pool.source.names else "id"
     problem = f"{table.path} has no column that names rows of the pool; it holds {', '.join(table.header)}"
     rows = f"index, the row numbers from 0; points outside the pool need its {pool.features.shape[1]} features."
     if known is None:
@@ -395,12 +393,12 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
         raise InvalidData(problem, hint="pass the pool it was picked from.")
     table = None if path.endswith(".npy") else read_table(path, columns)
     column = None if table is None else table.id_column(None)
-    if table is None or column is None or pool.names.ids is None:
+    if table is None or column is None or pool.row_ids.ids is None:
         return rows
     ids = Ids(path, table.values(column))
-    moved = np.flatnonzero(rows_of(ids, pool.names.ids) != rows)
+    moved = np.flatnonzero(rows_of(ids, pool.row_ids.ids) != rows)
     if len(moved):
-        problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is another row by now"
+        problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is now a different row"
         raise InvalidData(problem, hint=f"write to another file, and pass --labeled {path}.")
     return rows
 

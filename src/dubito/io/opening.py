@@ -16,7 +16,7 @@ from dubito.io.formats.json_rows import open_json, open_jsonl
 from dubito.io.formats.numpy_files import open_npy, open_npz, open_safetensors
 from dubito.io.formats.parquet import open_parquet
 from dubito.io.formats.torch_files import open_tensors
-from dubito.io.source import Content, Entry, Source, natural_order, note, reading, stack_rows, suffix_of, whole
+from dubito.io.source import Content, Entry, Source, as_one_array, natural_order, note, reading, stack_rows, suffix_of
 from dubito.matrix import Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
@@ -43,14 +43,14 @@ OPENERS: dict[str, Callable[[str], Source]] = {
 SIDECAR_SUFFIXES = (".json",)
 """Formats that are metadata in a folder of shards, unless the folder holds nothing else."""
 MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
-    b"\x93NUMPY": ("an array of NumPy", (".npy",)),
+    b"\x93NUMPY": ("a NumPy array", (".npy",)),
     b"PK\x03\x04": ("a zip archive", (".npz", ".xlsx", ".pt", ".pth")),
     b"PAR1": ("Parquet", (".parquet",)),
     b"ARROW1": ("Arrow", (".feather", ".arrow")),
     b"FEA1": ("Feather version 1", (".feather",)),
     b"\x89HDF\r\n\x1a\n": ("HDF5", (".h5", ".hdf5")),
-    b"\x1f\x8b": ("packed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
-    b"\xd0\xcf\x11\xe0": ("an old workbook of Excel, or one with a password,", ()),
+    b"\x1f\x8b": ("compressed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
+    b"\xd0\xcf\x11\xe0": ("an old Excel workbook or one with a password", ()),
 }
 """Magic bytes of file formats, with a description and their suffixes."""
 PICKLES = (".pkl", ".pickle", ".joblib")
@@ -119,10 +119,10 @@ def _open_file(path: str) -> Source:
         raise InvalidData(f"{path} is empty (0 bytes).")
     with reading(path), open(path, "rb") as file:
         head = file.read(8)
-    for magic, (what, suffixes) in MAGIC.items():  # The file may have the wrong name, rather than be damaged.
+    for magic, (kind, suffixes) in MAGIC.items():  # A wrong suffix, rather than a damaged file.
         if head.startswith(magic) and suffix not in suffixes:
             hint = f"give it the suffix {' or '.join(suffixes)}." if suffixes else "save it as .xlsx or .csv."
-            raise InvalidData(f"{path} is {what} by its first bytes", hint=hint)
+            raise InvalidData(f"{path} is {kind} according to its first bytes", hint=hint)
     return OPENERS[suffix](path)
 
 
@@ -134,7 +134,9 @@ def _open_folder(path: str) -> Source:
         raise MissingFile(f"the folder {path} holds no data", hint=f"readable are {', '.join(OPENERS)}.")
     odd = next((shard for shard in shards if suffix_of(shard) != suffix_of(shards[0])), None)
     if odd is not None:
-        raise InvalidData(f"{odd} is of another format than {shards[0]}", hint="the shards of a folder must be of one.")
+        raise InvalidData(
+            f"{odd} has another format than {shards[0]}", hint="all shards of a folder must have the same format."
+        )
     sources = [_open_file(shard) for shard in shards]
     first = sources[0]
     for source in sources:
@@ -170,6 +172,6 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
         content,
         summary,
         lambda: stack_rows([part.read() for part in parts], paths),
-        lambda: whole(stack_rows([part.names() for part in parts], paths)),
+        lambda: as_one_array(stack_rows([part.names() for part in parts], paths)),
         lambda: np.concatenate([part.values().astype(np.object_) for part in parts]),
     )

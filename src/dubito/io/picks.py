@@ -5,16 +5,16 @@ import io
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, keyword
-from dubito.io.cells import TRUTH, safe_cell
+from dubito.io.cells import BOOLEAN_TEXTS, safe_cell
 from dubito.io.durable import file_lock, is_device, write_atomically
 from dubito.io.opening import open_source
-from dubito.io.source import Source, nearest, reading, suffix_of, whole
+from dubito.io.source import Source, as_one_array, did_you_mean, reading, suffix_of
 from dubito.matrix import AnyArray, IntArray
 from dubito.registry import require
 
@@ -85,21 +85,26 @@ def render_selection(selection: "Selection", format: Format, *, safe_csv: bool =
     b'{"rank": 1, "index": 2, "priority": 8.0}\n'
     """
     if format == "json":
-        return _object_bytes(selection)
+        return _json_bytes(selection)
     return render_columns(selection.columns(), format, safe_csv=safe_csv)
 
 
 def render_columns(columns: PickColumns, format: Format, *, safe_csv: bool = False) -> bytes:
     """The content of a table of picks, in any format except ``json``."""
-    if format == "csv" and safe_csv:
+    if format == "parquet":
+        return _parquet_bytes(columns)
+    if format == "npy":
+        buffer = io.BytesIO()
+        np.save(buffer, np.array(list(columns["index"]), dtype=np.int64), allow_pickle=False)
+        return buffer.getvalue()
+    if format == "jsonl":
+        lines = (json.dumps(record, allow_nan=False, default=str) + "\n" for record in _records(columns))
+        return "".join(lines).encode()
+    if safe_csv:
         columns = {str(safe_cell(name)): [safe_cell(value) for value in values] for name, values in columns.items()}
-    renderers: dict[str, Callable[[PickColumns], bytes]] = {
-        "csv": _csv_bytes,
-        "jsonl": _jsonl_bytes,
-        "parquet": _parquet_bytes,
-        "npy": _npy_bytes,
-    }
-    return renderers[format](columns)
+    rows = zip(*columns.values(), strict=True)
+    cells = (("" if isinstance(value, float) and math.isnan(value) else value for value in row) for row in rows)
+    return csv_text([columns, *cells]).encode()
 
 
 def output_format(path: str, format: str | None = None) -> Format:
@@ -112,31 +117,31 @@ def output_format(path: str, format: str | None = None) -> Format:
     """
     known = ", ".join(FORMATS)
     if format is not None and format not in FORMATS:
-        hint = f"{nearest(format, FORMATS)} known are {known}.".strip()
+        hint = f"{did_you_mean(format, FORMATS)} known are {known}.".strip()
         raise InvalidArgument("is unknown", argument="format", value=format, hint=hint)
     if format is None and suffix_of(path)[1:] not in FORMATS:
         suffix = suffix_of(path)
-        what = f"suffix {suffix} is not known" if suffix else "there is no suffix that tells the format"
+        problem = f"suffix {suffix} is not known" if suffix else "it has no suffix that gives the format"
         hint = f"use {', '.join(f'.{name}' for name in FORMATS)}, or pass {keyword('format')}."
-        raise InvalidArgument(f"{path}: {what}", hint=hint)
+        raise InvalidArgument(f"{path}: {problem}", hint=hint)
     return cast(Format, format or suffix_of(path)[1:])
 
 
-def _object_bytes(selection: "Selection") -> bytes:
+def _json_bytes(selection: "Selection") -> bytes:
     content: dict[str, object] = {
         "schema": 1,
         "strategy": selection.strategy,
         "engine": selection.engine,
         "seed": selection.seed,
-        "seconds": _plain(selection.seconds),
-        "radius": _plain(selection.radius),
-        "uncertainty": _plain(selection.uncertainty),
+        "seconds": _json_value(selection.seconds),
+        "radius": _json_value(selection.radius),
+        "uncertainty": _json_value(selection.uncertainty),
         "complete": selection.complete,
         "n_pool": selection.n_pool,
     }
     covered = None if selection.covered is None or not len(selection.covered) else float(selection.covered[-1])
     more = {"covered": covered, "reach": selection.reach, "sampled": selection.sampled, "spent": selection.spent}
-    content |= {name: _plain(value) for name, value in more.items() if value is not None}
+    content |= {name: _json_value(value) for name, value in more.items() if value is not None}
     if selection.standardized:
         content["standardized"] = True
     content["picks"] = _records(selection.columns())
@@ -150,17 +155,17 @@ def _object_bytes(selection: "Selection") -> bytes:
 def _configuration(configuration: "Configuration") -> dict[str, object]:
     return {
         "indices": configuration.indices.tolist(),
-        "priorities": [_plain(value) for value in configuration.priorities.tolist()],
-        "radius": _plain(configuration.radius),
-        "uncertainty": _plain(configuration.uncertainty),
+        "priorities": [_json_value(value) for value in configuration.priorities.tolist()],
+        "radius": _json_value(configuration.radius),
+        "uncertainty": _json_value(configuration.uncertainty),
     }
 
 
 def _records(columns: PickColumns) -> list[dict[str, object]]:
-    return [dict(zip(columns, map(_plain, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [dict(zip(columns, map(_json_value, row), strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     """The value, or None for numbers that JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -182,17 +187,6 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     return text.getvalue()
 
 
-def _csv_bytes(columns: PickColumns) -> bytes:
-    rows = zip(*columns.values(), strict=True)
-    cells = (("" if isinstance(value, float) and math.isnan(value) else value for value in row) for row in rows)
-    return csv_text([columns, *cells]).encode()
-
-
-def _jsonl_bytes(columns: PickColumns) -> bytes:
-    lines = (json.dumps(record, allow_nan=False, default=str) + "\n" for record in _records(columns))
-    return "".join(lines).encode()
-
-
 def _parquet_bytes(columns: PickColumns) -> bytes:
     pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
     types = {"rank": pyarrow.int64(), "index": pyarrow.int64(), "priority": pyarrow.float64()}
@@ -201,12 +195,6 @@ def _parquet_bytes(columns: PickColumns) -> bytes:
     arrays = {name: pyarrow.array(list(values), types.get(name)) for name, values in columns.items()}
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.table(arrays), buffer)
-    return buffer.getvalue()
-
-
-def _npy_bytes(columns: PickColumns) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, np.array(list(columns["index"]), dtype=np.int64), allow_pickle=False)
     return buffer.getvalue()
 
 
@@ -272,16 +260,16 @@ def append_picks(selection: "Selection", path: str, *, format: Format | None = N
 
 
 def add_round(selection: "Selection", path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
-    """As `append_picks`, for callers that hold the lock of the file."""
+    """`append_picks` for callers that hold the lock of the file."""
     chosen = output_format(path, format)
     if chosen == "json":
         hint = "use csv, jsonl, parquet or npy."
-        raise InvalidArgument(f"{path}: a json file describes one run and cannot be added to", hint=hint)
+        raise InvalidArgument(f"{path}: a json file describes one run and cannot be appended to", hint=hint)
     if not os.path.exists(path):
         write_atomically(path, render_selection(selection, chosen, safe_csv=safe_csv), new=True)
         return
     if suffix_of(path) != f".{chosen}":
-        raise InvalidArgument(f"{path} cannot be added to as {chosen}", hint=f"give it the suffix .{chosen}.")
+        raise InvalidArgument(f"{path} cannot be appended to as {chosen}", hint=f"give it the suffix .{chosen}.")
     earlier = read_picks(path)
     _check_new(path, earlier, selection.indices)
     last = _last_rank(path, len(earlier))
@@ -301,7 +289,7 @@ def _last_rank(path: str, n_rows: int) -> int:
     entry = entries.get("rank")
     if entry is None or entry.ndim != 1 or entry.content != "numbers":
         return n_rows
-    ranks = whole(entry.read()).astype(np.float64)
+    ranks = as_one_array(entry.read()).astype(np.float64)
     return max(0 if "group" in entries else n_rows, *map(int, ranks[np.isfinite(ranks)].tolist()), 0)
 
 
@@ -315,7 +303,9 @@ def _appended(path: str, added: PickColumns, format: Format, earlier: IntArray, 
     if format == "csv":
         source = open_source(path)
         if source.notes:
-            raise InvalidData(f"{path} cannot be added to: {source.notes[0].rstrip('.')}", hint="save it as plain CSV.")
+            raise InvalidData(
+                f"{path} cannot be appended to: {source.notes[0].rstrip('.')}", hint="save it as plain CSV."
+            )
         _check_columns(path, source.names, added)
         empty = [""] * len(added["index"])
         rows = {name: added.get(name, empty) for name in source.names}
@@ -370,9 +360,9 @@ def _index_column(source: Source) -> AnyArray:
     names = entry.names() if source.is_table else None
     if names is not None and names.dtype.kind in "iu":
         return names
-    if names is not None and any(str(name).lower() in TRUTH for name in names.tolist()):
-        raise InvalidData(f"{source.path} holds no picks: a row number is neither true nor false.")
-    values = whole(entry.read())
+    if names is not None and any(str(name).lower() in BOOLEAN_TEXTS for name in names.tolist()):
+        raise InvalidData(f"{source.path} holds no picks: row numbers are integers, not booleans.")
+    values = as_one_array(entry.read())
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")
     return values

@@ -18,29 +18,29 @@ from dubito.io.lookup import (
     Role,
     check_numbers,
     check_role,
-    choose,
+    choose_entries,
     excluded_by_name,
-    find_names,
     given_or_usual_name,
+    read_row_ids,
     usual_name,
 )
 from dubito.io.opening import open_source, split_spec
-from dubito.io.source import Source, note, whole
+from dubito.io.source import Source, as_one_array, note
 from dubito.matrix import AnyArray, Matrix, len_of
-from dubito.request.columns import IDS, LABELED, usual
-from dubito.request.ids import NamedRows
+from dubito.request.columns import IDS, LABELED, find_name
+from dubito.request.ids import ArrayWithIds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowsFile(NamedRows):
-    """An array with one entry per row that was read from a file; `dubito.select` takes it in place of an array."""
+class RowsFile(ArrayWithIds):
+    """An array with one entry per row that was read from a file; an argument of `dubito.select`."""
 
     values: AnyArray
     source: Source = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PoolFile(NamedRows):
+class PoolFile(ArrayWithIds):
     """A pool read from a file: features, ids, and the source for other arrays in the file."""
 
     source: Source = field(kw_only=True)
@@ -56,7 +56,7 @@ class PoolFile(NamedRows):
 
     @property
     def ids(self) -> AnyArray | None:
-        return None if self.names.ids is None else self.names.ids.values
+        return None if self.row_ids.ids is None else self.row_ids.ids.values
 
     def labels(self, columns: Columns) -> tuple[str, AnyArray] | None:
         """The name and the unparsed values of the labels in the file; None if there are none, or they are features."""
@@ -100,17 +100,17 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
     if columns.id is not None and columns.id not in source.entries:
-        own = usual([each for each in source.names if each], IDS)
-        if own is not None:
-            hint = f"leave the option out, or rename {own!r} to {columns.id!r}."
-            problem = f"{source.path} has no {source.noun} {columns.id!r}, and its ids are in {own!r}"
+        id_column = find_name([name for name in source.names if name], IDS)
+        if id_column is not None:
+            hint = f"leave the option out, or rename {id_column!r} to {columns.id!r}."
+            problem = f"{source.path} has no {source.noun} {columns.id!r}, and its ids are in {id_column!r}"
             raise MissingFile(problem, hint=hint)
         source.entry(columns.id)  # Raises with the closest name.
     features = _read(source, "features", key, columns)
     if not len_of(features) and not may_be_empty:
         raise InvalidData(f"{spec} holds no rows", hint="a pool needs at least one.")
-    names = find_names(source, columns.id, len_of(features))
-    chosen = choose(source, "features", key, columns)
+    names = read_row_ids(source, columns.id, len_of(features))
+    chosen = choose_entries(source, "features", key, columns)
     has_columns = source.is_table and source.entry(chosen[0]).ndim == 1
     return PoolFile(features, names, tuple(chosen) if has_columns else (), source=source)
 
@@ -135,13 +135,13 @@ def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> 
     ...     with open(path, "w") as file:
     ...         _ = file.write("id,doubt\nb,0.5\na,0.25\n")
     ...     found = read_rows(path, "doubt")
-    >>> found.values.tolist(), found.names.ids.values.tolist()
+    >>> found.values.tolist(), found.row_ids.ids.values.tolist()
     ([0.5, 0.25], ['b', 'a'])
     """
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
-    values = whole(_read(source, role, key, columns))
-    names = find_names(source, columns.id, len(values))
+    values = as_one_array(_read(source, role, key, columns))
+    names = read_row_ids(source, columns.id, len(values))
     return RowsFile(values, names, *class_names(source, role, key, columns), source=source)
 
 
@@ -152,16 +152,15 @@ MAX_SHOWN_CLASSES = 10
 def class_names(
     source: Source, role: DoubtRole, key: str | None, columns: Columns
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of a table that count as classes, with and without the beginning of their pattern; notes name them.
+    """The columns of a table that are classes, with and without the prefix of their pattern; also notes which they are.
 
     Empty for one column, such as a column of lists.
     """
-    names = choose(source, role, key, columns) if source.is_table and role != "doubt" else []
+    names = choose_entries(source, role, key, columns) if source.is_table and role != "doubt" else []
     is_named = role == "probabilities" and len(columns.probabilities) > 0
+    omitted: list[str] = []
     if key is None and not is_named and names and source.entry(names[0]).ndim == 1:
         omitted = [name for name in excluded_by_name(source, role, columns) if name not in names]
-    else:
-        omitted = []
     if len(names) > 1:
         shown = ", ".join(names[:MAX_SHOWN_CLASSES]) + (", ..." if len(names) > MAX_SHOWN_CLASSES else "")
         note(f"{role} of {len(names)} classes: {shown}")
@@ -169,8 +168,8 @@ def class_names(
         note(f"{source.path}: left out {', '.join(omitted)}; rename it if it belongs to a class.")
     if len(names) < 2:
         return (), ()
-    stems = [pattern.removesuffix("*") for pattern in columns.probabilities if pattern.endswith("*")]
-    short = (next((name.removeprefix(stem) for stem in stems if name.startswith(stem)), name) for name in names)
+    prefixes = [pattern.removesuffix("*") for pattern in columns.probabilities if pattern.endswith("*")]
+    short = (next((name.removeprefix(each) for each in prefixes if name.startswith(each)), name) for name in names)
     return tuple(names), tuple(short)
 
 
@@ -183,10 +182,10 @@ def read_array(spec: str | Source, role: DoubtRole | NameRole | OtherRole, *, co
 def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix:
     """Read the array that has a role.
 
-    A key (``file.npz::key``, ``table.parquet::column``) takes precedence. Without one the conventional names of the
-    role are tried; otherwise the array is used that alone fits the role. In a table without a column of lists,
-    features, probabilities and logits are all number columns except those with the conventional name of another role.
-    ``labeled`` also accepts features of labeled points, and a file of picks, whose rows are returned.
+    A key (``file.npz::key``, ``table.parquet::column``) takes precedence, then the conventional names of the role, then
+    the only array that fits the role. In a table without a column of lists, features, probabilities and logits are all
+    number columns except those with the conventional name of another role. ``labeled`` also accepts features of labeled
+    points, and a file of picks, whose rows are returned.
 
     Parameters
     ----------
@@ -268,13 +267,13 @@ def find_doubt(source: Source, *, columns: Columns = ANY_COLUMNS) -> tuple[Doubt
 
 
 def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matrix:
-    chosen = choose(source, role, key, columns)
+    chosen = choose_entries(source, role, key, columns)
     entry = source.entry(chosen[0])
     # A column of a table holds rows of the pool only if its name or the key says so: it may also be a single feature.
-    named_rows = role == "labeled" and (key is not None or chosen[0].lower() in (*LABELED, "index"))
-    is_rows = named_rows or role in ("candidates", "unlabeled")
-    side_by_side = source.columns is not None and 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
-    if source.columns is not None and side_by_side and not is_rows:
+    is_named = role == "labeled" and (key is not None or chosen[0].lower() in (*LABELED, "index"))
+    is_rows = is_named or role in ("candidates", "unlabeled")
+    is_several_columns = 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
+    if source.columns is not None and is_several_columns and not is_rows:
         for name in chosen:
             check_numbers(source, name, role)
         return source.columns(chosen)
@@ -289,9 +288,9 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
         return entry.names()
     array = entry.read()
     if is_rows and source.is_table and entry.ndim == 1:
-        rows = whole(array)  # Row numbers or a mask; CSV has no integers.
+        rows = as_one_array(array)  # Row numbers or a mask; CSV has no integers.
         return rows.astype(np.int64) if rows.dtype.kind == "f" and _are_whole(rows) else rows
-    return array if role in ("features", "labeled") else whole(array)
+    return array if role in ("features", "labeled") else as_one_array(array)
 
 
 def _are_whole(values: AnyArray) -> bool:

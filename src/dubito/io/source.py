@@ -39,7 +39,7 @@ class Entry:
 
     def names(self) -> AnyArray:
         """The values as ids or labels: integers or text, otherwise unparsed."""
-        return whole(self.read()) if self.read_names is None else self.read_names()
+        return as_one_array(self.read()) if self.read_names is None else self.read_names()
 
     def values(self) -> AnyArray:
         """The unparsed values, including empty ones; text or objects for a table."""
@@ -84,7 +84,7 @@ class Source:
             return self.entries[name]
         if "" in self.entries and not self.is_table:
             raise MissingFile(f"{self.path} holds one array without a name", hint=f"leave out {name!r}.")
-        hint = f"{nearest(name, self.names)} it holds {self.listing()}.".strip()
+        hint = f"{did_you_mean(name, self.names)} it holds {self.listing()}.".strip()
         raise MissingFile(f"{self.path} has no {self.noun} {name!r}", hint=hint)
 
     def without(self, patterns: Sequence[str]) -> "Source":
@@ -103,12 +103,12 @@ class Source:
         return ", ".join(shown[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question that suggests the closest known name, or empty text.
 
     Examples
     --------
-    >>> nearest("featurs", ["features", "ids"])
+    >>> did_you_mean("featurs", ["features", "ids"])
     " did you mean 'features'?"
     """
     close = difflib.get_close_matches(name, [other for other in known if other], n=1)
@@ -116,7 +116,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def natural_order(name: str) -> list[tuple[int, int, str]]:
-    """A sort key under which numbers inside names count as numbers, up to the longest that `int` reads.
+    """A sort key that compares numbers inside names as numbers, up to the longest that `int` reads.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def suffix_of(path: str) -> str:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Convert any error of a parser to a `DubitoError` that names the file."""
+    """Convert any error raised while a file is read to a `DubitoError` that names the file."""
     try:
         yield
     except DubitoError:
@@ -162,16 +162,18 @@ def reading(path: str) -> Iterator[None]:
             raise InvalidArgument(f"{path} cannot be opened: {str(error.strerror).lower()}.") from error
         # Broad on purpose: parsers raise many unrelated exceptions on damaged files.
         detail = " ".join(str(error).split()) or type(error).__name__
-        problem = f"{path} cannot be read as {suffix_of(path)}: it is cut short, damaged or of another kind ({detail})."
+        problem = (
+            f"{path} cannot be read as {suffix_of(path)}: it is truncated, damaged or of another format ({detail})."
+        )
         raise InvalidData(problem) from error
 
 
-def whole(matrix: Matrix) -> AnyArray:
+def as_one_array(matrix: Matrix) -> AnyArray:
     """The matrix as one array; arrays and memory maps are returned unchanged.
 
     Examples
     --------
-    >>> whole(Stack([np.zeros((1, 2)), np.ones((1, 2))])).tolist()
+    >>> as_one_array(Stack([np.zeros((1, 2)), np.ones((1, 2))])).tolist()
     [[0.0, 0.0], [1.0, 1.0]]
     """
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix[:])
@@ -193,7 +195,7 @@ def stack_rows(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
         return first
     if len(first.shape) == 2:
         return Stack([piece for part in parts for piece in (part.parts if isinstance(part, Stack) else (part,))])
-    return np.concatenate([whole(part) for part in parts])
+    return np.concatenate([as_one_array(part) for part in parts])
 
 
 _gathered: ContextVar[dict[str, None] | None] = ContextVar("gathered", default=None)

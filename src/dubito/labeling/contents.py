@@ -12,14 +12,14 @@ from dubito.embedding.source import Changes
 from dubito.errors import MissingFile
 from dubito.integrations.exchange.items import TEXTS
 from dubito.io.formats.parquet import COLUMN, HASH
-from dubito.io.lookup import Columns, find_names
+from dubito.io.lookup import Columns, read_row_ids
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.io.source import Source
 from dubito.labeling.items import Identities, digest_of, has_items, match_items, save_items
 from dubito.labeling.project import Project
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
-from dubito.request.columns import IDS, label_name, usual
+from dubito.request.columns import IDS, find_name, label_name
 from dubito.request.labels import are_labels, label_keys
 
 ItemKind = Literal["pictures", "texts", "rows"]
@@ -208,9 +208,9 @@ def _read_pool_contents(project: Project) -> Contents:
     label = find_label_column(project, names)
     kind, column = _find_content(source)
     n_rows = _n_rows(source)
-    ids = find_names(source, None, n_rows).ids
+    ids = read_row_ids(source, None, n_rows).ids
     item_ids = [str(row) for row in range(n_rows)] if ids is None else [str(each) for each in ids.values.tolist()]
-    hidden = {label, column, COLUMN, HASH, usual(names, IDS)}
+    hidden = {label, column, COLUMN, HASH, find_name(names, IDS)}
     path = project.source_path
     root = path if os.path.isdir(path) else os.path.dirname(path)
     return Contents(
@@ -237,7 +237,7 @@ def find_label_column(project: Project, names: Sequence[str] | None = None) -> s
 
 def _n_rows(source: Source) -> int:
     """Number of rows, from the ids if possible, so that the features need not be read."""
-    ids = usual([name for name in source.names if name], IDS)
+    ids = find_name([name for name in source.names if name], IDS)
     if ids is not None:
         return len(source.entry(ids).names())
     return len_of(read_pool(source.path).features)
@@ -246,7 +246,7 @@ def _n_rows(source: Source) -> int:
 def _find_content(source: Source) -> tuple[ItemKind, str | None]:
     """The kind of content, and the column that has it; None for rows of a table."""
     names = [name for name in source.names if name]
-    picture, text = usual(names, PICTURES), usual(names, TEXTS)
+    picture, text = find_name(names, PICTURES), find_name(names, TEXTS)
     if picture is not None and source.is_table:
         return "pictures", picture
     if text is not None and source.is_table:

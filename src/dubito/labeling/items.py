@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.io.durable import load_sealed, save_sealed
+from dubito.io.durable import load_with_checksum, save_with_checksum
 from dubito.labeling.project import Project
 from dubito.matrix import AnyArray, IntArray
 
@@ -63,7 +63,7 @@ def save_items(project: Project, found: Identities, gone: AnyArray | None = None
     arrays = {"ids": np.array(found.ids, dtype=np.str_), "digests": found.digests, "kind": np.array(found.kind)}
     if gone is not None and gone.any():
         arrays["gone"] = gone
-    save_sealed(project.path(ITEMS), arrays, private=True)
+    save_with_checksum(project.path(ITEMS), arrays, private=True)
 
 
 class Match(NamedTuple):
@@ -85,7 +85,7 @@ class Match(NamedTuple):
 
 def match_items(project: Project, found: Identities) -> Match:
     """Find every item; raises `InvalidData` if more than half of them are missing."""
-    stored = load_sealed(project.path(ITEMS), needed=True)
+    stored = load_with_checksum(project.path(ITEMS), needed=True)
     known = stored_items = Identities(stored["ids"].tolist(), stored["digests"], str(stored["kind"]))
     rows = np.full(len(known), -1, dtype=np.int64)
     was_gone = stored.get("gone", np.zeros(len(known), dtype=np.bool_))

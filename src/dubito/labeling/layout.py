@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from dubito.matrix import AnyArray, FloatArray, Matrix, blocks, len_of, rows_per_read
-from dubito.request.scaling import measure_scale, on_scale
+from dubito.request.scaling import measure_scale, standardized
 
 LAYOUT_SAMPLE = 20_000
 """Maximum number of rows from which the principal axes are computed."""
@@ -42,7 +42,7 @@ def compute_layout(features: Matrix, *, standardize: bool = False, neighbors: bo
     >>> compute_layout(np.array([[0.0, 0.0], [1.0, 0.1], [2.0, -0.1]])).shape
     (3, 2)
     """
-    scaled = on_scale(features, measure_scale(features)) if standardize else features
+    scaled = standardized(features, measure_scale(features)) if standardize else features
     uses_neighbors = find_spec("openTSNE") is not None if neighbors is None else neighbors
     if not uses_neighbors or len_of(features) < FEWEST:
         return project_on_axes(scaled, 2)

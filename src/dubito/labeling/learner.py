@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dubito.errors import DubitoError
-from dubito.io.durable import load_sealed, write_atomically
+from dubito.io.durable import load_with_checksum, write_atomically
 from dubito.labeling.project import FAILURE, USER_PROBABILITIES, model_file
 from dubito.labeling.state import TRAINED_EVENT, State, read_model
 from dubito.labeling.store import Pick, RoundRecord, Statements, Writer, add_picks, add_round, drop_picks, put_fact
@@ -194,7 +194,7 @@ class LearningLoop:
         model = read_model(state.project, number, len(state.contents))
         if model is None:
             raise WorkerFailed("the model file from the worker process cannot be read")
-        arrays = load_sealed(state.project.path(model_file(number)))
+        arrays = load_with_checksum(state.project.path(model_file(number)))
         reasons = zip(arrays["picks"].tolist(), arrays["why"].tolist(), strict=True)
         picks = [Pick(number, rank, item, why) for rank, (item, why) in enumerate(reasons)]
         facts["at"] = time.time()

@@ -17,7 +17,7 @@ from dubito.models.fit import Fit, fit
 from dubito.models.held_out import Share
 from dubito.models.progress import DOUBTED, Advice, Change, LabelsSoFar, change_of_predictions
 from dubito.pool import Pool
-from dubito.request.scaling import measure_scale, on_scale
+from dubito.request.scaling import measure_scale, standardized
 from dubito.strategies import Strategy
 from dubito.strategies.auto import Auto
 from dubito.strategies.base import Choice, Planner
@@ -97,7 +97,7 @@ class RoundRunner:
     def __init__(self, features: Matrix, standardize: bool | None) -> None:
         self.features, self._standardize, self.is_table = features, standardize, standardize is True
         self._pool = Pool(features, standardize=standardize)
-        self._scaled = scaled = on_scale(features, measure_scale(features))
+        self._scaled = scaled = standardized(features, measure_scale(features))
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
         self._last: tuple[int, tuple[str, ...], IntArray] | None = None
         """The number of labels, the classes and the predicted class of every row in the previous round."""

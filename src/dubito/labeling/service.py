@@ -12,7 +12,7 @@ import numpy as np
 
 from dubito.embedding.source import Changes
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
-from dubito.io.source import nearest
+from dubito.io.source import did_you_mean
 from dubito.labeling.contents import Contents, describe_changes, update_items
 from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event, check_name
@@ -292,7 +292,7 @@ class LabelingService:
             raise InvalidArgument(f"the class {given[:100]!r} was removed", hint="choose another.")
         if label not in known:
             shown = f"classes are {', '.join(known[:20])}" if known else "there are no classes yet"
-            hint = f"{shown};{nearest(label, known)} choose one, or add it first."
+            hint = f"{shown};{did_you_mean(label, known)} choose one, or add it first."
             raise InvalidArgument(f"there is no class {label[:100]!r}", hint=hint)
         return label
 

@@ -14,12 +14,12 @@ from dubito.embedding.registry import make_embedder
 from dubito.embedding.store import learned_path
 from dubito.embedding.words import Words
 from dubito.errors import DubitoError, InvalidData, MissingFile
-from dubito.io.durable import load_sealed
+from dubito.io.durable import load_with_checksum
 from dubito.io.opening import open_source
 from dubito.labeling.contents import Contents, ItemKind, features_of
 from dubito.labeling.state import State
 from dubito.matrix import AnyArray, FloatArray, Matrix, blocks, len_of, rows_per_read
-from dubito.request.scaling import measure_scale, on_scale
+from dubito.request.scaling import measure_scale, standardized
 
 MAX_CACHED = 4
 """Number of searches whose distances are cached, so that the next page of a list need not compute them again."""
@@ -68,7 +68,7 @@ class TextEncoder:
         if self._embedder is None:
             embedder = make_embedder(self._spec, "texts", self._options)
             if isinstance(embedder, LearningEmbedder):
-                embedder = embedder.ready(load_sealed(learned_path(self._pool_path), needed=True))
+                embedder = embedder.ready(load_with_checksum(learned_path(self._pool_path), needed=True))
             if embedder.version != self._version:
                 problem = f"the weights of {self._spec} have changed since the items were embedded"
                 raise InvalidData(problem, hint="restore the former weights, or embed the items again.")
@@ -148,7 +148,7 @@ class Similarity:
         if self._features is None or self._features[0] is not contents:
             rows = None if contents.rows is None else np.maximum(contents.rows, 0)  # Items that are gone get row 0.
             features, is_table = features_of(self._state.project, rows)
-            self._features = contents, on_scale(features, measure_scale(features)) if is_table else features
+            self._features = contents, standardized(features, measure_scale(features)) if is_table else features
             self._distances.clear()
         return self._features[1]
 

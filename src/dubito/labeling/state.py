@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from dubito.errors import DubitoError
-from dubito.io.durable import load_sealed
+from dubito.io.durable import load_with_checksum
 from dubito.labeling.contents import Contents, merge_columns, read_contents
 from dubito.labeling.database import open_engine, store_errors
 from dubito.labeling.events import Event, LabelTable
@@ -76,7 +76,7 @@ class RoundModel:
 def read_model(project: Project, round: int, n_rows: int) -> RoundModel | None:
     """Read the model of a round, whose pool may have grown since; None if its file is missing or damaged."""
     try:
-        stored = load_sealed(project.path(model_file(round)))
+        stored = load_with_checksum(project.path(model_file(round)))
         probabilities = stored.get("probabilities")
         if probabilities is not None and len(probabilities) > n_rows:
             return None
@@ -256,7 +256,7 @@ class State:
     def read_layout(self) -> None:
         """Load the map, if it was computed."""
         with suppress(DubitoError, KeyError):
-            layout = load_sealed(self.project.path(LAYOUT))["places"]
+            layout = load_with_checksum(self.project.path(LAYOUT))["places"]
             with self.lock:
                 self.layout = layout if len(layout) == len(self.contents) else None
                 self.version += 1

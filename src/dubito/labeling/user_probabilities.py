@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.io.durable import save_sealed
+from dubito.io.durable import save_with_checksum
 from dubito.io.opening import open_source
 from dubito.io.roles import read_rows
 from dubito.labeling.contents import Contents
@@ -26,7 +26,7 @@ def save_probabilities(project: Project, contents: Contents, path: str) -> int:
         "classes": np.array(classes),
         "class_event": np.array(project.class_event),
     }
-    save_sealed(project.path(USER_PROBABILITIES), arrays, private=True)
+    save_with_checksum(project.path(USER_PROBABILITIES), arrays, private=True)
     return n_given
 
 
@@ -60,7 +60,7 @@ def read_probabilities(project: Project, contents: Contents, path: str) -> tuple
         row = int(np.abs(sums - 1.0).argmax())
         raise InvalidData(f"row {row} of the probabilities adds up to {sums[row]:.3g}", hint="rows must add up to 1.")
     classes = _classes(path, values.shape[1], project)
-    rows = _rows(contents, found.names.ids, len(values))
+    rows = _rows(contents, found.row_ids.ids, len(values))
     probabilities = np.full((len(contents), values.shape[1]), 1.0 / values.shape[1])
     probabilities[rows] = values / sums[:, None]
     return probabilities, classes, len(values)

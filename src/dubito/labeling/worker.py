@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from dubito.errors import DubitoError
-from dubito.io.durable import load_sealed, save_sealed
+from dubito.io.durable import load_with_checksum, save_with_checksum
 from dubito.labeling.contents import features_of, merge_columns, read_contents
 from dubito.labeling.events import ClassChange, names_since
 from dubito.labeling.layout import compute_layout
@@ -108,7 +108,7 @@ def _run_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[s
     if job["task"] == "layout":
         layout = compute_layout(pool.runner.features, standardize=pool.runner.is_table)
         by_item = pool.values_by_item(layout.astype(np.float32), 0.0)
-        save_sealed(project.path(LAYOUT), {"places": by_item}, private=True)
+        save_with_checksum(project.path(LAYOUT), {"places": by_item}, private=True)
         return {"task": "layout"}
     arrays, facts = pool.runner.run(_parse_job(project, pool, job))
     for name in ("picks", "held_rows"):
@@ -116,7 +116,7 @@ def _run_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> dict[s
             arrays[name] = pool.items_of(arrays[name])
     if "probabilities" in arrays:
         arrays["probabilities"] = pool.values_by_item(arrays["probabilities"], 1.0 / len(arrays["classes"]))
-    save_sealed(project.path(model_file(job["round"])), arrays, private=True)
+    save_with_checksum(project.path(model_file(job["round"])), arrays, private=True)
     return facts
 
 
@@ -150,7 +150,7 @@ def _user_probabilities(
 
     Rows of newer items have equal probabilities. The probabilities are None if all classes were removed.
     """
-    arrays = load_sealed(project.path(USER_PROBABILITIES))
+    arrays = load_with_checksum(project.path(USER_PROBABILITIES))
     names = names_since(changes, int(arrays.get("class_event", 0)))
     classes, probabilities = merge_columns(arrays["classes"].tolist(), arrays["probabilities"], names)
     if probabilities is None:

@@ -19,7 +19,7 @@ import numpy as np
 from dubito.errors import InvalidData
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.models.held_out import Z
-from dubito.request.ids import RowNames
+from dubito.request.ids import RowIds
 from dubito.request.labels import as_labels
 from dubito.request.rows import rows_in_order
 
@@ -174,7 +174,7 @@ def estimate_held_out(
     return estimate_accuracy(is_right[order], confidence[order], weights[order], unlabeled)
 
 
-def draw_weights(drawn: object, n_pool: int, names: RowNames) -> FloatArray:
+def draw_weights(drawn: object, n_pool: int, names: RowIds) -> FloatArray:
     """(n,) the weights of `estimate_accuracy` from the argument ``drawn`` of `dubito.fit`: 0 for rows not drawn."""
     weights = np.zeros(n_pool)
     if not isinstance(drawn, Mapping):

@@ -9,7 +9,7 @@ from dubito.errors import InvalidArgument, InvalidData, in_python, named
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, len_of
 from dubito.request.arrays import as_names
 from dubito.request.columns import label_name
-from dubito.request.ids import Ids, RowNames, column_of, columns_of, matching_ids, rows_of, split_ids
+from dubito.request.ids import Ids, RowIds, column_of, columns_of, matching_ids, rows_of, split_ids
 from dubito.request.labels import are_labels, as_labels
 from dubito.request.rows import Labeled, labeled_in_order
 
@@ -43,7 +43,7 @@ def check_no_label(no_label: object) -> list[str]:
 
 
 def parse_labels(
-    labels: Any, labeled: object, checked: Labeled, pool: Matrix, names: RowNames, no_label: object = None
+    labels: Any, labeled: object, checked: Labeled, pool: Matrix, names: RowIds, no_label: object = None
 ) -> KnownLabels:
     """The labels without missing ones, and their rows or features.
 
@@ -57,7 +57,7 @@ def parse_labels(
         The same, checked.
     pool : array (n, d)
         The features.
-    names : RowNames
+    names : RowIds
         The ids of the pool rows.
     no_label : object
         Further values that mean unlabeled.
@@ -99,7 +99,7 @@ def _texts_of_values(values: AnyArray, given: AnyArray) -> dict[object, str] | N
     return {value: text.strip() for value, text in zip(reversed(values.tolist()), reversed(texts), strict=True)}
 
 
-def _labels_in_order(values: AnyArray, labeled: object, checked: Labeled, n_pool: int, names: RowNames) -> RowLabels:
+def _labels_in_order(values: AnyArray, labeled: object, checked: Labeled, n_pool: int, names: RowIds) -> RowLabels:
     """Labels in an array: of all pool rows, or of the labeled rows in their order."""
     if labeled is None:
         if values.shape != (n_pool,):
@@ -113,7 +113,7 @@ def _labels_in_order(values: AnyArray, labeled: object, checked: Labeled, n_pool
     return rows, values[rows] if len(values) == n_pool else values
 
 
-def _labels_with_rows(labels: Any, n_pool: int, names: RowNames) -> RowLabels | None:
+def _labels_with_rows(labels: Any, n_pool: int, names: RowIds) -> RowLabels | None:
     """Labels in a mapping or a data frame; None for an array."""
     if isinstance(labels, Mapping):
         keys = Ids("labels", _object_array(labels), argument="labels")
@@ -150,7 +150,7 @@ def _label_column(frame: Any, columns: list[str]) -> AnyArray:
     return column_of("labels", frame, name)
 
 
-def _rows_of(ids: Ids, n_pool: int, names: RowNames) -> IntArray:
+def _rows_of(ids: Ids, n_pool: int, names: RowIds) -> IntArray:
     """The rows with these ids, or row numbers if the pool has no ids."""
     if names.ids is not None:
         return rows_of(ids, names.ids)

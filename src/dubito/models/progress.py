@@ -12,7 +12,7 @@ from dubito.matrix import FloatArray, IntArray, Matrix, Rows, len_of
 from dubito.models.accuracy import AccuracyEstimate, estimate_held_out
 from dubito.models.fit import Fit, fit
 from dubito.models.held_out import Share
-from dubito.request.scaling import measure_scale, on_scale
+from dubito.request.scaling import measure_scale, standardized
 
 # Coverage of the pool by the labels.
 
@@ -31,7 +31,7 @@ def covered_share(pool: Matrix, labeled: IntArray) -> float:
     """
     if len(labeled) == 0:
         return 0.0
-    scaled = on_scale(pool, measure_scale(pool))
+    scaled = standardized(pool, measure_scale(pool))
     sample = sample_rows(np.arange(len_of(pool)))
     reach = cold_squared_reach(CoverageProblem(scaled, scaled[:0], sample[:0], 0, np.empty(0), sample))
     squared = squared_radii(Rows(scaled, sample), Rows(scaled, labeled), "euclidean")

@@ -1,4 +1,4 @@
-"""Conversion of arguments to arrays, without importing torch, pandas and so on; and checks of numbers."""
+"""Convert arguments to arrays, without importing torch or pandas; check numbers and features."""
 
 import operator
 import re
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
 import numpy as np
 
 from dubito import native as compiled
-from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, in_python, named
+from dubito.errors import PASS, TRUE_OR_FALSE, InvalidArgument, InvalidData, at_row, in_python, named
 from dubito.matrix import AnyArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
 from dubito.threads import n_threads
 
-KEPT_TENSORS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
+GPU_DTYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 """Types of tensors that stay on their GPU."""
 
-HINTS = {
+HINTS_FOR_FRAMES = {
     "pandas": "pass columns of numbers, such as {name}.astype(float), or np.stack(column) for a column of lists.",
     "polars": "pass columns of numbers, or np.array(column.to_list()) for a column of lists.",
 }
@@ -27,12 +27,14 @@ HINTS = {
 
 
 def as_matrix(name: str, value: Any) -> Matrix:
-    """An array, or a float tensor or CuPy array that stays on its GPU."""
+    """An array, or features that stay where they are: `Rows`, `Stack`, or a float tensor or CuPy array on a GPU."""
+    if isinstance(value, Rows | Stack | OnDevice):
+        return value
     package = type(value).__module__.partition(".")[0]
     if package == "cupy" and find_spec("torch") is not None:
         value, package = import_module("torch").as_tensor(value, device=f"cuda:{value.device.id}"), "torch"
     is_tensor = package == "torch"
-    if is_tensor and value.is_cuda and str(value.dtype) in KEPT_TENSORS and str(value.layout) == "torch.strided":
+    if is_tensor and value.is_cuda and str(value.dtype) in GPU_DTYPES and str(value.layout) == "torch.strided":
         return OnDevice(value)
     return as_array(name, value)
 
@@ -56,9 +58,10 @@ def as_array(name: str, value: Any) -> AnyArray:
     else:
         array = as_names(name, value)
     if array.dtype.kind not in "biuf":
-        where = _odd_column(value) if package in HINTS else ""
-        problem = f"holds {_kind(array)} where numbers belong ({where}dtype {array.dtype})"
-        raise InvalidData(problem, argument=name, hint=HINTS.get(package, "pass numbers.").format(name=name))
+        column = _first_text_column(value) if package in HINTS_FOR_FRAMES else ""
+        content = {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates"}.get(array.dtype.kind, "objects")
+        problem = f"holds {content} instead of numbers ({column}dtype {array.dtype})"
+        raise InvalidData(problem, argument=name, hint=HINTS_FOR_FRAMES.get(package, "pass numbers.").format(name=name))
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"fill them first with {name}.filled(...)."
         raise InvalidData("is a masked array with masked values", argument=name, hint=hint)
@@ -73,14 +76,10 @@ def as_names(name: str, value: Any) -> AnyArray:
         raise InvalidArgument(f"cannot be read as an array ({error})", argument=name, hint=hint) from None
 
 
-def _odd_column(frame: Any) -> str:
+def _first_text_column(frame: Any) -> str:
     """The first column of a frame that is not numeric, for a message."""
     names = [name for name in getattr(frame, "columns", ()) if frame[name].to_numpy().dtype.kind not in "biuf"]
     return f"column {names[0]!r}, " if names else ""
-
-
-def _kind(array: AnyArray) -> str:
-    return {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates"}.get(array.dtype.kind, "objects")
 
 
 def _from_torch(name: str, tensor: Any) -> AnyArray:
@@ -138,6 +137,12 @@ def check_choice(name: str, value: object, known: Collection[Name]) -> Name:
     raise InvalidArgument("is not known", argument=name, value=value, hint=hint)
 
 
+def check_bool(name: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument("is not allowed", argument=name, value=value, hint=TRUE_OR_FALSE)
+    return bool(value)
+
+
 def check_integer(name: str, value: object, *, least: int) -> int:
     """An integer that is at least ``least``; bools and floats are rejected."""
     # Fast path: the isinstance check of a protocol is slow, and most values are plain ints.
@@ -171,16 +176,16 @@ def check_positive(name: str, value: object) -> float:
 
 
 def check_budget(budget: object, n_candidates: int, n_pool: int, unit: str = "point") -> int:
-    """An integer from 1 to the number of candidates; ``unit`` is what the budget counts."""
+    """An integer from 1 to the number of candidates; ``unit`` is the noun for what the budget counts."""
     number = check_integer("budget", budget, least=1)
     if number > n_candidates:
-        whose = f"{unit}s in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool {unit}s"
+        limit = f"{unit}s in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool {unit}s"
         hint = (
             f"{PASS} {named('budget')} <= {n_candidates}."
             if n_candidates
             else "all are labeled or excluded, so there is nothing left to pick."
         )
-        raise InvalidArgument(f"exceeds the {n_candidates} {whose}", argument="budget", value=number, hint=hint)
+        raise InvalidArgument(f"exceeds the {n_candidates} {limit}", argument="budget", value=number, hint=hint)
     return number
 
 
@@ -239,11 +244,11 @@ class Features(NamedTuple):
 
 def check_features(name: str, value: object) -> Features:
     """Check that a value is a matrix (n, d) of finite numbers with n, d >= 1."""
-    matrix = value if isinstance(value, Rows | Stack | OnDevice) else as_matrix(name, value)
+    matrix = as_matrix(name, value)
     shape = matrix.shape
     if len(shape) != 2:
-        more = in_python(f"; use {name}.reshape(-1, 1) for one feature a row") if len(shape) == 1 else ""
-        hint = f"pass a 2-D array (rows, features){more}."
+        reshape = in_python(f"; use {name}.reshape(-1, 1) for one feature per row") if len(shape) == 1 else ""
+        hint = f"pass a 2-D array (rows, features){reshape}."
         raise InvalidArgument(f"has shape {shape}", argument=name, hint=hint)
     if shape[0] == 0:
         raise InvalidArgument(f"is empty (shape {shape})", argument=name, hint="pass at least one row.")
@@ -265,19 +270,19 @@ def check_finite(name: str, matrix: Matrix) -> float:
             continue
         if compiled.steps is not None and compiled.can_read(block):
             workers = n_threads() if block.size > SINGLE_THREAD_SIZE else 1
-            own = compiled.steps.magnitude((block,), block.size, block.itemsize, workers)
+            block_largest = compiled.steps.magnitude((block,), block.size, block.itemsize, workers)
         elif block.dtype == np.float16 and block.dtype.isnative:
             # Bit patterns of magnitudes sort like the magnitudes, and integer maxima are much faster than float16 ones.
-            own = float((block.view(np.uint16) & np.uint16(0x7FFF)).max().view(np.float16))
+            block_largest = float((block.view(np.uint16) & np.uint16(0x7FFF)).max().view(np.float16))
         else:
-            own = max(float(block.max()), -float(block.min()))
-        if not own <= LARGEST_FEATURE:  # It may be NaN.
-            raise _unusable(name, matrix, span)
-        largest = max(largest, own)
+            block_largest = max(float(block.max()), -float(block.min()))
+        if not block_largest <= LARGEST_FEATURE:  # It may be NaN.
+            raise _invalid_feature(name, matrix, span)
+        largest = max(largest, block_largest)
     return largest
 
 
-def _unusable(name: str, matrix: Matrix, rows: slice) -> InvalidData:
+def _invalid_feature(name: str, matrix: Matrix, rows: slice) -> InvalidData:
     """The error for the first number in these rows that is not finite, or too large."""
     for span in blocks(rows.stop - rows.start, rows_per_read(matrix)):
         start = rows.start + span.start
@@ -287,7 +292,7 @@ def _unusable(name: str, matrix: Matrix, rows: slice) -> InvalidData:
             break
     position = tuple(int(i) for i in found[0])
     value, where = wide[position], at_row(start + position[0]) + "".join(f", column {i}" for i in position[1:])
-    hint = f"distances would overflow: rescale so that no value passes {LARGEST_FEATURE:g}."
+    hint = f"distances would overflow: rescale so that no value exceeds {LARGEST_FEATURE:g}."
     hint = hint if np.isfinite(value) else "remove or fill such rows first."
     return InvalidData(f"holds {value:g} at {where}", argument=name, hint=hint)
 
@@ -308,7 +313,7 @@ def _first_zero_row(matrix: Matrix) -> int | None:
     return None
 
 
-def unlike_features(n_labeled: int, n_pool: int) -> InvalidArgument:
+def different_widths(n_labeled: int, n_pool: int) -> InvalidArgument:
     """The error for labeled features and a pool of different widths."""
     problem = f"has {n_labeled} features and pool has {n_pool}"
-    return InvalidArgument(problem, argument="labeled", hint="pass features of one kind.")
+    return InvalidArgument(problem, argument="labeled", hint="pass the same features for both.")

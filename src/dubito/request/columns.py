@@ -13,9 +13,9 @@ LABELS = ("labels", "classes", "label", "class", "target", "targets", "y")
 LABELED = ("labeled", "labelled", "is_labeled", "is_labelled")
 UNLABELED = ("unlabeled", "unlabelled", "is_unlabeled", "is_unlabelled")
 DRAWN = ("drawn",)
-"""Which labeled rows were drawn at random; read from files of labels only."""
+"""Which labeled rows were drawn at random; only in files of labels."""
 SPLITS = ("split", "fold", "subset", "partition")
-"""Data splits: unused, and not features."""
+"""Data splits, which are neither used nor features."""
 DOUBTS = ("probabilities", "logits", "doubt")
 CANDIDATES = ("candidates",)
 
@@ -34,12 +34,12 @@ def refuse_two_sources(given: Collection[str]) -> None:
         raise InvalidArgument(f"{names} are two sources of doubt", hint="pass only one of them.")
 
 
-def usual(names: Sequence[str], wanted: Collection[str]) -> str | None:
+def find_name(names: Sequence[str], wanted: Collection[str]) -> str | None:
     """The first of the wanted names that occurs in ``names``; exact matches first, then case-insensitive ones.
 
     Examples
     --------
-    >>> usual(["x", "ID"], IDS), usual(["x", "id", "ids"], IDS), usual(["x"], IDS)
+    >>> find_name(["x", "ID"], IDS), find_name(["x", "id", "ids"], IDS), find_name(["x"], IDS)
     ('ID', 'ids', None)
     """
     exact = next((name for name in wanted if name in names), None)
@@ -54,7 +54,7 @@ def label_name(names: Sequence[str]) -> str | None:
     >>> label_name(["a", "y"]), label_name(["x", "y"]), label_name(["x", "y", "Target"])
     ('y', None, 'Target')
     """
-    return usual([name for name in names if not is_coordinate(name, names)], LABELS)
+    return find_name([name for name in names if not is_coordinate(name, names)], LABELS)
 
 
 def is_coordinate(name: str, names: Collection[str]) -> bool:

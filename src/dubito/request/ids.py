@@ -1,4 +1,4 @@
-"""Row ids: comparison, and matching the rows of an argument or file with those of the pool.
+"""Ids of rows: how they are compared, and how the rows of an argument or file are matched with those of the pool.
 
 Ids are compared as text. Whole numbers are written in full (7, 7.0, "7" and "7.0" are the same id), dates in ISO
 format; text is stripped and normalized to NFC. ``"007"`` differs from 7, and comparison is case-sensitive. Missing
@@ -18,7 +18,7 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData, InvalidIds
 from dubito.matrix import AnyArray, IntArray, Matrix, len_of
 from dubito.request.arrays import Features, as_array, check_features
-from dubito.request.columns import IDS, could_be_index, index_names, non_features, usual
+from dubito.request.columns import IDS, could_be_index, find_name, index_names, non_features
 
 WHOLE_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 """A whole number written as a float."""
@@ -42,7 +42,7 @@ class Ids:
         self.owner = owner
         """The file or argument that the ids belong to, for messages."""
         self.argument = argument
-        self.values = as_shown(values)
+        self.values = dates_as_text(values)
         self.given = values
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Ids:
         try:
             return id_keys(self.given)
         except InvalidId as error:
-            raise self.wrong(error.problem, error.hint) from None
+            raise self.error(error.problem, error.hint) from None
 
     @cached_property
     def row_of_key(self) -> dict[str, int]:
@@ -78,13 +78,15 @@ class Ids:
         names = [repr(self.values[row : row + 1].tolist()[0]) for row in rows[:MOST_SHOWN]]
         return ", ".join(names) + (", ..." if len(rows) > MOST_SHOWN else "")
 
-    def wrong(self, problem: str, hint: str) -> InvalidIds:
+    def error(self, problem: str, hint: str) -> InvalidIds:
         if self.argument is not None:
             return InvalidIds(problem, argument=self.argument, hint=hint)
         return InvalidIds(f"{self.owner} {problem}", hint=hint)
 
 
 class InvalidId(Exception):
+    """An id that cannot be used; `Ids` adds whose it is."""
+
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)
         self.problem, self.hint = problem, hint
@@ -101,8 +103,8 @@ def are_row_numbers(values: AnyArray) -> bool:
     return values.dtype.kind in "iuf" and bool(np.array_equal(values, np.arange(len(values))))
 
 
-def as_shown(values: AnyArray) -> AnyArray:
-    """Ids as a selection returns them: NumPy dates become text, since they would be saved as numbers."""
+def dates_as_text(values: AnyArray) -> AnyArray:
+    """The ids, with NumPy dates as text, since they would be saved as numbers."""
     if values.dtype.kind == "M":
         return np.array([tidy_date(str(value)) for value in values], dtype=np.str_)
     return values
@@ -118,7 +120,7 @@ def id_keys(values: AnyArray) -> list[str]:
     """
     kind = values.dtype.kind
     if kind == "b":
-        raise InvalidId("has truth values for ids, which cannot tell rows apart", "pass integers or text.")
+        raise InvalidId("has booleans as ids, which cannot identify rows", "pass integers or text.")
     if kind in "iu":
         return list(map(str, values.tolist()))
     if kind == "f":
@@ -126,7 +128,7 @@ def id_keys(values: AnyArray) -> list[str]:
     keys = list(map(_key, values if kind == "M" else values.tolist()))
     empty = next((row for row, key in enumerate(keys) if not key), None)
     if empty is not None:
-        raise InvalidId(f"has no id in row {empty}", "give every row one.")
+        raise InvalidId(f"has no id in row {empty}", "give every row an id.")
     return keys
 
 
@@ -146,12 +148,12 @@ def _float_keys(values: AnyArray) -> list[str]:
     missing = ~np.isfinite(values)
     if missing.any():
         row = int(np.argmax(missing))
-        raise InvalidId(f"has the id {values[row]} in row {row}, which names nothing", "give every row one.")
+        raise InvalidId(f"has the id {values[row]} in row {row}, which is not an id", "give every row an id.")
     whole = values == np.round(values)
     too_large = whole & (np.abs(values) >= 2.0 ** (np.finfo(values.dtype).nmant + 1))
     if too_large.any():
         value = values[int(np.argmax(too_large))]
-        problem = f"has the id {value:.0f} as {values.dtype}, which cannot tell such numbers apart"
+        problem = f"has the id {value:.0f} as {values.dtype}, which cannot distinguish such numbers"
         raise InvalidId(problem, "save ids as integers or text.")
     return [
         str(int(value)) if is_whole else repr(value) for value, is_whole in zip(values.tolist(), whole, strict=True)
@@ -190,10 +192,12 @@ def text_key(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowNames:
+class RowIds:
+    """The ids of the rows of an argument or file: a column of ids, the index of a frame, both or neither."""
+
     column: Ids | None = None
     index: Ids | None = None
-    """The index of a frame, even if it holds only row numbers."""
+    """The index, even if it holds only row numbers."""
     owner: str = field(default="", kw_only=True)
     """The file that the rows are from, for messages; empty for an argument."""
 
@@ -204,66 +208,66 @@ class RowNames:
             return self.column
         return None if are_row_numbers(self.index.given) else self.index
 
-    def at(self, rows: IntArray) -> "RowNames":
+    def at(self, rows: IntArray) -> "RowIds":
         """The ids of some of the rows; an index of row numbers is dropped."""
         index = self.index if self.index is None or not are_row_numbers(self.index.given) else None
-        return RowNames(self.column and self.column.at(rows), index and index.at(rows), owner=self.owner)
+        return RowIds(self.column and self.column.at(rows), index and index.at(rows), owner=self.owner)
 
 
-NO_NAMES = RowNames()
+NO_IDS = RowIds()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class NamedRows:
+class ArrayWithIds:
     """An array with the ids of its rows, as files hold it: an argument that is matched with the pool like a frame."""
 
     values: Matrix
-    names: RowNames
+    row_ids: RowIds
     columns: tuple[str, ...] = ()
     """The names of the columns of a table that form the array; empty for a single array."""
     short_names: tuple[str, ...] = ()
     """The columns without the beginning that they share, such as ``cat`` for ``p_cat``; empty if that is not known."""
 
 
-class Pair(NamedTuple):
+class IdPair(NamedTuple):
     """The ids by which an argument or file is matched with the pool."""
 
     theirs: Ids
     pool: Ids
 
 
-def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
+def common_ids(theirs: RowIds, pool: RowIds) -> IdPair | None:
     """The ids that both sides have, columns before indexes; None if one side has none."""
     if theirs.column is not None and pool.column is not None:
-        return Pair(theirs.column, pool.column)
+        return IdPair(theirs.column, pool.column)
     if theirs.index is not None and pool.index is not None and not are_row_numbers(theirs.index.given):
-        are_both = not are_row_numbers(pool.index.given)
-        if are_both or (theirs.column is None and _are_shuffled_rows(theirs.index)):
-            return Pair(theirs.index, pool.index)
+        both_have_ids = not are_row_numbers(pool.index.given)
+        if both_have_ids or (theirs.column is None and _are_shuffled_rows(theirs.index)):
+            return IdPair(theirs.index, pool.index)
     if theirs.ids is not None and pool.ids is not None:
-        return Pair(theirs.ids, pool.ids)
-    if (
-        theirs.ids is not None
-        and pool.index is not None
-        and not pool.index.row_of_key.keys().isdisjoint(theirs.ids.keys)
-    ):
-        return Pair(theirs.ids, pool.index)  # The ids refer to the row numbers in the pool's index.
+        return IdPair(theirs.ids, pool.ids)
+    if theirs.ids is None or pool.index is None:
+        return None
+    if not pool.index.row_of_key.keys().isdisjoint(theirs.ids.keys):
+        return IdPair(theirs.ids, pool.index)  # The ids refer to the row numbers in the pool's index.
     return None
 
 
-def matching_ids(theirs: RowNames, pool: RowNames) -> Pair | None:
+def matching_ids(theirs: RowIds, pool: RowIds) -> IdPair | None:
     """The ids by which rows are matched; None if they are matched by position.
 
     Raises InvalidData if only one side has ids and these are shuffled row numbers: positions would probably be wrong.
     """
-    pair = pair_of(theirs, pool)
+    pair = common_ids(theirs, pool)
     if pair is not None:
         return pair
-    alone = pool.ids if theirs.ids is None else theirs.ids
-    if alone is not None and _are_shuffled_rows(alone) and _is_numbered(theirs, pool, alone):
-        other = "the pool has none" if alone is theirs.ids else "the other one has none"
-        problem = f"has the row numbers 0 to {len(alone) - 1} in another order as ids, and {other}"
-        raise alone.wrong(problem, "give both sides ids, or neither.")
+    only_ids = pool.ids if theirs.ids is None else theirs.ids
+    # The pool always has row numbers, an argument only as its index.
+    is_other_numbered = only_ids is theirs.ids or (only_ids is pool.index and theirs.index is not None)
+    if only_ids is not None and is_other_numbered and _are_shuffled_rows(only_ids):
+        other = "the pool has none" if only_ids is theirs.ids else "the other one has none"
+        problem = f"has the row numbers 0 to {len(only_ids) - 1} in another order as ids, and {other}"
+        raise only_ids.error(problem, "give ids to both or to neither.")
     return None
 
 
@@ -296,39 +300,34 @@ def _are_shuffled_rows(ids: Ids) -> bool:
     return ids.keys != numbers and set(ids.keys) == set(numbers)
 
 
-def _is_numbered(theirs: RowNames, pool: RowNames, alone: Ids) -> bool:
-    """Whether the side without ids has row numbers: the pool always does, an argument only by its index."""
-    return alone is theirs.ids or (alone is pool.index and theirs.index is not None)
-
-
 def _refuse_repeats(ids: Ids) -> None:
     if ids.repeated is None:
         return
     first, second = ids.repeated
     one, other = ids.shown([first]), ids.shown([second])
-    what = one if one == other else f"{one} and {other}, which are one id,"
-    raise ids.wrong(f"repeats the id {what} (rows {first} and {second})", "each must occur once.")
+    repeated = one if one == other else f"{one} and {other}, which are the same id,"
+    raise ids.error(f"repeats the id {repeated} (rows {first} and {second})", "each must occur once.")
 
 
 def _unmatched(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> InvalidData:
     problems = []
     if foreign:
-        what = "an id that is" if len(foreign) == 1 else f"{len(foreign)} ids that are"
-        problems.append(f"holds {what} none of the pool's {len(pool)} ({theirs.shown(foreign)})")
+        unknown = "an id that is" if len(foreign) == 1 else f"{len(foreign)} ids that are"
+        problems.append(f"holds {unknown} not among the pool's {len(pool)} ({theirs.shown(foreign)})")
     if missing:
         problems.append(f"lacks {len(missing)} of the pool's {len(pool)} ids ({pool.shown(missing)})")
-    return theirs.wrong(" and ".join(problems), _hint(theirs, pool, foreign, missing))
+    return theirs.error(" and ".join(problems), _hint(theirs, pool, foreign, missing))
 
 
 def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> str:
     unknown = [theirs.keys[row] for row in foreign]
     if unknown and {key.lstrip("0") for key in unknown} <= {key.lstrip("0") for key in pool.keys}:
-        return "they differ by leading zeros alone: keep ids as text (dtype=str) where they are read and written."
+        return "they differ only in leading zeros: keep ids as text (dtype=str) where they are read and written."
     if unknown and {key.casefold() for key in unknown} <= {key.casefold() for key in pool.keys}:
-        return "they differ in upper and lower case alone: write them alike."
+        return "they differ only in upper and lower case: use the same case in both."
     if foreign:
         return "drop or correct those rows." if not missing else "pass a row for each row of the pool and no others."
-    return "pass a row for each."
+    return "pass a row for each id of the pool."
 
 
 # Ids of frames. The packages of frames are not imported.
@@ -336,56 +335,59 @@ def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]
 FRAMES = ("pandas", "polars", "pyarrow")
 
 
-def split_ids(name: str, value: Any) -> tuple[Any, RowNames]:
+def is_frame(value: Any) -> bool:
+    """Whether a value is a frame or column of one of these packages."""
+    return type(value).__module__.partition(".")[0] in FRAMES
+
+
+def split_ids(name: str, value: Any) -> tuple[Any, RowIds]:
     """Split an argument into its data, without id columns, and the ids of its rows.
 
-    Only `NamedRows` and frames have ids: frames in a column ``id`` or ``ids``, in a pandas index, or in a column
+    Only `ArrayWithIds` and frames have ids: frames in a column ``id`` or ``ids``, in a pandas index, or in a column
     ``index`` (as pandas names an index turned into a column). Other values are returned unchanged.
     """
-    if isinstance(value, NamedRows):
-        return value.values, value.names
-    package = type(value).__module__.partition(".")[0]
-    if package not in FRAMES:
-        return value, NO_NAMES
+    if isinstance(value, ArrayWithIds):
+        return value.values, value.row_ids
+    if not is_frame(value):
+        return value, NO_IDS
     columns = columns_of(value)
-    is_pandas = package == "pandas" and hasattr(value, "iloc")
-    own = value.index if is_pandas else None
-    index = None if own is None else _ids(name, np.asarray(own))
-    id_column = usual(columns, IDS)
+    is_pandas = hasattr(value, "index") and hasattr(value, "iloc")
+    index = _ids(name, np.asarray(value.index)) if is_pandas else None
+    id_column = find_name(columns, IDS)
     column = None if id_column is None else _ids(name, column_of(name, value, id_column))
     taken = [] if id_column is None else [id_column]
-    for each in index_names(columns):
-        values = column_of(name, value, each)
-        if could_be_index(each, values):
-            taken.append(each)
-            index = _ids(name, values) if RowNames(None, index).ids is None else index
-    return (_without(value, taken) if taken else value), RowNames(column, index)
+    for index_name in index_names(columns):
+        values = column_of(name, value, index_name)
+        if could_be_index(index_name, values):
+            taken.append(index_name)
+            index = _ids(name, values) if RowIds(None, index).ids is None else index
+    return (_without(value, taken) if taken else value), RowIds(column, index)
 
 
-def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
-    value, names = split_ids("pool", pool)
-    strays = non_features(columns_of(value))
+def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowIds]:
+    value, row_ids = split_ids("pool", pool)
+    strays = non_features(columns_of(value)) if is_frame(value) else []
     if strays:  # They would silently be used as features.
         problem = f"has the column {strays[0]!r}, whose name says it is not a feature"
         hint = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
         raise InvalidArgument(problem, argument="pool", hint=hint)
     features = check_features("pool", value)
     if ids is None:
-        return features, names
-    return features, RowNames(_check_ids(ids, len_of(features.matrix)), names.index)
+        return features, row_ids
+    return features, RowIds(_check_ids(ids, len_of(features.matrix)), row_ids.index)
 
 
 def feature_names(pool: Any) -> list[str]:
     """The names of a frame's feature columns; empty for other values and for columns without text names."""
-    if isinstance(pool, NamedRows):
+    if isinstance(pool, ArrayWithIds):
         return list(pool.columns)
     columns = columns_of(pool)
-    ids = usual(columns, IDS)
-    no_feature = {ids, *(name for name in index_names(columns) if could_be_index(name, column_of("pool", pool, name)))}
-    return [name for name in columns if name not in no_feature]
+    ids = find_name(columns, IDS)
+    index = {name for name in index_names(columns) if could_be_index(name, column_of("pool", pool, name))}
+    return [name for name in columns if name != ids and name not in index]
 
 
-def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
+def in_pool_order(name: str, value: Any, pool: RowIds, n_pool: int) -> Any:
     """The rows of an argument in the order of the pool, if both have ids; otherwise unchanged."""
     value, own = split_ids(name, value)
     if own is pool or (own.ids is None and (own.index is None or pool.ids is None)):
@@ -395,19 +397,19 @@ def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
         order = order_of(*pair)
         return value if (order == np.arange(n_pool)).all() else as_array(name, value)[order]
     if own.ids is not None and own.ids is own.index and pool.index is not None and not own.owner:
-        hint = f"give both one index, or pass {name}.to_numpy() if their rows are in one order."
-        raise InvalidData("has an index of its own, and the pool's are row numbers", argument=name, hint=hint)
+        hint = f"give both the same index, or pass {name}.to_numpy() if their rows are in the same order."
+        raise InvalidData("has an index of ids, and the pool has only row numbers", argument=name, hint=hint)
     return value
 
 
 def _check_ids(ids: object, n_pool: int) -> Ids:
     values = np.asarray(ids)
     if values.shape != (n_pool,):
-        raise InvalidArgument(f"has shape {values.shape}", argument="ids", hint=f"pass one a row, shape ({n_pool},).")
+        raise InvalidArgument(f"has shape {values.shape}", argument="ids", hint=f"pass one per row, shape ({n_pool},).")
     checked = Ids("ids", values, argument="ids")
     if checked.repeated is not None:
         first, second = checked.repeated
-        raise checked.wrong(
+        raise checked.error(
             f"holds {checked.shown([first])} more than once (rows {first} and {second})", "pass each once."
         )
     return checked
@@ -415,7 +417,7 @@ def _check_ids(ids: object, n_pool: int) -> Ids:
 
 def columns_of(value: Any) -> list[str]:
     """The text names of a frame's columns, in order; empty for a Series or an Arrow column."""
-    if type(value).__module__.partition(".")[0] not in FRAMES:
+    if not is_frame(value):
         return []
     names = value.column_names if hasattr(value, "column_names") else getattr(value, "columns", ())
     return [str(name) for name in names if isinstance(name, str)]

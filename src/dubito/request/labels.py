@@ -1,6 +1,6 @@
-"""Which values are labels and which mean "no label", for every file and command.
+"""Which values are labels, and which mean "no label".
 
-Missing values, blank text, NaN and null mean no label, and so do the texts that pandas reads as missing (`NO_TEXTS`).
+Missing values and blank text mean no label, and so do the texts that pandas reads as missing (`MISSING_TEXTS`).
 -1 is ambiguous and rejected unless the user says what it means. Users may name further values that mean no label.
 """
 
@@ -9,35 +9,20 @@ from collections.abc import Collection
 
 import numpy as np
 
-from dubito.errors import InvalidData, by_interface
+from dubito.errors import PASS, InvalidData, named
 from dubito.matrix import AnyArray, BoolArray
 from dubito.request.ids import MISSING, text_key
 
-NO_TEXTS = frozenset(
+MISSING_TEXTS = frozenset(
     {
-        "nan",
-        "NaN",
-        "NAN",
-        "Nan",
-        "-nan",
-        "-NaN",
-        "null",
-        "NULL",
-        "None",
-        "NA",
-        "N/A",
-        "n/a",
-        "<NA>",
-        "NaT",
-        "#N/A",
-        "#NA",
+        *("nan", "NaN", "NAN", "Nan", "-nan", "-NaN", "null", "NULL", "None", "NaT"),
+        *("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
     }
-    | {"#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 )
 """Texts that mean no label."""
 EMPTY = "empty"
 """Given as ``no_label``: only empty values mean no label, while texts such as NA, and -1, are classes."""
-DOUBTFUL = "-1"
+AMBIGUOUS = "-1"
 PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 """Text that survives a round trip through int64; ``007`` does not, and is a name."""
 
@@ -53,13 +38,12 @@ def are_labels(owner: str, values: AnyArray, none: Collection[str] = ()) -> Bool
     [True, False]
     """
     keys = label_keys(values)
-    no_label = {"", *none} if EMPTY in none else {"", *NO_TEXTS, *none}
-    if not none and DOUBTFUL in keys:
-        n = keys.count(DOUBTFUL)
-        options = by_interface("no_label", command="--no-label", toml="no_label =")
+    no_label = {"", *none} if EMPTY in none else {"", *MISSING_TEXTS, *none}
+    if not none and AMBIGUOUS in keys:
+        n = keys.count(AMBIGUOUS)
         raise InvalidData(
-            f"{owner} has the label -1 in {n} row{'s' * (n > 1)}, which may be a class or stand for none",
-            hint=f"say which: {options} -1 for none, {options} {EMPTY} for a class.",
+            f"{owner} has the label -1 in {n} row{'s' * (n > 1)}, which may be a class or mean no label",
+            hint=f"{PASS} {named('no_label', -1)} if it means no label, {named('no_label', EMPTY)} if it is a class.",
         )
     return np.array([key not in no_label for key in keys], dtype=np.bool_)
 

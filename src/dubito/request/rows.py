@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, by_interface, in_python, keyword
-from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
-from dubito.request.arrays import as_array, as_matrix, check_features, unlike_features
-from dubito.request.ids import NO_NAMES, Ids, RowNames, matching_ids, pair_of, rows_of, split_ids
+from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, len_of
+from dubito.request.arrays import as_array, as_matrix, check_features, different_widths
+from dubito.request.ids import NO_IDS, Ids, RowIds, common_ids, matching_ids, rows_of, split_ids
 
 FEWEST_REPEATED = 10
-"""At least this many row numbers, half of them repeated, are an error."""
+"""At least this many row numbers of which more than half are repeated are an error."""
 FEWEST_ROWS = 3
-"""With at least this many rows, one 0 or 1 per row must be a mask: as row numbers they would repeat."""
+"""From this many rows on, one 0 or 1 per row must be a mask: as row numbers they would repeat."""
 
 
 class Labeled(NamedTuple):
@@ -24,7 +24,7 @@ class Labeled(NamedTuple):
     largest: float
 
 
-def check_labeled(labeled: object, pool: Matrix, names: RowNames = NO_NAMES) -> Labeled:
+def check_labeled(labeled: object, pool: Matrix, pool_ids: RowIds = NO_IDS) -> Labeled:
     """Check ``labeled``: features (m, d), or rows of the pool by number, mask or id; None and empty are allowed.
 
     Features with ids of the pool must be those of its rows; features without are points outside the pool.
@@ -35,18 +35,18 @@ def check_labeled(labeled: object, pool: Matrix, names: RowNames = NO_NAMES) -> 
         return empty
     value, own = split_ids("labeled", labeled)
     if holds_ids(value):
-        rows = check_rows("labeled", value, len_of(pool), names)
+        rows = check_rows("labeled", value, len_of(pool), pool_ids)
         return Labeled(Rows(pool, rows), rows, 0.0)
-    array = value if isinstance(value, Rows | Stack) else as_matrix("labeled", value)
+    array = as_matrix("labeled", value)
     if 0 in array.shape:
         return empty
     if len(array.shape) == 1:
-        rows = check_rows("labeled", labeled, len_of(pool), names)
+        rows = check_rows("labeled", labeled, len_of(pool), pool_ids)
         return Labeled(Rows(pool, rows), rows, 0.0)
     references, largest = check_features("labeled", array)
     if references.shape[1] != pool.shape[1]:
-        raise unlike_features(references.shape[1], pool.shape[1])
-    pair = pair_of(own, names)
+        raise different_widths(references.shape[1], pool.shape[1])
+    pair = common_ids(own, pool_ids)
     if pair is None or not any(key in pair.pool.row_of_key for key in pair.theirs.keys):
         return Labeled(references, no_rows, largest)
     rows = rows_of(*pair)
@@ -56,30 +56,30 @@ def check_labeled(labeled: object, pool: Matrix, names: RowNames = NO_NAMES) -> 
     return Labeled(references, np.unique(rows), largest)
 
 
-def labeled_in_order(labeled: Any, checked: Labeled, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+def labeled_in_order(labeled: Any, checked: Labeled, n_pool: int, pool_ids: RowIds = NO_IDS) -> IntArray:
     """The labeled pool rows in the order given, or ascending if ``labeled`` is not 1-D."""
     is_list = len(checked.rows) > 0 and np.ndim(labeled) == 1
-    return rows_in_order("labeled", labeled, n_pool, names) if is_list else checked.rows
+    return rows_in_order("labeled", labeled, n_pool, pool_ids) if is_list else checked.rows
 
 
-def check_rows(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+def check_rows(name: str, value: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> IntArray:
     """Unique row numbers, ascending, from a mask (n,), integers or ids."""
-    return np.unique(rows_in_order(name, value, n_pool, names))
+    return np.unique(rows_in_order(name, value, n_pool, pool_ids))
 
 
-def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+def rows_in_order(name: str, value: object, n_pool: int, pool_ids: RowIds = NO_IDS) -> IntArray:
     """Row numbers in the order given; ascending for a mask."""
     value, own = split_ids(name, value)
     if holds_ids(value):
-        return _rows_by_id(name, value, names)
+        return _rows_by_id(name, value, pool_ids)
     array = as_mask(name, as_array(name, value), n_pool)
     if array.dtype.kind == "b":
-        pair = None if own is names else matching_ids(own, names)
+        pair = None if own is pool_ids else matching_ids(own, pool_ids)
         if pair is not None:
             return rows_of(*pair)[array]
         if len(array) != n_pool:
             problem = f"is a mask of {len(array)} and the pool has {n_pool} rows"
-            raise InvalidArgument(problem, argument=name, hint="pass one a row.")
+            raise InvalidArgument(problem, argument=name, hint="pass one per row.")
         return np.flatnonzero(array)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
@@ -91,7 +91,7 @@ def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NA
         at = int(np.argmax(outside))
         problem = f"holds {array[at]} at position {at}, which is not a row of the pool"
         raise InvalidArgument(problem, argument=name, hint=f"pass row numbers from 0 to {n_pool - 1}.")
-    refuse_ids(name, array, names.ids)
+    refuse_ambiguous_rows(name, array, pool_ids.ids)
     n_different = len(np.unique(array))
     if len(array) >= FEWEST_REPEATED and 2 * n_different < len(array):  # Classes of rows rather than row numbers.
         problem = f"holds {len(array)} row numbers, of which only {n_different} are different"
@@ -114,14 +114,14 @@ def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:
     if is_binary and (n_pool >= FEWEST_ROWS or array.max() >= n_pool or len(np.unique(array)) < n_pool):
         return array.astype(np.bool_)
     if is_binary or len(np.unique(array)) < n_pool:
-        what = "0 and 1 alone, a mask or row numbers" if is_binary else "some of them twice"
-        problem = f"holds an integer for each of the {n_pool} rows of the pool, {what}"
+        why = "only 0 and 1, which may be a mask or row numbers" if is_binary else "some of them twice"
+        problem = f"holds an integer for each of the {n_pool} rows of the pool, {why}"
         hint = "pass a boolean mask, such as array.astype(bool), or each row number once."
         raise InvalidArgument(problem, argument=name, hint=hint)
     return array
 
 
-def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
+def refuse_ambiguous_rows(name: str, rows: AnyArray, ids: Ids | None) -> None:
     """Raise for integers that are ambiguous: row numbers that are also the ids of other rows."""
     if ids is None:
         return
@@ -130,40 +130,40 @@ def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
     ambiguous = next((number for number in numbers if known and known.get(number) != number), None)
     if ambiguous is not None:
         is_id = ambiguous in known
-        what = f"is the id of row {known[ambiguous]}" if is_id else f"is not an id, as {next(iter(known))} is"
-        problem = f"holds row numbers or ids, which differ here ({ambiguous} {what})"
+        why = f"is the id of row {known[ambiguous]}" if is_id else f"is not an id, and {next(iter(known))} is"
+        problem = f"holds integers that may be row numbers or ids ({ambiguous} {why})"
         hint = f"pass a boolean mask, or ids as text, such as {str(ambiguous)!r}."
         raise InvalidArgument(problem, argument=name, hint=hint)
 
 
-def check_candidates(candidates: object, n_pool: int, labeled_rows: IntArray, names: RowNames = NO_NAMES) -> IntArray:
+def check_candidates(candidates: object, n_pool: int, labeled_rows: IntArray, pool_ids: RowIds = NO_IDS) -> IntArray:
     """Rows that may be picked, ascending: the candidates, or every row, without the labeled rows."""
     if candidates is None and len(labeled_rows) == 0:
         return np.arange(n_pool)
     if candidates is None:
         allowed: BoolArray = np.ones(n_pool, dtype=np.bool_)
     else:
-        rows = check_rows("candidates", candidates, n_pool, names)
+        rows = check_rows("candidates", candidates, n_pool, pool_ids)
         if isinstance(candidates, Sized) and not len(candidates):
-            else_all = by_interface("pass None for the whole pool", command="leave it out")
-            raise InvalidArgument("is empty", argument="candidates", hint=f"pass at least one row, or {else_all}.")
+            all_rows = by_interface("pass None for the whole pool", command="leave it out")
+            raise InvalidArgument("is empty", argument="candidates", hint=f"pass at least one row, or {all_rows}.")
         allowed = np.zeros(n_pool, dtype=np.bool_)
         allowed[rows] = True
     allowed[labeled_rows] = False
     return np.flatnonzero(allowed)
 
 
-def describe_order(pool: RowNames, n_pool: int, **given: Any) -> tuple[str, ...]:
+def describe_order(pool: RowIds, n_pool: int, **given: Any) -> tuple[str, ...]:
     """Notes on the arguments whose rows are matched by position because only one side has ids."""
     notes = []
     for name, value in given.items():
         if value is None:
             continue
         value, own = split_ids(name, value)
-        if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
+        if (own.ids is None) == (pool.ids is None) or common_ids(own, pool) is not None:
             continue
         if name in ("labeled", "candidates"):  # A mask; row numbers, ids and features are not matched by position.
-            array = None if holds_ids(value) or isinstance(value, Rows | Stack) else as_matrix(name, value)
+            array = None if holds_ids(value) else as_matrix(name, value)
             if array is None or len(array.shape) != 1 or as_mask(name, np.asarray(array[:]), n_pool).dtype.kind != "b":
                 continue
         if own.ids is None:
@@ -181,7 +181,7 @@ def holds_ids(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(isinstance(item, str) for item in value)
     if not isinstance(value, np.ndarray):
-        # A column whose type is numeric or a list holds no ids.
+        # A column of numbers or of lists holds no ids.
         kind = str(getattr(value, "dtype", getattr(value, "type", ""))).lower()
         if not any(word in kind for word in ("str", "utf8", "object", "categor", "dictionary", "enum", "date")):
             return False
@@ -198,11 +198,11 @@ def _as_id_array(value: Any) -> AnyArray:
     return np.array(value.to_pylist()) if hasattr(value, "to_pylist") else np.asarray(value)
 
 
-def _rows_by_id(name: str, value: Any, names: RowNames) -> IntArray:
+def _rows_by_id(name: str, value: Any, pool_ids: RowIds) -> IntArray:
     values = _as_id_array(value)
-    pool = names.ids
+    pool = pool_ids.ids
     if pool is None and _is_index(value) and values.dtype.kind in "iu":
-        pool = names.index
+        pool = pool_ids.index
     if pool is None:
         shown = Ids(name, values).shown(range(len(values)))
         hint = f"pass {keyword('ids')}{in_python(' or a frame with an id column or such an index')}."

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dubito.errors import InvalidArgument, ScaleWarning
+from dubito.errors import ScaleWarning
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, OnDevice, Rows, blocks, len_of, rows_per_read
 from dubito.request.arrays import check_finite
 from dubito.request.ids import feature_names
@@ -19,7 +19,7 @@ from dubito.request.rows import Labeled
 
 NOISE = 4 * np.finfo(np.float64).eps
 """A standard deviation this small relative to a column's values is rounding error."""
-MOST_OF_IT = 0.9
+DOMINANT_SHARE = 0.9
 """Columns dominate the distances if they contribute this fraction of them."""
 MOST_NAMED = 3
 
@@ -83,12 +83,10 @@ def scaled_dtype(matrix: Matrix) -> np.dtype[Any]:
     return np.dtype(np.float32 if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4 else np.float64)
 
 
-def on_scale(matrix: Matrix, scale: Scale) -> Matrix:
+def standardized(matrix: Matrix, scale: Scale) -> Matrix:
     """The standardized matrix: a lazy view, or for features on a GPU a new tensor there with the same values."""
-    return _on_device(matrix, scale) if isinstance(matrix, OnDevice) else Scaled(matrix, scale)
-
-
-def _on_device(matrix: OnDevice, scale: Scale) -> OnDevice:
+    if not isinstance(matrix, OnDevice):
+        return Scaled(matrix, scale)
     tensor = matrix.tensor
     result = (tensor.float() if scaled_dtype(matrix) == np.float32 else tensor.double()).clone()
     for span in blocks(len_of(matrix), rows_per_read(matrix)):
@@ -134,8 +132,8 @@ def largest_scaled(matrix: Matrix, scale: Scale) -> float:
     return float(np.abs(scale.applied(scale.ends, scaled_dtype(matrix))).max())
 
 
-def dominant(scale: Scale, most_of_it: float = MOST_OF_IT, most: int | None = None) -> list[int]:
-    """The fewest columns that contribute ``most_of_it`` of the distances, largest first.
+def dominant(scale: Scale, fraction: float = DOMINANT_SHARE, most: int | None = None) -> list[int]:
+    """The fewest columns that contribute this fraction of the distances, largest first.
 
     Empty if more than ``most`` columns are needed, by default half of all columns.
 
@@ -146,12 +144,12 @@ def dominant(scale: Scale, most_of_it: float = MOST_OF_IT, most: int | None = No
     [2, 4]
     """
     order = np.argsort(-scale.share, kind="stable")
-    count = int(np.searchsorted(np.cumsum(scale.share[order]), most_of_it)) + 1
+    count = int(np.searchsorted(np.cumsum(scale.share[order]), fraction)) + 1
     return order[:count].tolist() if count <= (len(order) // 2 if most is None else most) else []
 
 
 def describe_dominant(
-    scale: Scale, names: Sequence[str], most_of_it: float = MOST_OF_IT, most: int | None = None
+    scale: Scale, names: Sequence[str], fraction: float = DOMINANT_SHARE, most: int | None = None
 ) -> str:
     """The dominant columns and their share, for a message; empty if no columns dominate.
 
@@ -160,19 +158,19 @@ def describe_dominant(
     >>> describe_dominant(measure_scale(np.array([[1.0, 100.0], [2.0, 900.0]])), ["age", "income"])
     'income makes over 99.9% of the squared distances'
     """
-    columns = dominant(scale, most_of_it, most)
+    columns = dominant(scale, fraction, most)
     if not columns:
         return ""
     shown = [names[column] for column in columns[:MOST_NAMED]]
     shown += [f"{len(columns) - MOST_NAMED} more"] if len(columns) > MOST_NAMED else []
     named = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
     share = 100.0 * float(scale.share[columns].sum())
-    much = f"{share:.1f}%" if share < 99.95 else "over 99.9%"
-    return f"{named} make{'s' * (len(columns) == 1)} {much} of the squared distances"
+    percent = f"{share:.1f}%" if share < 99.95 else "over 99.9%"
+    return f"{named} make{'s' * (len(columns) == 1)} {percent} of the squared distances"
 
 
-NEARLY_ALL = 0.99
-"""Share of the distances from which dominant columns of a frame cause a warning."""
+WARNING_SHARE = 0.99
+"""Columns of a frame that contribute this fraction of the distances cause a warning."""
 
 
 class Standardized(NamedTuple):
@@ -188,20 +186,14 @@ class Standardized(NamedTuple):
 def standardize_points(pool: Matrix, labeled: Labeled) -> Standardized:
     """Standardize pool and labeled points with the pool's statistics, without a copy."""
     scale = measure_scale(pool)
-    scaled = on_scale(pool, scale)
+    scaled = standardized(pool, scale)
     references = labeled.references
     if isinstance(references, Rows) and references.matrix is pool:
-        seen = labeled._replace(references=Rows(scaled, references.rows))
+        scaled_labeled = labeled._replace(references=Rows(scaled, references.rows))
     else:
-        other = on_scale(references, scale)
-        seen = labeled._replace(references=other, largest=check_finite("labeled", other))
-    return Standardized(scaled, seen, largest_scaled(pool, scale), scale)
-
-
-def check_standardize(standardize: object) -> bool | None:
-    if standardize is not None and not isinstance(standardize, bool | np.bool_):
-        raise InvalidArgument("is not allowed", argument="standardize", value=standardize, hint="pass True or False.")
-    return None if standardize is None else bool(standardize)
+        other = standardized(references, scale)
+        scaled_labeled = labeled._replace(references=other, largest=check_finite("labeled", other))
+    return Standardized(scaled, scaled_labeled, largest_scaled(pool, scale), scale)
 
 
 def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:
@@ -209,7 +201,7 @@ def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:
     names = feature_names(pool)
     if len(names) != matrix.shape[1] or len(names) < 2:
         return
-    dominant = describe_dominant(measure_scale(matrix), names, NEARLY_ALL, most=max(1, len(names) // 4))
+    dominant = describe_dominant(measure_scale(matrix), names, WARNING_SHARE, most=max(1, len(names) // 4))
     if dominant:
         warnings.warn(
             f"{dominant} between rows of pool; pass standardize=True to give every column the same weight, or "

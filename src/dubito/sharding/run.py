@@ -4,9 +4,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dubito.io.source import reading, stack_rows
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, len_of
 from dubito.request.arrays import (
     check_budget,
-    check_choice,
     check_features,
     check_finite,
     check_integer,
@@ -71,12 +70,6 @@ def possible_strategies(strategy: Strategy, has_doubt: bool) -> list[Strategy]:
     if not isinstance(strategy, Auto):
         return [strategy]
     return list(dict.fromkeys(strategy.take_for_shards(has_doubt, n_labeled)[0] for n_labeled in (FEWEST, 0)))
-
-
-def empty_problem(strategy: Strategy, n_features: int, has_doubt: bool, metric: Metric) -> Problem | CoverageProblem:
-    """The problem of a strategy, with its options but without the rows of the pool."""
-    request = _request(np.zeros((1, n_features)), np.zeros(1, np.int64), NO_ROWS, metric, 1.0)
-    return plan(strategy, replace(request, doubt=np.ones(1) if has_doubt else None))
 
 
 def _request(features: Matrix, candidates: IntArray, labeled: IntArray, metric: Metric, largest: float) -> Request:
@@ -163,7 +156,7 @@ class PickJournal:
         return np.array(self.rows, dtype=np.int64), np.array(self.squared)
 
     def limit(self, budget: int) -> None:
-        """Ignore picks beyond the budget. They stay in the file."""
+        """Ignore picks beyond the budget, which stay in the file."""
         self.rows, self.squared = self.rows[:budget], self.squared[:budget]
 
     def note(self, picks: IntArray, squared: FloatArray) -> None:
@@ -219,26 +212,12 @@ DEFAULT_TARGETS = 2**15
 MakeWorkers = Callable[[Iterable[ShardSource]], Workers]
 
 
-def select_from(
-    pool: object,
-    budget: object,
-    labeled: object,
-    strategy: Strategy,
-    metric: object,
-    engine: str,
-    seed: int,
-    progress: Progress | None,
-    others: Mapping[str, object],
-) -> Selection:
-    """`dubito.select` for shards. ``others`` are arguments that only go with arrays."""
-    assert isinstance(pool, Shards)
-    for name, value in others.items():
+def refuse_with_shards(**arguments: object) -> None:
+    """Raise if an argument of `dubito.select` was given that cannot be used with shards."""
+    for name, value in arguments.items():
         if value is not None:
             hint = "leave it out; values per row are passed to dubito.Shards, with the features."
             raise InvalidArgument("cannot be used with shards", argument=name, hint=hint)
-    check_choice("engine", engine, ("auto", "cluster"))
-    known: Metric = check_choice("metric", metric, get_args(Metric))
-    return select_shards(pool, budget, strategy=strategy, labeled=labeled, metric=known, seed=seed, progress=progress)
 
 
 def select_shards(
@@ -337,14 +316,22 @@ def describe_run(workers: Workers, layout: ShardLayout, traffic: Traffic, journa
 
 
 def _open(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -> tuple[ShardLayout, AnyArray]:
-    """Have all shards read. Also the features of the labeled points: marked in shards, given by row, or as features."""
+    """Have the workers read their shards; returns the layout, and the features of all labeled points.
+
+    Labeled points are marked in the shards, or given as row numbers or features.
+    """
     layout = open_all(workers, [item_name(items[0]) for items in groups])
     parts = [part for part in workers.ask("labeled") if len(part)]
     width = layout.infos[layout.lead].n_features
     if labeled is not None:
         given = np.asarray(labeled)
         if given.ndim == 1 and given.dtype.kind in "iu":
-            rows = _check_rows(given.astype(np.int64), int(layout.starts[-1]))
+            n_pool = int(layout.starts[-1])
+            wrong = given[(given < 0) | (given >= n_pool)]
+            if len(wrong):
+                hint = f"pass rows from 0 to {n_pool - 1:,}, numbered through all shards."
+                raise InvalidArgument(f"has row {wrong[0]}, which does not exist", argument="labeled", hint=hint)
+            rows = np.unique(given.astype(np.int64))
             layout = exclude(workers, layout, rows)
             parts += [each.features for each in workers.ask("read", (rows,)) if len(each)]
         else:
@@ -354,14 +341,6 @@ def _open(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -
                 hint = "embed both with the same model, or pass row numbers of the pool."
                 raise InvalidArgument(problem, argument="labeled", hint=hint)
     return layout, np.concatenate(parts) if parts else np.empty((0, width))
-
-
-def _check_rows(rows: IntArray, n_pool: int) -> IntArray:
-    wrong = rows[(rows < 0) | (rows >= n_pool)]
-    if len(wrong):
-        hint = f"pass rows from 0 to {n_pool - 1:,}, numbered through all shards."
-        raise InvalidArgument(f"has row {wrong[0]}, which does not exist", argument="labeled", hint=hint)
-    return np.unique(rows)
 
 
 def _problem(
@@ -375,8 +354,9 @@ def _problem(
     """The problem for the driver, without a row of the pool."""
     info = layout.infos[layout.lead]
     largest = float(np.abs(references.astype(np.float64)).max(initial=0.0))
+    request = _request(np.zeros((1, info.n_features)), np.zeros(1, np.int64), NO_ROWS, metric, 1.0)
     return replace(
-        empty_problem(strategy, info.n_features, info.has_doubt, metric),
+        plan(strategy, replace(request, doubt=np.ones(1) if info.has_doubt else None)),
         pool=np.empty((0, info.n_features), info.dtype),
         references=references,
         budget=budget,

@@ -19,7 +19,7 @@ from dubito.io.source import natural_order, suffix_of
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.registry import require
 from dubito.request.arrays import check_choice, check_integer
-from dubito.request.columns import IDS, LABELED, usual
+from dubito.request.columns import IDS, LABELED, find_name
 from dubito.request.ids import matching_ids, order_of
 
 # The source of a shard: a file or URL, a block of Ray Data, or an array.
@@ -60,7 +60,7 @@ class FileItem:
         role, address = self.doubt
         with local_path(address) as path:
             rows = read_rows(path, role, columns=self.columns)
-        pair = matching_ids(rows.names, pool.names)
+        pair = matching_ids(rows.row_ids, pool.row_ids)
         values = rows.values if pair is None else rows.values[order_of(*pair)]
         if len(values) != len_of(pool.features):
             problem = f"{address} has {len(values):,} rows and {self.address} {len_of(pool.features):,}"
@@ -84,13 +84,13 @@ class ArrayItem:
         )
         names = [*columns]
         wide = [name for name in names if getattr(columns[name], "ndim", 1) == 2]
-        name = usual(names, USUAL_NAMES["features"]) or (wide[0] if len(wide) == 1 else None)
+        name = find_name(names, USUAL_NAMES["features"]) or (wide[0] if len(wide) == 1 else None)
         if name is None:
             hint = f"name one of its columns features; it has {', '.join(names)}."
             raise MissingFile(f"{self.name} has no column of features", hint=hint)
         features = _stacked(columns[name])
         role = next((role for role in DOUBT_ROLES if role in columns), None)
-        mask, ids = usual(names, LABELED), usual(names, IDS)
+        mask, ids = find_name(names, LABELED), find_name(names, IDS)
         return ItemData(
             features,
             None if role is None else (role, _stacked(columns[role])),
@@ -100,8 +100,8 @@ class ArrayItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SomeRows:
-    """Some rows of an item. Of a file that is mapped into memory, only these are read."""
+class RowRange:
+    """A range of rows of an item. From a memory-mapped file, only these are read."""
 
     item: FileItem | ArrayItem
     start: int
@@ -117,11 +117,11 @@ class SomeRows:
         )
 
 
-Item = FileItem | ArrayItem | SomeRows
+Item = FileItem | ArrayItem | RowRange
 
 
 def item_name(item: Item) -> str:
-    if isinstance(item, SomeRows):
+    if isinstance(item, RowRange):
         return item_name(item.item)
     return item.address if isinstance(item, FileItem) else item.name
 
@@ -131,7 +131,7 @@ def _stacked(column: AnyArray) -> AnyArray:
 
 
 def check_mask(mask: Any, n_rows: int, name: str) -> AnyArray:
-    """The mask of the labeled rows of a shard. Row numbers are refused, since they could mean the shard or the pool."""
+    """The mask of the labeled rows of a shard. Row numbers are ambiguous and raise an error."""
     values = np.asarray(mask)
     if values.shape != (n_rows,) or not np.isin(values, (0, 1)).all():
         problem = f"labeled in {name} is not a mask of its {n_rows:,} rows"
@@ -164,7 +164,7 @@ def local_path(address: str) -> Iterator[str]:
 
 
 MAPPED = (".npy", ".safetensors")
-"""Formats that are mapped into memory, so that some rows can be read alone."""
+"""Formats that are memory-mapped, so that a range of rows can be read alone."""
 
 
 class Shards:
@@ -246,19 +246,19 @@ class Shards:
         return f"Shards({len(self)})"
 
     def groups(self, n_workers: int) -> list[tuple[Item, ...]]:
-        """Consecutive shards for each worker. A single file that can be mapped is divided."""
+        """Consecutive shards for each worker. A single file that can be memory-mapped is divided."""
         items = self.items
         if len(items) == 1 and isinstance(items[0], FileItem) and is_mapped(items[0].address):
             n_rows = len_of(read_pool(items[0].address, columns=self.columns).features)
             edges = [n_rows * worker // n_workers for worker in range(n_workers + 1)]
-            items = [SomeRows(items[0], *edge) for edge in itertools.pairwise(edges) if edge[0] < edge[1]]
+            items = [RowRange(items[0], *edge) for edge in itertools.pairwise(edges) if edge[0] < edge[1]]
         n_groups = min(n_workers, len(items))
         edges = [len(items) * group // n_groups for group in range(n_groups + 1)]
         return [tuple(items[start:stop]) for start, stop in itertools.pairwise(edges)]
 
 
 def is_mapped(address: str) -> bool:
-    """Whether a file can be mapped into memory."""
+    """Whether a file can be memory-mapped."""
     return "://" not in address and suffix_of(address.partition("::")[0]) in MAPPED and os.path.isfile(address)
 
 

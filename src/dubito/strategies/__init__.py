@@ -101,6 +101,8 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
         return strategy
     name, own = parse_name(strategy)
     factory = STRATEGIES.find("strategy", name)
+    if not own and not options:
+        return factory()
     known = option_names(factory)
     for option in own:
         check_choice(f"{name}: option", option, known)
@@ -121,14 +123,13 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
 
 
 def option_names(factory: Factory) -> set[str]:
-    """The options of a strategy class."""
     return {field.name for field in fields(factory)} if is_dataclass(factory) else set()
 
 
 def _refuse_options(owner: str, options: Mapping[str, object], known: set[str], hint: str) -> None:
     for name, value in options.items():
         if name not in known:
-            raise InvalidArgument(f"means nothing to {owner}", argument=name, value=value, hint=hint)
+            raise InvalidArgument(f"is not supported by {owner}", argument=name, value=value, hint=hint)
 
 
 def configure_strategy(
@@ -147,6 +148,6 @@ def configure_strategy(
     given = {"strength": strength, "beam_width": beam_width, "scaling": scaling, "features": features}
     chosen = build_strategy(strategy, {name: value for name, value in given.items() if value is not None})
     if engine != "auto" and not chosen.uses_engine:
-        problem = f"means nothing to {named('strategy', chosen.name)}"
+        problem = f"is not supported by {named('strategy', chosen.name)}"
         raise InvalidArgument(problem, argument="engine", value=engine, hint=f"leave {named('engine')} out.")
     return chosen

@@ -7,7 +7,7 @@ embeddings, pixels, tables - distant points are outliers, and covering doubt wor
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -75,28 +75,20 @@ class Auto:
     scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
-        given = self._given()
+        options = self._core_set_options()
         if self.features is None:
-            if given:
-                self._paper()  # Checks them.
+            if options:
+                DoubtCoreset(**options)  # Checks them.
             return
         check_choice("features", self.features, get_args(Origin))
-        for option in given:
+        for option in options:
             problem = f"cannot be combined with {named(option)}, an option of doubt-coreset"
             raise InvalidArgument(problem, argument="features", value=self.features, hint="leave one out.")
 
-    def _given(self) -> list[str]:
+    def _core_set_options(self) -> dict[str, Any]:
         """The options of `DoubtCoreset` that were given."""
-        return [name for name in ("strength", "beam_width", "scaling") if getattr(self, name) is not None]
-
-    def _paper(self) -> DoubtCoreset:
-        """`DoubtCoreset` with the options that were given."""
-        usual = DoubtCoreset()
-        return DoubtCoreset(
-            strength=usual.strength if self.strength is None else self.strength,
-            beam_width=usual.beam_width if self.beam_width is None else self.beam_width,
-            scaling=usual.scaling if self.scaling is None else self.scaling,
-        )
+        options = {"strength": self.strength, "beam_width": self.beam_width, "scaling": self.scaling}
+        return {name: value for name, value in options.items() if value is not None}
 
     def choose(self, request: Request) -> Choice:
         """The choice of the selected strategy, with a note that says which and why."""
@@ -112,8 +104,8 @@ class Auto:
 
     def take(self, request: Request) -> tuple[Strategy, str]:
         """The strategy to use, and a sentence that says why."""
-        if given := self._given():
-            return self._paper(), f"auto chose doubt-coreset, since you set {' and '.join(given)}."
+        if options := self._core_set_options():
+            return DoubtCoreset(**options), f"auto chose doubt-coreset, since you set {' and '.join(options)}."
         covers = is_for(request.engine, CoverageProblem)
         if request.doubt is None:
             if not covers:
@@ -135,8 +127,8 @@ class Auto:
 
     def take_for_shards(self, has_doubt: bool, n_labeled: int) -> tuple[Strategy, str]:
         """`take` for shards, from which it cannot be detected whether the features were trained."""
-        if given := self._given():
-            return self._paper(), f"auto chose doubt-coreset, since you set {' and '.join(given)}."
+        if options := self._core_set_options():
+            return DoubtCoreset(**options), f"auto chose doubt-coreset, since you set {' and '.join(options)}."
         if not has_doubt:
             return WITHOUT_DOUBT, "auto chose coverage: without a model's doubt all rows have the same weight."
         if self.features == "trained":

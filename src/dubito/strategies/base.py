@@ -118,7 +118,7 @@ def rank_by(request: Request, scores: FloatArray, per_group: PerGroup = "max") -
         return choose_groups(request, request.groups, picks, totals[picks], scores)
     if per_group != "max":
         hint = f"leave it out, or pass {keyword('groups')}."
-        raise InvalidArgument("means nothing without groups", argument="per_group", value=per_group, hint=hint)
+        raise InvalidArgument("requires groups", argument="per_group", value=per_group, hint=hint)
     order = np.argsort(-scores[request.candidates], kind="stable")[: request.budget]
     return without_distances(request, request.candidates[order], scores[request.candidates[order]])
 

@@ -31,7 +31,7 @@ def refuse_limits(strategy: Strategy, request: Request) -> None:
     given = "costs" if request.costs is not None else "quotas"
     has_limits = request.costs is not None or request.quotas is not None
     if has_limits and not getattr(strategy, "keeps_limits", False):
-        problem = f"means nothing to {named('strategy', strategy.name)}"
+        problem = f"is not supported by {named('strategy', strategy.name)}"
         hint = "leave it out, or choose auto, coverage, doubt-coverage, coreset or doubt-coreset."
         raise InvalidArgument(problem, argument=given, hint=hint)
 
@@ -43,7 +43,7 @@ def refuse_groups(strategy: Strategy) -> None:
             "leave it out, or choose auto, coverage, doubt-coverage, coreset, doubt-coreset, margin, entropy, "
             "least-confidence, bald or random."
         )
-        raise InvalidArgument(f"means nothing to {named('strategy', strategy.name)}", argument="groups", hint=hint)
+        raise InvalidArgument(f"is not supported by {named('strategy', strategy.name)}", argument="groups", hint=hint)
 
 
 def solve_with_constraints(request: Request, problem: Solvable) -> Choice:

@@ -5,7 +5,7 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from dubito.core.coverage_reference import CoverageProblem, sample_rows, thinned
+from dubito.core.coverage_reference import CoverageProblem, sample_rows, systematic_sample
 from dubito.core.distances import feature_sums, read_rows
 from dubito.core.problem import Request
 from dubito.doubt import scaling_weights, sharpened_doubt
@@ -180,7 +180,7 @@ def _problem(
         references=request.references,
         candidates=request.candidates,
         budget=request.budget,
-        weights=thinned(weights, sample) if sample is not None and is_sampled else weights,
+        weights=systematic_sample(weights, sample) if sample is not None and is_sampled else weights,
         sample=sample_rows(unlabeled),
         radius=radius,
         factor=factor,

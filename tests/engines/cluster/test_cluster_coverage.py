@@ -13,7 +13,7 @@ from dubito.core.problem import Solution
 from dubito.engines.base import Engine
 from dubito.engines.cluster import messages
 from dubito.engines.cluster.coverage import driver
-from dubito.engines.cluster.solving import cut, even_edges, open_all, solve
+from dubito.engines.cluster.solving import even_edges, open_all, solve, split_problem
 from dubito.engines.cluster.workers import LocalWorkers
 from dubito.engines.cpu.coverage import solver
 from dubito.matrix import len_of
@@ -54,7 +54,7 @@ class InPieces(Engine[CoverageProblem]):
         rng = np.random.default_rng(self.seed)
         n_pool = len_of(problem.pool)
         edges = sorted([0, n_pool, *rng.integers(0, n_pool + 1, self.n_shards - 1).tolist()])
-        workers = Losing(cut(problem, edges), rng, self.lost)
+        workers = Losing(split_problem(problem, edges), rng, self.lost)
         solution, _ = solve(problem, workers, open_all(workers))
         assert self.lost == 0.0 or workers.n_lost
         return solution
@@ -101,7 +101,7 @@ def test_the_number_of_rounds_depends_on_fronts_not_on_picks(n_labeled: int) -> 
     rows = np.arange(n_labeled, len(pool))
     largest = float(np.abs(pool).max())
     problem = CoverageProblem(pool, pool[:n_labeled], rows, 500, weights, sample_rows(rows), largest=largest)
-    workers = LocalWorkers(cut(problem, even_edges(problem, 4)))
+    workers = LocalWorkers(split_problem(problem, even_edges(problem, 4)))
     _, traffic = solve(problem, workers, open_all(workers))
     assert 5 < traffic.rounds <= 40
     assert traffic.sent > pool.nbytes

@@ -13,7 +13,7 @@ from dubito.engines.base import Engine
 from dubito.engines.cluster import driver, shard
 from dubito.engines.cluster.messages import HOST, Hardware
 from dubito.engines.cluster.shard import usable_hardware
-from dubito.engines.cluster.solving import cut, even_edges, open_all, solve
+from dubito.engines.cluster.solving import even_edges, open_all, solve, split_problem
 from dubito.engines.cluster.workers import LocalWorkers
 from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.matrix import len_of
@@ -74,7 +74,7 @@ class OnDevices(Engine[Any]):
     def solve(self, problem: Any) -> Solution:
         rng, n_pool = np.random.default_rng(self.n_shards), len_of(problem.pool)
         edges = sorted([0, n_pool, *rng.integers(0, n_pool + 1, self.n_shards - 1).tolist()])
-        workers = Losing(cut(problem, edges), MACHINE, self.lost)
+        workers = Losing(split_problem(problem, edges), MACHINE, self.lost)
         return solve(problem, workers, open_all(workers))[0]
 
 
@@ -116,7 +116,7 @@ def some(n: int = 300, d: int = 5, budget: int = 30) -> Problem:
 
 
 def picks_of(problem: Any, on: Hardware, n_shards: int = 2) -> list[int]:
-    workers = LocalWorkers(cut(problem, even_edges(problem, n_shards)), on)
+    workers = LocalWorkers(split_problem(problem, even_edges(problem, n_shards)), on)
     solution, _ = solve(problem, workers, open_all(workers))
     return [int(row) for row in solution.configurations[0].indices]
 

@@ -16,7 +16,7 @@ from dubito.engines.cluster import driver, messages
 from dubito.engines.cluster.driver import first_threshold
 from dubito.engines.cluster.messages import NO_THRESHOLD, Answer, ShardInfo, fractions_of_first
 from dubito.engines.cluster.shard import BlockSums, ExtendedMatrix, final_sum
-from dubito.engines.cluster.solving import check_shards_agree, cut, even_edges, open_all, solve
+from dubito.engines.cluster.solving import check_shards_agree, even_edges, open_all, solve, split_problem
 from dubito.engines.cluster.workers import LocalWorkers
 from dubito.engines.dispatch import choose_engine
 from dubito.engines.lazy.front import Threshold
@@ -58,7 +58,7 @@ class InPieces(Engine[Problem]):
         rng = np.random.default_rng(self.seed)
         n_pool = len_of(problem.pool)
         edges = sorted([0, n_pool, *rng.integers(0, n_pool + 1, self.n_shards - 1).tolist()])
-        workers = Losing(cut(problem, edges), rng, self.lost)
+        workers = Losing(split_problem(problem, edges), rng, self.lost)
         solution, _ = solve(problem, workers, open_all(workers))
         assert self.lost == 0.0 or workers.n_lost or len(solution.configurations[0].indices) < 3
         return solution
@@ -87,7 +87,7 @@ def test_the_number_of_rounds_depends_on_fronts_not_on_picks() -> None:
     pool, weights = rng.normal(size=(8000, 16)).astype(np.float32), rng.random(8000)
     candidates = np.arange(100, len(pool))
     problem = Problem(pool, pool[:100], candidates, 1200, weights=weights, largest=float(np.abs(pool).max()))
-    workers = LocalWorkers(cut(problem, even_edges(problem, 4)))
+    workers = LocalWorkers(split_problem(problem, even_edges(problem, 4)))
     _, traffic = solve(problem, workers, open_all(workers))
     assert traffic.rounds <= 30
     assert traffic.sent + traffic.received < 10 * 1200 * pool[0].nbytes
@@ -98,7 +98,7 @@ def test_a_pool_sorted_by_priority_takes_few_rounds() -> None:
     pool = rng.normal(size=(8000, 8)).astype(np.float32)
     pool = pool[np.argsort((pool**2).sum(axis=1))]
     problem = Problem(pool, np.zeros((1, 8), np.float32), np.arange(len(pool)), 800, largest=float(np.abs(pool).max()))
-    workers = LocalWorkers(cut(problem, even_edges(problem, 5)))
+    workers = LocalWorkers(split_problem(problem, even_edges(problem, 5)))
     _, traffic = solve(problem, workers, open_all(workers))
     assert traffic.rounds <= 20
 

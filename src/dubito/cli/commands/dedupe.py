@@ -102,7 +102,7 @@ def dedupe(
 def dropped_table(inputs: Inputs, cover: Cover) -> dict[str, Any]:
     """The dropped rows as columns, each with a kept row that is near it."""
     file_rows = np.arange(len_of(inputs.pool.features)) if inputs.kept is None else inputs.kept
-    ids = inputs.pool.names.ids
+    ids = inputs.pool.row_ids.ids
     names = file_rows if ids is None else ids.values[file_rows]
     return {
         "id": names[cover.dropped].tolist(),

@@ -22,7 +22,7 @@ from dubito.io.name_tables import read_outcomes
 from dubito.io.source import note
 from dubito.matrix import AnyArray, BoolArray, IntArray, len_of
 from dubito.request.arrays import check_choice
-from dubito.request.ids import NamedRows
+from dubito.request.ids import ArrayWithIds
 from dubito.request.rows import describe_order
 
 
@@ -62,11 +62,11 @@ def diagnose(
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label)
     with reading_files(input_limit):
         inputs = read_inputs(pool, labeled, specs, columns)
-        if not len(inputs.labeled.rows) and not inputs.labeled.foreign:
+        if not len(inputs.labeled.rows) and not inputs.labeled.outside:
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, inputs.pool, columns)
         inputs = handle_missing(inputs, missing_mode)
-        note(*describe_order(inputs.pool.names, len_of(inputs.pool.features), **inputs.rows))
+        note(*describe_order(inputs.pool.row_ids, len_of(inputs.pool.features), **inputs.rows))
         is_standardized = should_standardize(standardize_mode, inputs.pool.feature_names)
         diagnosis = measure(inputs, head, outcomes, metric, is_standardized)
     if advice := describe_scale(standardize_mode, inputs.pool.feature_names, inputs.pool.features):
@@ -90,7 +90,7 @@ def measure(
         is_kept = np.ones(len(rows), dtype=np.bool_) if inputs.kept is None else np.isin(rows[order], inputs.kept)
         # A mask, because row numbers could be mistaken for ids.
         mask = np.isin(np.arange(len_of(inputs.pool.features)), inputs.positions_of(rows))
-        checked, wrong = NamedRows(mask, inputs.pool.names), is_wrong[order][is_kept]
+        checked, wrong = ArrayWithIds(mask, inputs.pool.row_ids), is_wrong[order][is_kept]
     with name_files_in_errors({**inputs.files, "head": head or inputs.files["pool"]}, inputs.describe_row):
         known_metric: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(

@@ -45,7 +45,7 @@ from dubito.experiments.runner import (
     run_experiment,
 )
 from dubito.experiments.toml import prefix_errors
-from dubito.io.column_notes import When, describe_features, describe_scale
+from dubito.io.column_notes import StandardizeMode, describe_features, describe_scale
 from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
 
@@ -388,13 +388,13 @@ DOMINANCE = 100.0
 SAMPLED_ROWS = 10_000
 
 
-def describe_data(settings: Data, source: DataSource, when: When = "no") -> None:
+def describe_data(settings: Data, source: DataSource, when: StandardizeMode = "no") -> None:
     """Print notes on the features of a file: which columns they are, and whether their scales differ."""
     for note in () if is_quiet() else notes_on_data(settings, source, when):
         print_note(note)
 
 
-def notes_on_data(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
+def notes_on_data(settings: Data, source: DataSource, when: StandardizeMode = "no") -> Iterator[str]:
     if source.file is None:
         return
     pool, features = source.file.pool, source.file.dataset.features

@@ -20,7 +20,7 @@ from dubito.cli import options
 from dubito.cli.inputs import read_columns, read_missing, read_standardize, reading_files, resolve_project
 from dubito.cli.output import ProgressBar, Stopped, print_lines, print_note, set_quiet, write_data
 from dubito.core.problem import Interrupted, Request, Selection
-from dubito.covering_radius import Given
+from dubito.covering_radius import CallerArrays
 from dubito.errors import InvalidArgument, InvalidData, OutputExists, name_files_in_errors, named, option_of
 from dubito.io import (
     FORMATS,
@@ -182,7 +182,9 @@ def select(
                 print_dry_run(chosen, request, as_json)
                 return
             try:
-                picked = answer(request, chosen, points.names, started, Given(inputs.pool, arguments["labeled"]))
+                picked = answer(
+                    request, chosen, points.row_ids, started, CallerArrays(inputs.pool, arguments["labeled"])
+                )
             except Interrupted as stopped:
                 picked = stopped.selection
         picked = with_file_rows(picked, inputs.kept, n_file_rows)
@@ -257,7 +259,7 @@ def check_destination(
         raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
     if append and chosen == "json":
         hint = "use csv, jsonl, parquet or npy."
-        raise InvalidArgument(f"{path}: json describes one run and cannot be added to", hint=hint)
+        raise InvalidArgument(f"{path}: json describes one run and cannot be appended to", hint=hint)
     if os.path.isfile(path) and not (append or force):
         raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
     check_writable(path, force=True)

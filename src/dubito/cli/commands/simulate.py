@@ -34,7 +34,7 @@ from dubito.experiments.plan import Arm, Data, Experiment, Schedule, parse_strat
 from dubito.experiments.rounds import training_rows
 from dubito.experiments.runner import check_folder
 from dubito.io import Columns, open_source, split_spec
-from dubito.io.column_notes import columns_of, should_standardize
+from dubito.io.column_notes import read_feature_columns, should_standardize
 from dubito.io.labeled import FEWEST_LABELS
 from dubito.request.arrays import check_real, read_number
 from dubito.request.columns import label_name
@@ -168,7 +168,7 @@ def simulate(
     with bounded_inputs(input_limit):
         with reading_files():
             source = read_data(draft, data, test, missing_mode)
-            standardized = should_standardize(standardize_mode, columns_of(data, columns))
+            standardized = should_standardize(standardize_mode, read_feature_columns(data, columns))
             draft = replace(draft, data=replace(draft.data, standardize=standardized, missing=missing_mode))
         experiment = scheduled(draft, source.shared(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name

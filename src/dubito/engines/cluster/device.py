@@ -15,7 +15,7 @@ from dubito.engines.lazy.frontier import Fresh
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 
 NONE = torch.empty(0, dtype=torch.int64)
-ENOUGH = 0.875
+FRESH_SHARE = 0.875
 """A refreshed front is accepted if this fraction of it still comes before the threshold."""
 
 
@@ -119,7 +119,7 @@ class DeviceCandidates:
             found = self.fronts.find(size)
             was_stale = self.bounds.refresh(found.rows)
             n_before = int((self.bounds.value[found.rows] > found.threshold.value).sum())
-            if not was_stale or n_before >= ENOUGH * len(found.rows):
+            if not was_stale or n_before >= FRESH_SHARE * len(found.rows):
                 return found
 
     def _retry_in_memory(self, work: Callable[[], Fresh]) -> Fresh:

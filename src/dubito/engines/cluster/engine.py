@@ -1,23 +1,21 @@
 """The engine `cluster`: core-sets and coverage over shards that the processes of a Ray cluster hold.
 
-What solves them is imported only when a problem is solved.
+It is used only if it is named. The solvers are imported when a problem is solved.
 """
 
 import importlib.util
-from dataclasses import dataclass
 from typing import ClassVar
 
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
-from dubito.engines.base import Estimate
+from dubito.engines.base import Engine, Estimate
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.coverage.engine import cost_of as cover_cost_of
 from dubito.engines.lazy.bounds import WIDEST_ROW
 from dubito.matrix import Matrix, len_of
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEngine:
+class ClusterEngine(Engine[Problem]):
     """Core-sets on all processors of a Ray cluster, or of this machine if none is connected."""
 
     name: ClassVar[str] = "cluster"
@@ -27,15 +25,8 @@ class ClusterEngine:
     def refusals(self, problem: Problem) -> list[str]:
         return refusals(problem.pool)
 
-    def pays(self, problem: Problem) -> bool:
-        """Never: the engine is used only if it is named."""
-        return False
-
     def estimate(self, problem: Problem) -> Estimate:
         return with_copy(cost_of(problem, self.name), problem.pool)
-
-    def catch_up(self, problem: Problem) -> None:
-        """Known distances are not used."""
 
     def solve(self, problem: Problem) -> Solution:
         from dubito.engines.cluster.solving import solve_in_memory
@@ -43,23 +34,17 @@ class ClusterEngine:
         return solve_in_memory(problem)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCoverage:
+class ClusterCoverage(Engine[CoverageProblem]):
+    """Coverage on all processors of a Ray cluster, or of this machine if none is connected."""
+
     name: ClassVar[str] = "cluster"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
         return refusals(problem.pool)
 
-    def pays(self, problem: CoverageProblem) -> bool:
-        """Never: the engine is used only if it is named."""
-        return False
-
     def estimate(self, problem: CoverageProblem) -> Estimate:
         return with_copy(cover_cost_of(problem, self.name), problem.pool)
-
-    def catch_up(self, problem: CoverageProblem) -> None:
-        """Known distances are not used."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
         from dubito.engines.cluster.solving import solve_in_memory

@@ -1,6 +1,6 @@
-"""What the driver and the workers exchange: arrays, numbers and the hardware to use."""
+"""The messages between the driver and the workers, and the hardware that a worker uses."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
@@ -78,13 +78,9 @@ class Points:
         return len(self.rows)
 
     def take(self, positions: IntArray) -> "Points":
-        return Points(
-            self.rows[positions],
-            self.features[positions],
-            None if self.weights is None else self.weights[positions],
-            None if self.scores is None else self.scores[positions],
-            None if self.doubt is None else self.doubt[positions],
-        )
+        arrays: Iterator[Any] = (getattr(self, each.name) for each in fields(self))
+        taken: Iterator[Any] = (None if array is None else array[positions] for array in arrays)
+        return Points(*taken)
 
     def at(self, rows: IntArray) -> "Points":
         """The points of these rows. ``self.rows`` must be ascending."""
@@ -98,17 +94,9 @@ class Points:
 def concat_points(points: list[Points]) -> Points:
     """Concatenate. Parts without rows are left out, since they may have another number of features."""
     points = [each for each in points if len(each)] or points[:1]
-    return Points(
-        np.concatenate([each.rows for each in points]),
-        np.concatenate([each.features for each in points]),
-        _concat_optional([each.weights for each in points]),
-        _concat_optional([each.scores for each in points]),
-        _concat_optional([each.doubt for each in points]),
-    )
-
-
-def _concat_optional(parts: list[Any]) -> Any:
-    return None if parts[0] is None else np.concatenate(parts)
+    parts = ([getattr(each, field.name) for each in points] for field in fields(Points))
+    joined: Iterator[Any] = (None if arrays[0] is None else np.concatenate(arrays) for arrays in parts)
+    return Points(*joined)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,6 +206,8 @@ class HostCandidates:
 
 @dataclass(frozen=True, slots=True)
 class ShardData:
+    """The rows of a shard after they were read."""
+
     problem: Problem | CoverageProblem
     """These rows alone: features, candidates, doubt, weights and scores, without references."""
     labeled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -224,7 +226,7 @@ class ShardSource(Protocol):
 
 
 class Shard:
-    """Executes the driver's calls. It can be restored at any time from its source and a `Start`."""
+    """Executes the calls of the driver. It can be restored at any time from its source and a `Start`."""
 
     def __init__(self, source: ShardSource, hardware: Hardware = HOST) -> None:
         self.source, self.hardware, self.first_row, self.n_picks = source, hardware, 0, 0
@@ -281,15 +283,18 @@ class Shard:
         return np.asarray(self.current.pool[self.data.labeled])
 
     def ids(self, rows: IntArray) -> tuple[IntArray, AnyArray | None]:
-        """Those of the rows of the whole pool that lie in this shard, and their ids."""
-        local = rows - self.first_row
-        here = local[(local >= 0) & (local < len_of(self.current.pool))]
-        return here + self.first_row, None if self.data.ids is None else self.data.ids[here]
+        """The rows of the whole pool that are in this shard, and their ids."""
+        local = self._local(rows)
+        return local + self.first_row, None if self.data.ids is None else self.data.ids[local]
 
     def read(self, rows: IntArray) -> Points:
-        """Those of the rows of the whole pool that lie in this shard."""
+        """The points of the rows of the whole pool that are in this shard."""
+        return self._points(self._local(rows))
+
+    def _local(self, rows: IntArray) -> IntArray:
+        """The numbers in this shard of rows of the whole pool; rows of other shards are skipped."""
         local = rows - self.first_row
-        return self._points(local[(local >= 0) & (local < len_of(self.current.pool))])
+        return local[(local >= 0) & (local < len_of(self.current.pool))]
 
     def start_sum(self) -> None:
         """Compute the block sums for `add_to_sum`."""

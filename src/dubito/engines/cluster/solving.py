@@ -1,4 +1,4 @@
-"""Core-sets and coverage on a Ray cluster: a pool in memory is cut into shards, and workers solve them together."""
+"""Core-sets and coverage on a Ray cluster: a pool in memory is split into shards, which workers solve together."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ def solve_in_memory(problem: Problem | CoverageProblem) -> Solution:
     ray = connect()
     plan = plan_workers(ray)
     n_shards = min(plan.size, len_of(problem.pool))
-    workers = RayWorkers(cut(problem, even_edges(problem, n_shards)), ray, plan)
+    workers = RayWorkers(split_problem(problem, even_edges(problem, n_shards)), ray, plan)
     try:
         return solve(problem, workers, open_all(workers))[0]
     finally:
@@ -47,8 +47,8 @@ class ArraySource:
         return ShardData(self.problem)
 
 
-def cut(problem: Problem | CoverageProblem, edges: list[int]) -> Iterator[ArraySource]:
-    """The rows from each edge to the next, each part as a problem of its own."""
+def split_problem(problem: Problem | CoverageProblem, edges: list[int]) -> Iterator[ArraySource]:
+    """A problem for the rows from each edge to the next."""
     for start, stop in itertools.pairwise(edges):
         inside = slice(*np.searchsorted(problem.candidates, [start, stop]).tolist())
         given = {name: getattr(problem, name) for name in ROW_FIELDS if getattr(problem, name, None) is not None}
@@ -96,7 +96,7 @@ def solve(
 
 
 def open_all(workers: Workers, names: Sequence[str] = (), excluded: IntArray = NO_ROWS) -> ShardLayout:
-    """Have all shards read and send each its position in the pool; ``names`` are used in messages."""
+    """Open all shards and send each its position in the pool; ``names`` are used in messages."""
     infos: list[ShardInfo] = workers.ask("open")
     check_shards_agree(infos, names or [f"shard {number}" for number in range(len(infos))])
     starts = np.cumsum([0, *(each.n_rows for each in infos)])

@@ -19,8 +19,8 @@ from dubito.integrations.exchange.items import (
     Gathered,
     Item,
     check_classes,
-    find_name,
     gather_answers,
+    item_name,
     label_key,
     read_items,
     read_json,
@@ -30,7 +30,7 @@ from dubito.integrations.exchange.items import (
 from dubito.io import Format, open_source, write_atomically
 from dubito.io.picks import render_columns
 from dubito.request.arrays import check_choice
-from dubito.request.columns import IDS, ROW, label_name, usual
+from dubito.request.columns import IDS, ROW, find_name, label_name
 from dubito.request.labels import are_labels, label_keys
 
 Labels = Mapping[str, str | None]
@@ -95,7 +95,7 @@ def read_label_studio(path: str) -> Iterator[Answer]:
 
 def answers_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
     for task in tasks:
-        name, key = find_name(path, task["data"], task.get("meta"))
+        name, key = item_name(path, task["data"], task.get("meta"))
         annotations = task.get("annotations") or task.get("completions") or []
         for annotation, person in zip(annotations, _people(task, annotations), strict=True):
             label = None if annotation.get("was_cancelled") else single_label(path, name, _choices(annotation))
@@ -142,7 +142,7 @@ def read_label_studio_csv(path: str) -> Iterator[Answer]:
 
 def _min_answer(path: str, record: Mapping[str, Any], who: str) -> Answer:
     """The answer of an annotator. A single choice is a plain value; several are an object, which CSV has as JSON."""
-    name, key = find_name(path, record)
+    name, key = item_name(path, record)
     value = _control_value(path, record)
     if isinstance(value, str) and value.startswith(("[", "{")):
         with suppress(ValueError):
@@ -191,7 +191,7 @@ def write_prodigy(items: Sequence[Item], classes: Sequence[str], labels: Sequenc
 def read_prodigy(path: str) -> Iterator[Answer]:
     """The chosen option or the accepted label; ignored items and items whose label was rejected have no label."""
     for line in read_lines(path):
-        name, key = find_name(path, line.get("meta"), line)
+        name, key = item_name(path, line.get("meta"), line)
         who = label_key(line.get("_annotator_id") or line.get("_session_id"))
         chosen = line.get("accept", line.get("label")) if line.get("answer") == "accept" else None
         yield Answer(name, key, single_label(path, name, chosen), who)
@@ -214,7 +214,7 @@ def read_doccano(path: str) -> Iterator[Answer]:
     Items without a label were either not labeled or skipped; the files do not distinguish them.
     """
     for line in read_lines(path):
-        name, key = find_name(path, line, line.get("meta"), line.get("metadata"))
+        name, key = item_name(path, line, line.get("meta"), line.get("metadata"))
         labels = line.get("label", line.get("labels", line.get("cats")))
         who = label_key(line.get("username") or line.get("annotator"))
         yield Answer(name, key, single_label(path, name, labels), who)
@@ -306,7 +306,7 @@ def read_table(path: str) -> Iterator[Answer]:
     """The labels of a table with an id or an index; empty labels are skipped items."""
     source = open_source(path)
     names = list(source.names)
-    column, label = usual(names, (ID, INDEX, *IDS, ROW)), label_name(names)
+    column, label = find_name(names, (ID, INDEX, *IDS, ROW)), label_name(names)
     if column is None or label is None:
         missing = "an id or index" if column is None else "a column label"
         raise MissingFile(f"{path} lacks {missing}", hint=f"its columns are {', '.join(names)}.")

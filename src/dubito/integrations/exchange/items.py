@@ -11,10 +11,10 @@ import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.io import open_source
-from dubito.io.limits import hold
-from dubito.io.source import nearest, reading
+from dubito.io.limits import reserve_memory
+from dubito.io.source import did_you_mean, reading
 from dubito.matrix import AnyArray
-from dubito.request.columns import IDS, ROW, usual
+from dubito.request.columns import IDS, ROW, find_name
 from dubito.request.labels import label_keys
 
 ID, INDEX, PEOPLE = "dubito_id", "dubito_index", "dubito_annotators"
@@ -67,7 +67,7 @@ def items_of(
     path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, must_show: bool = False
 ) -> list[Item]:
     columns = {name: _to_text(values) for name, values in table.items()}
-    ids, index = usual(list(columns), IDS), usual(list(columns), (ROW,))
+    ids, index = find_name(list(columns), IDS), find_name(list(columns), (ROW,))
     if ids is None and index is None:
         hint = "pass a table that dubito select wrote (.csv, .jsonl, .parquet)."
         raise MissingFile(f"{path} has neither an id nor an index", hint=hint)
@@ -108,8 +108,8 @@ def _shown(
 ) -> tuple[str, str | None]:
     """The kind of item, and the column to show; without one, ids count as names of pictures."""
     if show is not None and show not in columns:
-        raise MissingFile(f"{path} has no column {show!r};{nearest(show, columns)} it has {', '.join(columns)}.")
-    picture, text = usual(list(columns), PICTURES), usual(list(columns), TEXTS)
+        raise MissingFile(f"{path} has no column {show!r};{did_you_mean(show, columns)} it has {', '.join(columns)}.")
+    picture, text = find_name(list(columns), PICTURES), find_name(list(columns), TEXTS)
     found = show or picture or text or ids
     is_picture = found in (picture, ids) or (found is not None and _are_pictures(columns[found]))
     return ("image" if is_picture and found != text else "text"), found
@@ -123,14 +123,14 @@ def _are_pictures(values: Iterable[str]) -> bool:
 def read_json(path: str) -> Any:
     """Read a JSON file; its memory counts as input."""
     with reading(path), open(path, encoding="utf-8-sig") as file:
-        hold(path, "", PARSED_SIZE * os.path.getsize(path))
+        reserve_memory(path, "", PARSED_SIZE * os.path.getsize(path))
         return _parsed(path, file.read())
 
 
 def read_lines(path: str) -> Iterator[Mapping[str, Any]]:
     """Read a file with a JSON object on each line; its memory counts as input."""
     with reading(path), open(path, encoding="utf-8-sig") as file:
-        hold(path, "", PARSED_SIZE * os.path.getsize(path))
+        reserve_memory(path, "", PARSED_SIZE * os.path.getsize(path))
         lines = file.read().splitlines()
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -147,7 +147,7 @@ def _parsed(where: str, text: str) -> Any:
         raise InvalidData(f"{where} is not valid JSON ({error})", hint="pass an export of the tool.") from None
 
 
-def find_name(path: str, *sources: object) -> tuple[str, str]:
+def item_name(path: str, *sources: object) -> tuple[str, str]:
     """The name of an item in the first mapping that has it, and its key (`ID` or `INDEX`)."""
     for source in sources:
         for key in (ID, INDEX):
@@ -182,7 +182,7 @@ def check_classes(path: str, answers: Iterable[Answer], classes: Sequence[str]) 
     """Raise if classes are given and an answer is not among them."""
     unknown = next((each.label for each in answers if each.label is not None and each.label not in classes), None)
     if classes and unknown is not None:
-        hint = f"the classes are {', '.join(classes)};{nearest(unknown, classes)} fix the label, or add the class."
+        hint = f"the classes are {', '.join(classes)};{did_you_mean(unknown, classes)} fix the label, or add the class."
         raise InvalidArgument(f"{path} has the class {unknown!r}, which is not in --classes", hint=hint)
 
 

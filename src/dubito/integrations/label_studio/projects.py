@@ -11,7 +11,7 @@ from dubito.errors import DubitoError, InvalidArgument
 from dubito.integrations.exchange.formats import answers_in_tasks, choice_result, labeling_config
 from dubito.integrations.exchange.items import ID, INDEX, Answer, Gathered, gather_answers, label_key
 from dubito.integrations.label_studio.client import ResponseLost, Server, ServerRefused, Unreachable
-from dubito.io.source import nearest
+from dubito.io.source import did_you_mean
 
 # The labeling config of a project is checked before anything is sent.
 
@@ -41,7 +41,9 @@ class Control:
         """Raise if annotators cannot choose the class: the server would accept it, but not show it."""
         if self.choices and label not in self.choices:
             shown = ", ".join(self.choices[:MAX_SHOWN]) + (", ..." if len(self.choices) > MAX_SHOWN else "")
-            hint = f"there are {shown};{nearest(label, self.choices)} add a Choice to the config, or fix the label."
+            hint = (
+                f"there are {shown};{did_you_mean(label, self.choices)} add a Choice to the config, or fix the label."
+            )
             raise InvalidArgument(f"the class {label!r} is not a choice of the project's labeling config", hint=hint)
 
     def check_kind(self, kind: str) -> None:

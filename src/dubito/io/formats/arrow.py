@@ -13,18 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import suffix_of
 from dubito.matrix import IntArray
 from dubito.registry import require
 
-# The sizes of the batches of an Arrow file, from its headers. pyarrow reveals them only by unpacking a batch: a file of
-# 17 kB that holds one batch of zeros allocates 537 MB in get_batch, and no memory pool of pyarrow has a limit. So
-# reading batch by batch would not keep a limit.
+# The sizes of the batches of an Arrow file, from its headers. pyarrow knows them only after unpacking a batch: for a
+# file of 17 kB that holds one batch of zeros, get_batch allocates 537 MB, and memory pools of pyarrow have no limit.
 #
-# The footer at the end lists the position of every batch; the header of a batch lists its buffers, and a compressed
-# buffer begins with its unpacked size. Headers are FlatBuffers, which `Table` reads. In a damaged file, their offsets
-# may be wrong: that raises ValueError or struct.error, which `reading` turns into `InvalidData`.
+# The footer lists the position of every batch; the header of a batch lists its buffers, and a compressed buffer begins
+# with its unpacked size. Headers are FlatBuffers, which `Table` reads. Wrong offsets in a damaged file raise ValueError
+# or struct.error, which `reading` converts to `InvalidData`.
 
 MAGIC, END = b"ARROW1", 10
 """The last bytes of the file, and their number together with the length of the footer before them."""
@@ -186,7 +185,7 @@ class ParquetFile:
 
     def read(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Any:
         """Columns of all rows, or of some row groups, as a table."""
-        hold(self.path, _reported(columns), self._size(columns))
+        reserve_memory(self.path, _reported(columns), self._size(columns))
         rows = range(len(self.group_sizes)) if groups is None else groups
         return plain_table(self.file.read_row_groups(list(rows), columns=list(columns)), self.schema_arrow)
 
@@ -206,12 +205,12 @@ class ParquetFile:
         ]
         total = 0
         for group in range(len(self.group_sizes)):
-            self._try(group, columns)
+            self._read_one_row(group, columns)
             for column in map(self.metadata.row_group(group).column, positions):
                 total += max(column.num_values * BYTES.get(column.physical_type, 8), column.total_uncompressed_size)
         return total
 
-    def _try(self, group: int, columns: Sequence[str]) -> None:
+    def _read_one_row(self, group: int, columns: Sequence[str]) -> None:
         """Read one row, which raises if the metadata is damaged. Reading all rows could crash pyarrow 26."""
         rows = self.file.iter_batches(batch_size=1, row_groups=[group], columns=list(columns), use_threads=False)
         next(rows, None)
@@ -246,7 +245,7 @@ class ArrowFile:
 
     def read(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Any:
         """Columns of all rows, or of some batches, as a table."""
-        hold(self.path, _reported(columns), self.size(self.sizes[0], columns))
+        reserve_memory(self.path, _reported(columns), self.size(self.sizes[0], columns))
         return self._table(range(len(self.sizes[0])) if groups is None else groups, columns)
 
     def first_texts(self, name: str) -> list[Any]:

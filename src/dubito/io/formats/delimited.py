@@ -17,24 +17,24 @@ import numpy as np
 from dubito.errors import InvalidData
 from dubito.io.cells import (
     CODE,
+    COMMA_GROUPED,
     DECIMAL_COMMA,
-    GROUPED,
     as_list,
     as_names,
     as_number,
     as_numbers,
     first_possible_thousands,
-    is_gap,
+    is_boolean,
+    is_missing,
     is_number,
-    is_truth,
+    number_problem,
     plain_cell,
-    what_is_odd,
 )
-from dubito.io.limits import hold, open_bytes
-from dubito.io.missing_values import PLAIN_NUMBER, reads_gaps_as_nan
+from dubito.io.limits import open_bytes, reserve_memory
+from dubito.io.missing_values import PLAIN_NUMBER, reads_missing_as_nan
 from dubito.io.source import Entry, Source, reading
 from dubito.matrix import AnyArray, FloatArray
-from dubito.request.labels import NO_TEXTS, PLAIN_INTEGER
+from dubito.request.labels import MISSING_TEXTS, PLAIN_INTEGER
 
 # The dialect of a delimited file: the delimiter, and whether numbers have a decimal comma.
 
@@ -79,7 +79,7 @@ def guess_dialect(file: TextIO, default: str) -> Dialect:
     chosen = choices[0] if declared else _best_delimiter(parsed, default)
     # A number like 1,234 does not count as one with a decimal comma, as it may have a thousands separator.
     with_comma = [cell for row in parsed[chosen] for cell in row if DECIMAL_COMMA.fullmatch(cell)]
-    comma = chosen != "," and not all(map(GROUPED.fullmatch, with_comma))
+    comma = chosen != "," and not all(map(COMMA_GROUPED.fullmatch, with_comma))
     return Dialect(chosen, comma, spaces, 1 if declared else 0)
 
 
@@ -107,7 +107,7 @@ def _best_delimiter(parsed: dict[str, list[list[str]]], default: str) -> str:
             )
             shares[delimiter] = n_numbers / len(cells)
     if not shares:
-        # Some row is broken. Keep the default if the header contains it; otherwise the header decides.
+        # Some row is malformed. Keep the default if the header contains it, else the delimiter of the widest header.
         widths = {each: len(rows[0]) for each, rows in parsed.items() if rows}
         return default if widths.get(default, 1) > 1 else max(widths, key=lambda each: widths[each], default=default)
     return max(shares, key=lambda each: (shares[each], each == default))
@@ -151,7 +151,7 @@ class Text:
         return io.TextIOWrapper(open_bytes(self.path), self.encoding, newline="")
 
 
-def find_text(path: str) -> Text:
+def detect_encoding(path: str) -> Text:
     """Find the encoding of a file. Reads all of its bytes, and raises `InvalidData` if they are not text."""
     with open_bytes(path) as file:
         head = file.read(CHUNK)
@@ -206,7 +206,7 @@ def _western_european(path: str) -> Text:
     if n_multibyte and 2 * n_multibyte >= n_others:  # Western European text rarely contains valid UTF-8 sequences.
         raise InvalidData(
             f"{path} is UTF-8 with {n_others} damaged byte{'s' * (n_others != 1)}, the first in line "
-            f"{_first_bad(path)}",
+            f"{_first_damaged_line(path)}",
             hint="export it again.",
         )
     if is_binary:
@@ -218,7 +218,7 @@ def _western_european(path: str) -> Text:
     return Text(path, "cp1252" if is_windows else "latin-1", (note,))
 
 
-def _first_bad(path: str) -> int:
+def _first_damaged_line(path: str) -> int:
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
     for chunk in _chunks(path):
@@ -304,7 +304,7 @@ class DelimitedTable:
                     )
                 parts.append(numbers)
                 n_bytes += parts[-1].nbytes
-                hold(self.path, f"{names[0]} and {len(names)} columns", n_bytes)
+                reserve_memory(self.path, f"{names[0]} and {len(names)} columns", n_bytes)
         return np.concatenate(parts)
 
     def column(self, name: str) -> FloatArray:
@@ -345,19 +345,19 @@ class DelimitedTable:
 
     def _number(self, line: int, row: list[str], position: int) -> float:
         text = row[position]
-        if reads_gaps_as_nan() and is_gap(text):
+        if reads_missing_as_nan() and is_missing(text):
             return nan
         number = as_number(text, self.dialect.decimal_comma)
-        if number is not None and is_truth(text) == (position in self.booleans):
+        if number is not None and is_boolean(text) == (position in self.booleans):
             return number
         name = next(name for name, other in self.positions.items() if other == position)
         if not text.strip():
             problem = f"column {name!r} of {self.path} is empty in line {line}"
             raise InvalidData(problem, hint="fix or remove that row.")
-        odd = what_is_odd(text)
+        odd = number_problem(text)
         why = f"which has {odd}" if odd else "which is not a number"
         if number is not None:
-            why = "a truth value among numbers" if is_truth(text) else "a number among truth values"
+            why = "a boolean among numbers" if is_boolean(text) else "a number among booleans"
         problem = f"column {name!r} of {self.path} holds {text!r}, {why}, in line {line}"
         raise InvalidData(problem, hint=f"{PLAIN_NUMBER}.")
 
@@ -378,7 +378,7 @@ def open_delimited(path: str, delimiter: str) -> Source:
 def open_rows(path: str, delimiter: str) -> tuple[DelimitedTable, list[list[str]], tuple[str, ...]]:
     """The table, the data rows of a sample, and notes for the user on how the file is read."""
     with reading(path):
-        text = find_text(path)
+        text = detect_encoding(path)
         with text.open() as file:
             dialect = guess_dialect(file, delimiter)
         lines = read_lines(text, dialect)
@@ -426,7 +426,7 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
     is_numbered = len(sample) > 1 and first == [str(position) for position in range(len(first))]
     if is_numbered and len(first) == 1:
         is_numbered = not any(PLAIN_INTEGER.fullmatch(cell.strip()) for row in sample[1:] for cell in row)
-    if not is_numbered and all(is_number(cell, dialect.decimal_comma) or cell in NO_TEXTS for cell in first):
+    if not is_numbered and all(is_number(cell, dialect.decimal_comma) or cell in MISSING_TEXTS for cell in first):
         positions = {f"column{position}": position - 1 for position in range(1, len(first) + 1)}
         return DelimitedTable(
             text, dialect, positions, False, (), len(first), _booleans(sample, positions.values())
@@ -451,10 +451,10 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
 def _booleans(data: list[list[str]], positions: Iterable[int]) -> frozenset[int]:
     """The indices of the columns in which every value is true or false."""
     columns = {
-        position: [row[position] for row in data if position < len(row) and not is_gap(row[position])]
+        position: [row[position] for row in data if position < len(row) and not is_missing(row[position])]
         for position in positions
     }
-    return frozenset(position for position, values in columns.items() if values and all(map(is_truth, values)))
+    return frozenset(position for position, values in columns.items() if values and all(map(is_boolean, values)))
 
 
 def _name(path: str, name: str, number: int, text: str) -> str:
@@ -464,7 +464,7 @@ def _name(path: str, name: str, number: int, text: str) -> str:
 
 
 def _entry(table: DelimitedTable, name: str, sample: list[str]) -> Entry:
-    values = [value for value in sample if not is_gap(value)]
+    values = [value for value in sample if not is_missing(value)]
     example, problem = _first_non_number(values, table.dialect)
     # Cached, because labels are read twice: for training, and for messages about them.
     names, texts = partial(table.labels, name), cache(partial(table.texts, name))
@@ -486,5 +486,5 @@ def _first_non_number(values: list[str], dialect: Dialect) -> tuple[str | None, 
     example = next((value for value in values if not is_number(value, comma)), None)
     if example is not None and comma and is_number(example):
         return example, ", which has a point where others have decimal commas"
-    problem = None if example is None else what_is_odd(example)
+    problem = None if example is None else number_problem(example)
     return example, "" if problem is None else f", which has {problem}"

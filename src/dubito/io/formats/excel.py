@@ -1,4 +1,4 @@
-"""Excel's ``.xlsx``: the first sheet that is not empty, with its first row as the header (extra ``excel``)."""
+"""Excel's ``.xlsx``: the first sheet that is not empty, with its first row as header (extra ``excel``)."""
 
 import datetime
 import re
@@ -11,7 +11,7 @@ from typing import Any
 
 from dubito.errors import InvalidData
 from dubito.io.formats.tables import LARGEST_NUMBER, LARGEST_WHOLE, Grid, kind_of
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import Source, reading
 from dubito.registry import require
 
@@ -29,7 +29,7 @@ def open_workbook(path: str) -> Source:
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # openpyxl warns about features that it would lose on saving.
         with zipfile.ZipFile(path) as archive:
-            hold(path, "", sum(member.file_size for member in archive.infolist()))
+            reserve_memory(path, "", sum(member.file_size for member in archive.infolist()))
         name, rows, others = _first_filled(path, openpyxl)
     if not rows:
         raise InvalidData(f"{path} holds no rows.")
@@ -44,7 +44,7 @@ def _first_filled(path: str, openpyxl: ModuleType) -> tuple[str, list[Row], list
     try:
         sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"] or book.worksheets
         for position, sheet in enumerate(sheets):
-            rows = _filled(_rows(path, sheet, None if plain is None else plain[sheet.title]))
+            rows = _without_empty_ends(_rows(path, sheet, None if plain is None else plain[sheet.title]))
             if rows or position == len(sheets) - 1:
                 return sheet.title, rows, [other.title for other in sheets[position + 1 :]]
         raise InvalidData(f"{path} holds no sheets.")
@@ -84,7 +84,7 @@ def _rows(path: str, sheet: Any, formulas: Any) -> Iterator[Row]:
         yield number, [_as_cell(cell) for cell in row]
 
 
-def _filled(rows: Iterator[Row]) -> list[Row]:
+def _without_empty_ends(rows: Iterator[Row]) -> list[Row]:
     """The rows from the first to the last that is not empty."""
     kept: list[Row] = []
     n_filled = 0

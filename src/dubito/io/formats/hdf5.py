@@ -15,7 +15,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.io.cells import as_text
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import Entry, Source, content_of, reading
 from dubito.matrix import AnyArray
 from dubito.registry import require
@@ -79,7 +79,7 @@ def _map(path: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], offset:
 def _numbers(h5py: ModuleType, path: str, name: str) -> AnyArray:
     with reading(path), _opened(h5py, path) as file:
         dataset = file[name]
-        hold(path, name, math.prod(dataset.shape) * dataset.dtype.itemsize)
+        reserve_memory(path, name, math.prod(dataset.shape) * dataset.dtype.itemsize)
         return np.asarray(dataset[()])
 
 
@@ -95,7 +95,7 @@ def _texts(h5py: ModuleType, path: str, name: str) -> AnyArray:
         for start in range(0, dataset.shape[0], ROWS_PER_READ):
             values += dataset.asstr()[start : start + ROWS_PER_READ].tolist()
             n_characters += sum(map(len, values[start:]))
-            hold(path, name, n_characters)
+            reserve_memory(path, name, n_characters)
     return as_text(values, path, name)
 
 

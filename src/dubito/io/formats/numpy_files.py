@@ -12,7 +12,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.io.formats.json_rows import unique_names
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import Entry, Source, content_of, reading
 from dubito.matrix import AnyArray
 
@@ -125,7 +125,7 @@ def _check_length(what: str, expected: int, found: int) -> None:
 
 
 def _read_member(path: str, member: str, n_bytes: int) -> AnyArray:
-    hold(path, member.removesuffix(".npy"), n_bytes)
+    reserve_memory(path, member.removesuffix(".npy"), n_bytes)
     with reading(path), zipfile.ZipFile(path) as archive, archive.open(member) as file:
         array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
         return array
@@ -165,7 +165,7 @@ def _map_tensor(path: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], 
             return np.empty(shape, np.float32 if widen else dtype)
         tensor: AnyArray = np.memmap(path, dtype, "r", offset, shape)
         if widen:
-            hold(path, str(offset), 4 * tensor.size)
+            reserve_memory(path, str(offset), 4 * tensor.size)
             return (tensor.astype(np.uint32) << 16).view(np.float32)
         # An odd offset is legal in the format but slow in NumPy.
         return tensor if tensor.flags.aligned else np.array(tensor)

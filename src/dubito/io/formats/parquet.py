@@ -15,7 +15,7 @@ from dubito.errors import InvalidData
 from dubito.io.cells import as_list
 from dubito.io.formats.arrow import opened
 from dubito.io.formats.tables import Grid
-from dubito.io.missing_values import reads_gaps_as_nan
+from dubito.io.missing_values import reads_missing_as_nan
 from dubito.io.source import Entry, Source, reading, stack_rows
 from dubito.matrix import AnyArray, Matrix
 from dubito.registry import require
@@ -254,7 +254,7 @@ def _texts(path: str, name: str) -> AnyArray:
 
 def _numbers(path: str, names: Sequence[str]) -> AnyArray:
     """Columns of numbers as one array, in the smallest common type."""
-    return np.stack([_as_numbers(column) for column in _read(path, names, gaps=reads_gaps_as_nan())], axis=1)
+    return np.stack([_as_numbers(column) for column in _read(path, names, gaps=reads_missing_as_nan())], axis=1)
 
 
 def _as_numbers(column: Any) -> AnyArray:

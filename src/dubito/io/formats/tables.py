@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.io.cells import as_list, as_names, is_gap
-from dubito.io.missing_values import PLAIN_NUMBER, reads_gaps_as_nan
+from dubito.io.cells import as_list, as_names, is_missing
+from dubito.io.missing_values import PLAIN_NUMBER, reads_missing_as_nan
 from dubito.io.source import Entry, Source
 from dubito.matrix import AnyArray, FloatArray
 
@@ -43,7 +43,7 @@ class Grid:
 
     def column(self, name: str) -> FloatArray:
         """One column of numbers (n,), or of Booleans; raises `InvalidData` for a mixture."""
-        are_booleans = isinstance(next((cell for cell in self.columns[name] if not _is_gap(cell)), None), bool)
+        are_booleans = isinstance(next((cell for cell in self.columns[name] if not _is_missing(cell)), None), bool)
         return np.array([self._number(name, are_booleans, *each) for each in self._cells(name)], dtype=np.float64)
 
     def names(self, name: str) -> AnyArray:
@@ -82,7 +82,7 @@ class Grid:
         first = next((cell for cell in cells if kind_of(cell) != "nothing"), None)
         if kinds <= {"number"} and (kinds or not cells):
             return entry(1, "numbers", "numbers", self.column)
-        if kinds == {"number", "text"} and all(kind_of(cell) != "text" or _is_gap(cell) for cell in cells):
+        if kinds == {"number", "text"} and all(kind_of(cell) != "text" or _is_missing(cell) for cell in cells):
             return entry(1, "numbers", "numbers", self.column)
         if kinds == {"list"} or (kinds == {"text"} and all(map(_is_list_or_nothing, cells))):
             ndim = 1 + (first.ndim if isinstance(first, np.ndarray) else 1)
@@ -95,12 +95,12 @@ class Grid:
         return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, values)
 
     def _number(self, name: str, are_booleans: bool, number: int, cell: object) -> float:
-        if reads_gaps_as_nan() and _is_gap(cell):
+        if reads_missing_as_nan() and _is_missing(cell):
             return math.nan
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
-            if isinstance(cell, bool) == are_booleans or _is_gap(cell):
+            if isinstance(cell, bool) == are_booleans or _is_missing(cell):
                 return float(cell)
-            why = "a number among truth values" if are_booleans else "a truth value among numbers"
+            why = "a number among booleans" if are_booleans else "a boolean among numbers"
         else:
             why = "which is not a number"
         is_empty = kind_of(cell) == "nothing"
@@ -150,9 +150,9 @@ def kind_of(cell: object) -> CellKind:
     return "list" if isinstance(cell, np.ndarray) else "other"
 
 
-def _is_gap(cell: object) -> bool:
+def _is_missing(cell: object) -> bool:
     """Whether a cell is empty, or text for a missing value."""
-    return kind_of(cell) == "nothing" or (isinstance(cell, str) and is_gap(cell))
+    return kind_of(cell) == "nothing" or (isinstance(cell, str) and is_missing(cell))
 
 
 def _is_list_or_nothing(cell: object) -> bool:

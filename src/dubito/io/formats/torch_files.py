@@ -20,18 +20,18 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.io.cells import as_text
-from dubito.io.limits import hold
+from dubito.io.limits import reserve_memory
 from dubito.io.source import Entry, Source, content_of, reading
 from dubito.matrix import AnyArray
 
 # An interpreter of the opcodes that torch.save writes for tensors; any other opcode is an error.
 #
-# Not torch.load(weights_only=True), because torch takes 574 MB on the disk, and because this maps the tensors into
-# memory after comparing their checksums. Not pickle.Unpickler with its own find_class either: it executes BUILD on any
-# object, and a few bytes (LONG_BINPUT with a large index) make it allocate gigabytes.
+# torch.load(weights_only=True) would need torch (574 MB on disk), and does not memory-map tensors after comparing their
+# checksums. pickle.Unpickler with its own find_class executes BUILD on any object, and a few bytes (LONG_BINPUT with a
+# large index) make it allocate gigabytes.
 
 
-class UnsupportedStep(Exception):
+class UnsupportedOpcode(Exception):
     """An opcode or call that is not needed for tensors, named in the message."""
 
 
@@ -82,7 +82,7 @@ def _dictionary(pairs: object = ()) -> dict[Any, Any]:
     return dict(pairs) if isinstance(pairs, list | tuple) else {}
 
 
-KNOWN: dict[Global, Callable[..., object]] = {
+SUPPORTED_CALLS: dict[Global, Callable[..., object]] = {
     Global("torch._utils", "_rebuild_tensor"): _tensor,
     Global("torch._utils", "_rebuild_tensor_v2"): _tensor,
     Global("torch._utils", "_rebuild_tensor_v3"): _tensor,
@@ -92,27 +92,27 @@ KNOWN: dict[Global, Callable[..., object]] = {
 }
 """The calls that are supported, and what they return."""
 
-IGNORED = {"PROTO", "FRAME"}
-CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-VALUES = {
+IGNORED_OPCODES = {"PROTO", "FRAME"}
+CONSTANT_OPCODES = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+VALUE_OPCODES = {
     *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
     *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINSTRING", "SHORT_BINSTRING"),
 }
 """Opcodes whose argument is the value itself."""
-TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+TUPLE_OPCODES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_pickle(file: IO[bytes]) -> object:
     """Read a pickle, with a `StoredTensor` for each tensor. Leaves the file positioned after the pickle."""
-    machine = Machine()
+    interpreter = PickleInterpreter()
     for step, argument, _ in pickletools.genops(file):
         if step.name == "STOP":
-            return machine.stack.pop()
-        machine.take(step.name, argument)
+            return interpreter.stack.pop()
+        interpreter.execute(step.name, argument)
     raise ValueError("the pickle is incomplete")
 
 
-class Machine:
+class PickleInterpreter:
     """The state of the interpreter: the stack, the memo, and the positions of marks in the stack."""
 
     def __init__(self) -> None:
@@ -120,11 +120,11 @@ class Machine:
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
 
-    def take(self, name: str, argument: Any) -> None:
-        if name in VALUES:
+    def execute(self, name: str, argument: Any) -> None:
+        if name in VALUE_OPCODES:
             self.stack.append(argument)
-        elif name in CONSTANTS:
-            self.stack.append(CONSTANTS[name])
+        elif name in CONSTANT_OPCODES:
+            self.stack.append(CONSTANT_OPCODES[name])
         elif name in ("BINPUT", "LONG_BINPUT"):
             self.memo[argument] = self.stack[-1]
         elif name == "MEMOIZE":
@@ -133,22 +133,22 @@ class Machine:
             self.stack.append(self.memo[argument])
         elif name == "MARK":
             self.marks.append(len(self.stack))
-        elif not (self._build(name) or self._call(name, argument) or name in IGNORED):
-            raise UnsupportedStep(f"the opcode {name}")
+        elif not (self._build(name) or self._call(name, argument) or name in IGNORED_OPCODES):
+            raise UnsupportedOpcode(f"the opcode {name}")
 
     def _build(self, name: str) -> bool:
         """Tuples, lists and dictionaries; False for other opcodes."""
-        if name in TUPLES:
-            self.stack.append(tuple(self.popped(len(self.stack) - TUPLES[name])))
+        if name in TUPLE_OPCODES:
+            self.stack.append(tuple(self.pop_from(len(self.stack) - TUPLE_OPCODES[name])))
         elif name == "TUPLE":
-            self.stack.append(tuple(self.popped(self.marks.pop())))
+            self.stack.append(tuple(self.pop_from(self.marks.pop())))
         elif name in ("EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT"):
             self.stack.append({"EMPTY_TUPLE": (), "EMPTY_LIST": [], "EMPTY_DICT": {}}[name])
         elif name in ("APPEND", "APPENDS"):
-            values = self.popped(self.marks.pop() if name == "APPENDS" else len(self.stack) - 1)
+            values = self.pop_from(self.marks.pop() if name == "APPENDS" else len(self.stack) - 1)
             self.top(list).extend(values)
         elif name in ("SETITEM", "SETITEMS"):
-            values = self.popped(self.marks.pop() if name == "SETITEMS" else len(self.stack) - 2)
+            values = self.pop_from(self.marks.pop() if name == "SETITEMS" else len(self.stack) - 2)
             self.top(dict).update(zip(values[0::2], values[1::2], strict=True))
         elif name == "BUILD":
             self.stack.pop()  # Attributes of an ordered dictionary: the versions of modules.
@@ -162,19 +162,19 @@ class Machine:
         if name == "GLOBAL":
             self.stack.append(Global(*argument.split(" ", 1)))
         elif name == "STACK_GLOBAL":
-            self.stack.append(Global(*map(str, self.popped(len(self.stack) - 2))))
+            self.stack.append(Global(*map(str, self.pop_from(len(self.stack) - 2))))
         elif name == "REDUCE":
-            called, arguments = self.popped(len(self.stack) - 2)
-            if called not in KNOWN:
-                raise UnsupportedStep(".".join(called) if isinstance(called, Global) else "a call of an object")
-            self.stack.append(KNOWN[called](*arguments))
+            called, arguments = self.pop_from(len(self.stack) - 2)
+            if called not in SUPPORTED_CALLS:
+                raise UnsupportedOpcode(".".join(called) if isinstance(called, Global) else "a call of an object")
+            self.stack.append(SUPPORTED_CALLS[called](*arguments))
         elif name == "BINPERSID":
             self.stack.append(_storage_of(self.stack.pop()))
         else:
             return False
         return True
 
-    def popped(self, start: int) -> list[Any]:
+    def pop_from(self, start: int) -> list[Any]:
         """Remove the values from ``start`` on from the stack, and return them."""
         if start < 0:
             raise ValueError("the pickle pops from an empty stack")
@@ -185,7 +185,7 @@ class Machine:
     def top(self, kind: type) -> Any:
         """The value on top of the stack, which must be of this type."""
         if type(self.stack[-1]) is not kind:
-            raise UnsupportedStep("an object that is not a tensor")
+            raise UnsupportedOpcode("an object that is not a tensor")
         return self.stack[-1]
 
 
@@ -239,7 +239,7 @@ def open_tensors(path: str) -> Source:
     with reading(path):
         try:
             content, spans, order = _read_archive(path) if zipfile.is_zipfile(path) else _read_old(path)
-        except UnsupportedStep as step:
+        except UnsupportedOpcode as step:
             raise InvalidData(
                 f"{path} holds more than tensors ({step}), which only unpickling could read, and dubito never "
                 "unpickles",
@@ -260,9 +260,9 @@ def _read_archive(path: str) -> tuple[object, dict[str, ByteSpan], str]:
             raise ValueError("it is not an archive of torch.save")
         folder = pickles[0].removesuffix("data.pkl")
         if f"{folder}constants.pkl" in members:
-            raise UnsupportedStep("a program of TorchScript")
+            raise UnsupportedOpcode("a program of TorchScript")
         if members[pickles[0]].file_size > CHUNK:  # Small ones are not counted.
-            hold(path, pickles[0], MEMORY_PER_BYTE * members[pickles[0]].file_size)
+            reserve_memory(path, pickles[0], MEMORY_PER_BYTE * members[pickles[0]].file_size)
         content = read_pickle(io.BytesIO(archive.read(pickles[0])))
         order = archive.read(f"{folder}byteorder") if f"{folder}byteorder" in members else b"little"
         spans = {
@@ -283,7 +283,7 @@ def _span(file: IO[bytes], member: zipfile.ZipInfo) -> ByteSpan:
     n_name, n_extra = struct.unpack("<HH", header[26:30])
     offset = member.header_offset + 30 + n_name + n_extra
     if offset + member.file_size > os.fstat(file.fileno()).st_size:
-        raise ValueError(f"{member.filename} is cut short")
+        raise ValueError(f"{member.filename} is truncated")
     return ByteSpan(offset, member.file_size, member.CRC, None)
 
 
@@ -307,7 +307,7 @@ def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
             kind = kinds[key]
             code = TYPES.get(kind.name, "")
             if not code:
-                raise UnsupportedStep(".".join(kind))
+                raise UnsupportedOpcode(".".join(kind))
             n_bytes = length * (2 if code == "bfloat16" else np.dtype(code).itemsize)
             if not 0 <= n_bytes <= size - file.tell():
                 raise ValueError("it is cut short")
@@ -377,7 +377,7 @@ def _read(path: str, name: str, tensor: StoredTensor, span: ByteSpan, dtype: np.
         if not n_bytes:
             return np.empty(tensor.shape, np.float32 if widen else dtype)
         if widen or n_bytes > span.n_bytes:  # Converted, or expanded by strides of 0.
-            hold(path, name, n_bytes * (2 if widen else 1))
+            reserve_memory(path, name, n_bytes * (2 if widen else 1))
         numbers = _storage(path, tensor.storage, span, dtype)[tensor.storage.start + tensor.offset :]
         strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
         array: AnyArray = np.lib.stride_tricks.as_strided(numbers, tensor.shape, strides, subok=True, writeable=False)
@@ -387,14 +387,14 @@ def _read(path: str, name: str, tensor: StoredTensor, span: ByteSpan, dtype: np.
 def _storage(path: str, storage: Storage, span: ByteSpan, dtype: np.dtype[Any]) -> AnyArray:
     """The numbers of a storage, after its checksum has been verified."""
     if span.member is not None:
-        hold(path, storage.key, span.n_bytes)
+        reserve_memory(path, storage.key, span.n_bytes)
         with zipfile.ZipFile(path) as archive:
             return np.frombuffer(archive.read(span.member), dtype)
     numbers: AnyArray = np.memmap(path, np.uint8, "r", span.offset, (span.n_bytes,))
     if span.checksum is not None and _checksum(numbers) != span.checksum:
         raise ValueError(f"the checksum of {storage.key} is wrong")
     if span.offset % dtype.itemsize:
-        hold(path, storage.key, span.n_bytes)
+        reserve_memory(path, storage.key, span.n_bytes)
         numbers = np.array(numbers)
     return numbers[: span.n_bytes // dtype.itemsize * dtype.itemsize].view(dtype)
 

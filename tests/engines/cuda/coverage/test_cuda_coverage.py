@@ -210,7 +210,7 @@ def test_bounds_from_products_are_upper_bounds(radius: float | None) -> None:
     run = covergreedy.DeviceCover(ground)
     reach = coverage.squared_reach(problem)
     kernels = coverage.Kernels(problem, reach)
-    exact = coverage.gains(next(kernels.blocks()), coverage.first_cover(problem, reach), weights)
+    exact = coverage.gains(next(kernels.blocks()), coverage.initial_cover(problem, reach), weights)
     bounds = covergreedy.upper_bounds(ground, run.numbers).cpu().numpy()
     assert (bounds >= exact).all()
     if radius is None:

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dubito.core.coverage_reference import CoverageProblem, running_sums, sample_rows, thinned
+from dubito.core.coverage_reference import CoverageProblem, running_sums, sample_rows, systematic_sample
 from dubito.core.problem import Known
 from dubito.engines.cluster.driver import is_before
 from dubito.engines.cluster.messages import HOST, NO_THRESHOLD, Hardware, array_bytes, ranked_bounds
@@ -166,10 +166,10 @@ class GainBounds(Protocol):
         """Increase the cover of targets."""
 
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
-        """The first candidates in order, all exact, and the first other one; fewer if memory is short."""
+        """The first candidates in order, with exact bounds, and the next one; fewer if memory is short."""
 
     def pairs(self, candidates: IntArray) -> tuple[IntArray, Int32Array, FloatArray]:
-        """Of exact candidates: the number of targets that each covers, their positions (ascending), and the kernels."""
+        """The number of targets that each exact candidate covers, their positions (ascending), and the kernels."""
 
     def ranked_bounds(self, size: int) -> tuple[IntArray, FloatArray]:
         """See `dubito.engines.cluster.messages.ranked_bounds`."""
@@ -179,14 +179,14 @@ class GainBounds(Protocol):
 
 
 class CoverageShard:
-    """Executes the driver's calls. It can be restored at any time from its problem and a `CoverageStart`."""
+    """Executes the calls of the driver. It can be restored at any time from its problem and a `CoverageStart`."""
 
     def __init__(self, problem: CoverageProblem, first_row: int, hardware: Hardware) -> None:
         self.problem, self.first_row = problem, first_row
         self.hardware = hardware if hardware.can_solve(problem) else HOST
         self.bounds: GainBounds | None = None
         self.last_answer = NO_ROWS
-        """Candidates."""
+        """The candidates in the last answer."""
 
     # Start of a run
 
@@ -204,7 +204,7 @@ class CoverageShard:
         """
         problem, weights = self.problem, self.problem.weights
         if sample is not None:
-            weights = thinned(weights, sample[0], before, sample[1])
+            weights = systematic_sample(weights, sample[0], before, sample[1])
         rows = np.flatnonzero(weights > 0.0)
         return Targets(
             rows + self.first_row,
@@ -219,18 +219,18 @@ class CoverageShard:
         return np.asarray(self.problem.candidates[numbers] + self.first_row)
 
     def read(self, rows: IntArray) -> AnyArray:
-        """Features of those of the rows of the whole pool that lie in this shard."""
-        return np.asarray(self.problem.pool[self._here(rows)])
+        """Features of the rows of the whole pool that are in this shard."""
+        return np.asarray(self.problem.pool[self._local_rows(rows)])
 
     def doubt_and_costs(self, rows: IntArray) -> tuple[IntArray, FloatArray | None, FloatArray | None]:
-        """Those of the rows of the whole pool that lie in this shard, with their doubt and costs."""
-        local, doubt, costs = self._here(rows), self.problem.doubt, self.problem.costs
+        """The rows of the whole pool that are in this shard, with their doubt and costs."""
+        local, doubt, costs = self._local_rows(rows), self.problem.doubt, self.problem.costs
         doubt, costs = (None if values is None else values[local] for values in (doubt, costs))
         return local + self.first_row, doubt, costs
 
     def nearest(self, rows: IntArray, references: AnyArray, largest: float) -> FloatArray:
-        """Exact squared distances to the nearest reference, of those of the rows that lie in this shard."""
-        local = self._here(rows)
+        """Exact squared distances to the nearest reference, of the rows that are in this shard."""
+        local = self._local_rows(rows)
         if len(local) == 0:
             return np.empty(0)
         if self.hardware.device is not None:
@@ -306,11 +306,11 @@ class CoverageShard:
         rows = self.problem.candidates + self.first_row
         return rows[~np.isin(rows, picks)][:n_wanted]
 
-    def _here(self, rows: IntArray) -> IntArray:
-        """The local numbers of those of the rows of the whole pool that lie in this shard."""
+    def _local_rows(self, rows: IntArray) -> IntArray:
+        """The numbers in this shard of rows of the whole pool; rows of other shards are skipped."""
         local = rows - self.first_row
         return local[(local >= 0) & (local < len_of(self.problem.pool))]
 
     def _drop(self, picks: IntArray) -> None:
         if self.bounds is not None:
-            self.bounds.drop(np.searchsorted(self.problem.candidates, self._here(picks)))
+            self.bounds.drop(np.searchsorted(self.problem.candidates, self._local_rows(picks)))
