@@ -194,10 +194,10 @@ typedef struct {
     uint8_t *level;            /* (candidates,) */
     double *bound;             /* (candidates,) on the gain over the cost */
     int64_t *stamp;            /* (candidates,) picks known to the bound */
-    int64_t *heap;             /* (candidates,) */
+    int64_t *heap;             /* (candidates,) the first of them */
     int64_t *picks;            /* (budget,) */
     double *gained;            /* (budget,) */
-    int64_t *state;            /* (4,) size of the heap, picks, candidates brought up to date, candidates settled */
+    int64_t *state;            /* (3,) size of the heap, picks, the first candidate not in the heap or -1 */
 } Gains;
 
 enum { CLOSED = 0, OPEN = 1, EXACT = 2 };
@@ -206,7 +206,7 @@ enum { PICKED_ALL = 0, NEEDS_PAIRS = 1, NEEDS_EXACT = 2, TIME_OUT = 3 };
 
 /* Pick until there are ``limit`` picks; a candidate whose pairs are missing or must be settled stands first in the heap.
    Returns why it ended, or -1 if memory ran out. */
-int pick_covering(Gains *run, int64_t limit, int64_t most_work);
+int pick_covering(Gains *run, int64_t limit, int64_t most_work, int n_threads);
 
 /* Bring some candidates up to date, exactly if ``is_exact``. Returns 0 if memory ran out. */
 int update_gains(Gains *run, const int64_t *which, int64_t many, int is_exact, int n_threads);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAP_SIZE, N_PICKS, N_UPDATED, N_SETTLED };
+enum { HEAP_SIZE, N_PICKS, REST };
 
 static int by_key(const void *one, const void *other)
 {
@@ -53,11 +53,10 @@ static double upper_gain(const Gains *run, int64_t candidate)
     for (int64_t i = start; i < run->stops[candidate]; i++) {
         int32_t row = run->rows[i];
         double term = run->upper[i] - run->covered[row].cover;
-        if (!(term > 0.0))
-            continue;
         run->rows[kept] = row;
-        run->upper[kept++] = run->upper[i];
-        sum += term * run->covered[row].weight;
+        run->upper[kept] = run->upper[i];
+        kept += term > 0.0; /* no branch, which could not be predicted */
+        sum += (term > 0.0 ? term : 0.0) * run->covered[row].weight;
     }
     run->stops[candidate] = kept;
     return sum * run->constants.round_up + run->constants.smallest * (double)(kept - start);
@@ -135,61 +134,6 @@ static void take_first(Gains *run)
     remove_first(run);
 }
 
-/* Begin a heap of all candidates that are not picked. */
-static void make_heap(Gains *run)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < run->n_candidates; i++)
-        if (run->bound[i] >= 0.0)
-            run->heap[n++] = i;
-    run->state[HEAP_SIZE] = n;
-    for (int64_t i = n / 2; i-- > 0;)
-        sift_down(run, i);
-}
-
-static int run_picks(Gains *run, int64_t limit, int64_t most_work, double *scratch)
-{
-    int64_t work = 0;
-    if (run->state[HEAP_SIZE] < 0)
-        make_heap(run);
-    while (run->state[N_PICKS] < limit && run->state[HEAP_SIZE] > 0) {
-        int64_t first = run->heap[0], n_pairs = run->stops[first] - run->starts[first];
-        if (run->classes && run->remaining[run->classes[first]] == 0) {
-            run->bound[first] = -1.0;
-            remove_first(run);
-        } else if (run->bound[first] <= 0.0) {
-            take_first(run); /* nothing adds anything any more */
-        } else if (run->level[first] == CLOSED) {
-            return NEEDS_PAIRS;
-        } else if (run->stamp[first] == run->state[N_PICKS] && run->level[first] == EXACT) {
-            take_first(run);
-        } else {
-            if (run->stamp[first] == run->state[N_PICKS]) {
-                if (run->pool.data == NULL)
-                    return NEEDS_EXACT;
-                settle(run, first, scratch);
-                run->state[N_SETTLED]++;
-                work += n_pairs * run->space.d;
-            }
-            update(run, first);
-            run->state[N_UPDATED]++;
-            work += n_pairs + 16;
-            sift_down(run, 0);
-        }
-        if (work > most_work)
-            return TIME_OUT;
-    }
-    return PICKED_ALL;
-}
-
-int pick_covering(Gains *run, int64_t limit, int64_t most_work)
-{
-    double *scratch = malloc((size_t)(4 * run->space.d + 1) * sizeof(double));
-    int why = scratch == NULL ? -1 : run_picks(run, limit, most_work, scratch);
-    free(scratch);
-    return why;
-}
-
 /* Candidates together */
 
 #define TOGETHER 16
@@ -197,27 +141,116 @@ int pick_covering(Gains *run, int64_t limit, int64_t most_work)
 typedef struct {
     Gains *run;
     const int64_t *which;
-    int64_t many;
+    int64_t many, at_once;
     int is_exact;
 } Updating;
 
 static void update_piece(void *data, int64_t piece, void *scratch)
 {
     Updating *task = data;
-    int64_t first = piece * TOGETHER, stop = first + TOGETHER < task->many ? first + TOGETHER : task->many;
-    for (int64_t i = first; i < stop; i++) {
-        if (task->is_exact && task->run->level[task->which[i]] == OPEN)
-            settle(task->run, task->which[i], scratch);
-        update(task->run, task->which[i]);
+    Gains *run = task->run;
+    int64_t first = piece * task->at_once, stop = first + task->at_once < task->many ? first + task->at_once : task->many;
+    for (const int64_t *which = task->which + first; which < task->which + stop; which++) {
+        int is_due = run->stamp[*which] < run->state[N_PICKS] && run->level[*which] != CLOSED;
+        if (task->is_exact && run->level[*which] == OPEN) {
+            settle(run, *which, scratch);
+            is_due = 1;
+        }
+        if (is_due)
+            update(run, *which);
     }
 }
 
 int update_gains(Gains *run, const int64_t *which, int64_t many, int is_exact, int n_threads)
 {
-    Updating task = {run, which, many, is_exact};
+    Updating task = {run, which, many, is_exact ? 1 : TOGETHER, is_exact};
     ParallelFor loop = {.work = update_piece,
                         .task = &task,
-                        .n_pieces = (many + TOGETHER - 1) / TOGETHER,
+                        .n_pieces = (many + task.at_once - 1) / task.at_once,
                         .scratch_bytes = (int64_t)sizeof(double) * 4 * run->space.d};
     return parallel_for(&loop, n_threads);
+}
+
+/* Picks. The heap holds the first FRONT candidates, which are brought up to date together, on all threads: most of their
+   bounds are outdated. No pick depends on which bounds are up to date. */
+
+#define FRONT 1024
+
+static void sort_heap(Gains *run)
+{
+    for (int64_t i = run->state[HEAP_SIZE] / 2; i-- > 0;)
+        sift_down(run, i);
+}
+
+/* Begin a heap, and remember the first of the other candidates. At most ``most_settled`` are settled together, nearly all of
+   which will be picked. Returns how many pairs were looked at, or -1 if memory ran out. */
+static int64_t make_heap(Gains *run, int64_t most_settled, int n_threads)
+{
+    int64_t n_pairs = 0, n_first = FRONT < run->n_candidates ? FRONT : run->n_candidates, n_settled = 2 * n_threads;
+    Threshold next;
+    int64_t n = first_in_order(run->bound, NULL, run->n_candidates, n_first, run->heap, &next, n_threads);
+    for (int64_t i = 0; i < n; i++)
+        n_pairs += run->stops[run->heap[i]] - run->starts[run->heap[i]];
+    if (n < 0 || !update_gains(run, run->heap, n, 0, n_threads))
+        return -1;
+    run->state[HEAP_SIZE] = n;
+    run->state[REST] = next.row;
+    sort_heap(run);
+    n_settled = n_settled < most_settled ? n_settled : most_settled;
+    if (run->pool.data && !update_gains(run, run->heap, n_settled < n ? n_settled : n, 1, n_threads))
+        return -1;
+    sort_heap(run);
+    return n_pairs;
+}
+
+/* Whether the first of the heap comes before all other candidates. */
+static int has_first(const Gains *run)
+{
+    int64_t rest = run->state[REST];
+    return run->state[HEAP_SIZE] > 0 && (rest < 0 || comes_before(run, run->heap[0], rest));
+}
+
+static int run_picks(Gains *run, int64_t limit, int64_t most_work, int n_threads, double *scratch)
+{
+    int64_t work = 0;
+    while (run->state[N_PICKS] < limit && work <= most_work) {
+        if (!has_first(run)) {
+            int64_t n_pairs = make_heap(run, limit - run->state[N_PICKS], n_threads);
+            if (n_pairs < 0)
+                return -1;
+            work += n_pairs + FRONT;
+            continue;
+        }
+        int64_t first = run->heap[0], n_pairs = run->stops[first] - run->starts[first];
+        int is_current = run->stamp[first] == run->state[N_PICKS];
+        if (run->classes && run->remaining[run->classes[first]] == 0) {
+            run->bound[first] = -1.0;
+            remove_first(run);
+        } else if (run->bound[first] <= 0.0) {
+            take_first(run); /* nothing adds anything any more */
+        } else if (run->level[first] == CLOSED) {
+            return NEEDS_PAIRS;
+        } else if (is_current && run->level[first] == EXACT) {
+            take_first(run);
+        } else {
+            if (is_current) {
+                if (run->pool.data == NULL)
+                    return NEEDS_EXACT;
+                settle(run, first, scratch);
+                work += n_pairs * run->space.d;
+            }
+            update(run, first);
+            work += n_pairs + 16;
+            sift_down(run, 0);
+        }
+    }
+    return run->state[N_PICKS] < limit ? TIME_OUT : PICKED_ALL;
+}
+
+int pick_covering(Gains *run, int64_t limit, int64_t most_work, int n_threads)
+{
+    double *scratch = malloc((size_t)(4 * run->space.d + 1) * sizeof(double));
+    int why = scratch == NULL ? -1 : run_picks(run, limit, most_work, n_threads, scratch);
+    free(scratch);
+    return why;
 }

@@ -362,7 +362,7 @@ int search_pairs(PairSearch *task, int n_threads)
 
 /* Sorting pairs by candidate */
 
-#define GROUPED 65536
+#define GROUPED (1 << 18)
 
 typedef struct {
     const Pair *pairs;

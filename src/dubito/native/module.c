@@ -836,7 +836,7 @@ static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs
     run->heap = WRITE(int64_t, run->n_candidates);
     run->picks = WRITE(int64_t, budget);
     run->gained = WRITE(double, budget);
-    run->state = WRITE(int64_t, 4);
+    run->state = WRITE(int64_t, 3);
     expect_rows(call, run->candidates, run->n_candidates, run->n);
     if (run->classes)
         expect_rows(call, run->classes, run->n_candidates, run->n_classes);
@@ -850,13 +850,13 @@ static PyObject *py_pick_covering(PyObject *Py_UNUSED(self), PyObject *args)
     Call call[1];
     Gains run = {0};
     int64_t n_matrix, n_pairs, budget, limit, most_work;
-    int has_center, has_costs, why = -1;
-    if (!PARSE("LLLLLLLLLipppp", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &limit, &most_work,
-               &run.pool.itemsize, &run.space.is_cosine, &run.space.in_single, &has_center, &has_costs))
+    int has_center, has_costs, n_threads, why = -1;
+    if (!PARSE("LLLLLLLLLippppi", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &limit, &most_work,
+               &run.pool.itemsize, &run.space.is_cosine, &run.space.in_single, &has_center, &has_costs, &n_threads))
         return NULL;
     expect(call, limit <= budget, "limit must be at most the budget");
     take_gains(call, &run, n_matrix, n_pairs, budget, has_center, has_costs);
-    RUN(why = pick_covering(&run, limit, most_work));
+    RUN(why = pick_covering(&run, limit, most_work, n_threads));
     if (call->failed || why < 0)
         return finish_call(call, 0);
     return PyLong_FromLong(why);

@@ -96,6 +96,19 @@ def test_a_pool_that_is_too_large_to_be_copied_is_read_a_block_at_a_time(set_con
     check_coverage_engine(ForSmall(most_rows=100), examples=examples(60))
 
 
+def test_ties_go_to_the_lowest_row_where_the_pool_cannot_be_read_by_c(set_constant: SetConstant) -> None:
+    set_constant("COPIED_BYTES", 0)
+    rng = np.random.default_rng(2)
+    grid, weights = 0.37 * rng.integers(0, 3, (300, 4)), rng.integers(1, 3, 300) / 2.0
+    assert_same(made_of(Stack([grid[:150], grid[150:]]), grid[:9], weights, 30))
+
+
+def test_pools_of_more_rows_than_a_heap_holds_are_covered_as_the_reference_covers_them() -> None:
+    rng = np.random.default_rng(5)
+    pool, weights = rng.integers(0, 60, (2_000, 2)).astype(np.float32), rng.choice([0.0, 0.5, 1.0], 2_000)
+    assert_same(made_of(pool, pool[:100] + 0.5, weights, 40, largest=60.0))
+
+
 def test_without_the_compiled_module_the_picks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "steps", None)
     check_coverage_engine(ForSmall(most_rows=100), examples=examples(60))

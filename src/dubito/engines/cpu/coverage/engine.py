@@ -71,7 +71,7 @@ PAIR_SECONDS = 1.3e-7
 COLD_LABELED = 10
 """Labeled rows that the reach of a cold start corresponds to, about."""
 PICK_SECONDS = 5e-6
-SERIAL_SHARE = 0.3
+SERIAL_SHARE = 0.1
 """Of the time with one thread, what more threads do not shorten."""
 
 

@@ -22,7 +22,7 @@ CALL_WORK = 20_000_000
 ROOM = 1.5
 """How many times the expected number of pairs there should be memory for."""
 HEAP, PICKS = range(2)
-"""Places in the state: the size of the heap (-1: to be made), and the number of picks."""
+"""Places in the state: the size of the heap (0: to be made), and the number of picks."""
 
 
 class Gains(Protocol):
@@ -93,7 +93,7 @@ class CompiledGains:
         self.bound, self.level = np.full(n, np.inf), np.zeros(n, dtype=np.uint8)
         self.stamp, self.heap = np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
         self.picks, self.gained = np.empty(budget, dtype=np.int64), np.empty(budget)
-        self.state = np.array([-1, 0, 0, 0])
+        self.state = np.array([0, 0, -1])
         self.n_together = n
         try:
             found = find() if find else search.run(limits, covered, np.arange(n), reach, capacity, look)
@@ -137,11 +137,11 @@ class CompiledGains:
         self.n_together = max(1, int(len(first) * self.capacity / (ROOM * max(len(pairs.rows), 1))))
         self.n_together = min(self.n_together, len(self.bound))
         self.update(first, is_exact=False)
-        self.state[HEAP] = -1
+        self.state[HEAP] = 0
 
     def pick(self, limit: int) -> None:
         numbers = *self._sizes(), limit, CALL_WORK, self.space.itemsize, *self.space.flags, self.costs is not None
-        why = self.steps.pick_covering(self._arrays(), *numbers)
+        why = self.steps.pick_covering(self._arrays(), *numbers, self.space.n_threads)
         if why == NEEDS_PAIRS:
             self.open()
         elif why == NEEDS_EXACT:
@@ -177,6 +177,7 @@ class CompiledGains:
         self.held.rows[start:stop] = self.cloud.numbers[near]
         self.stops[candidate], self.level[candidate] = stop, EXACT
         self.exact[start:stop] = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
+        self.stamp[candidate] = -1  # Its bound is still that of the upper bounds.
 
     def cover_of(self, rows: IntArray) -> FloatArray:
         return np.asarray(self.covered[self.cloud.numbers[rows], 0])

@@ -253,7 +253,7 @@ class Cloud:
         points = directions.points(space, matrix, where)
         self.cells = find_cells(steps, points)
         of_point = self.cells.nearest(steps, points)
-        order = np.argsort(of_point, kind="stable")
+        order = np.argsort(of_point.astype(np.int16), kind="stable")  # A radix sort.
         self.rows, self.points, self.of_point = rows[order], points.take(order), of_point[order]
         self.numbers = np.full(len_of(space.problem.pool), -1, dtype=np.int32)
         """(n,) of the pool's rows, as points."""
@@ -285,7 +285,7 @@ class PairSearch:
         is_used = (limit > 0.0) | (own >= 0)
         kind = np.where(limit > 0.0, (own >= 0).astype(np.int64), 2)
         key = 3 * cloud.of_point + kind
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key.astype(np.int16), kind="stable")  # A radix sort.
         order = order[is_used[order]]
         if len(order) == 0:
             nowhere = np.zeros(n_candidates, dtype=np.int64)
