@@ -65,6 +65,21 @@ def test_models_are_compared_over_tables_and_pools_beyond_chance_are_named(board
     assert rows["`auto`"][1:3] == ["5.00 ± 0.00", "5.00 ± 0.00 (ring-10)"]
 
 
+def test_gains_of_changes_are_over_auto_and_regrets_need_the_recorded_features(board: dict[str, Any]) -> None:
+    auto, cosine, chosen = (board[name] for name in ("SHARPENED", "DIRECTIONS", "CHOSEN"))
+    recorded = {auto: np.array([60.0, 62.0]), "margin": np.array([66.0, 66.0]), "oracle": np.array([90.0, 90.0])}
+    tried = {
+        pool: {auto: np.array([60.0, 62.0]), cosine: np.array([59.0, 59.0]), chosen: np.array([63.0, 65.0])}
+        for pool in ("letter-10", "vowel-10", "new-10")
+    }
+    tried["vowel-10"] = {name: areas + 1.0 for name, areas in tried["vowel-10"].items()}
+    lines = list(board["tries_section"]({"letter-10": recorded, "vowel-10": recorded}, tried))
+    rows = [line.split(" | ")[1:5] for line in lines if line.startswith("| `spread=0.9,few=5` | ")]
+    assert rows[1] == ["+3.00 ± nan", "+3.00 ± 0.00 (letter-10)", "2.00", "2.00 (letter-10)"]
+    (other,) = (line.split(" | ")[5:9] for line in lines if line.startswith("| `metric=cosine` |") and "vowel" in line)
+    assert other == ["-2.00 ± nan", "-2.00 ± 12.71 (vowel-10)", "", ""]
+
+
 def test_a_run_of_a_forest_is_kept_apart(board: dict[str, Any], tmp_path: Path) -> None:
     arms, data = (parse_strategy("random"),), Data(builtin="digits", rows=60)
     plan = Experiment("digits-5", arms, data, Schedule(20, 5, 2), Forest(trees=2), seeds=(0,))

