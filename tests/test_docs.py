@@ -224,7 +224,8 @@ def test_every_picture_is_shown_and_described() -> None:
     assert all(len(description) > 20 for description, _ in shown)
 
 
-def test_the_script_that_draws_the_pictures_still_does() -> None:
+def test_the_script_that_draws_the_pictures_still_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "docs"))
     script = runpy.run_path(str(ROOT / "tools" / "docs" / "figures.py"))
     drawn = {name: draw() for name, draw in script["FIGURES"].items()}
     assert all(figure.axes for figure in drawn.values())

@@ -84,8 +84,8 @@ def test_a_dry_run_fits_a_temperature_too(capsys: pytest.CaptureFixture[str]) ->
         ),
         (("pool.npz", "--temperature", "fit", "--labeled", "named.csv"), 3, "labels holds 'cat'; pass class numbers"),
         (("pool.npz", "--temperature", "fit", "--labeled", "one.csv"), 3, "labels hold only one class in 2 rows"),
-        (("posterior.npz", "--temperature", "fit"), 2, "--temperature fit needs logits; pass --logits in place of"),
-        (("posterior.npz", "--temperature", "2"), 2, "--temperature 2 needs logits; pass --logits in place of"),
+        (("posterior.npz", "--temperature", "fit"), 2, "--temperature fit needs logits; pass --logits instead of"),
+        (("posterior.npz", "--temperature", "2"), 2, "--temperature 2 needs logits; pass --logits instead of"),
     ],
 )
 def test_what_cannot_be_fitted_is_reported_in_one_line(

@@ -350,7 +350,7 @@ def test_the_command_embeds_pictures_and_texts(
     ("source", "model", "option", "code", "complaint"),
     [
         ("digits", "gone.onnx", "size=8", 2, "onnx:gone.onnx names no file; write onnx: and the path of a model."),
-        ("digits", "t.csv", "size=8", 3, "t.csv cannot be read as .csv: it is truncated, damaged or of another kind"),
+        ("digits", "t.csv", "size=8", 3, "t.csv cannot be read as .csv: it is truncated, damaged or of another format"),
         ("digits", "cut.onnx", "size=8", 3, "cut.onnx cannot be read as .onnx"),
         ("digits", "words.onnx", "tokenizer=tok.json", 2, "takes texts, and the source holds pictures"),
         ("t.csv", "conv.onnx", "size=8", 2, "takes pictures, and the source holds texts"),

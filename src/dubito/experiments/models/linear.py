@@ -113,10 +113,9 @@ class Sklearn(ModelDefaults):
         check_options("estimator", self.estimator, factory, self.options)
 
     def fit(self, train_set: TrainingSet) -> Fitted:
-        from sklearn.dummy import DummyClassifier
+        if len(train_set.present) == 1:  # Most estimators need two classes.
+            from sklearn.dummy import DummyClassifier
 
-        if len(train_set.present) == 1:
-            # Most estimators need two classes.
             constant = DummyClassifier().fit(flat(train_set.features), train_set.labels)
             return EstimatorFit(constant, train_set.n_classes)
         factory = import_object("estimator", self.estimator)
