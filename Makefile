@@ -8,8 +8,7 @@ CANDIDATES = $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Test processes at once.
 JOBS ?= 2
 
-# uv installs faster than pip. It does not read pip's settings, so the folder of wheels that pip looks into is passed on.
-UV ?= $(shell command -v uv)
+# uv does not read pip's settings, so the folder of wheels that pip looks into is passed on.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
 # Bytecode is what makes the second start of Python fast, and tests start many.
@@ -48,12 +47,18 @@ test: .venv/.ready ## Run the tests and doctests, with few examples each
 	.venv/bin/python $(PYTEST) $(APART) $(LEVEL) $(ARGS)
 
 test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: coverage, all examples, slow tests, Ray, Chromium, PostgreSQL, no C, check
-	@rm -rf .cache/coverage
-	PYTHONPATH=tools BRANCH_COVERAGE=.cache/coverage $(MAKE) test LEVEL="-p branch_coverage --hypothesis-profile=full -m '' --durations=25"
-	.venv/bin/python -m slipcover --merge .cache/coverage/*.json --out .cache/coverage.json
 	@$(need_chromium)
 	@$(need_postgresql)
-	@$(MAKE) --jobs=2 --output-sync=target cluster page check postgres without-c
+	@rm -rf .cache/coverage && mkdir -p .cache
+	@echo "make: $(BESIDE) run in the background, into .cache/beside.log"; \
+	$(MAKE) --keep-going $(BESIDE) > .cache/beside.log 2>&1 & beside=$$!; \
+	BRANCH_COVERAGE=.cache/coverage $(MAKE) test \
+	  LEVEL="-p tools.branch_coverage --hypothesis-profile=full -m '' --durations=25" && \
+	  .venv/bin/python -m slipcover --merge .cache/coverage/*.json --out .cache/coverage.json; failed=$$?; \
+	echo "make: waiting for $(BESIDE)"; wait $$beside || failed=$$?; cat .cache/beside.log; exit $$failed
+
+# What test-all runs beside the tests under coverage: much of it waits for other programs.
+BESIDE = cluster page check postgres without-c
 
 without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
 	DUBITO_COMPILED=0 .venv/bin/python $(PYTEST) -k "not gpu" \
@@ -237,10 +242,10 @@ need_postgresql = $(call need,postgresql,command -v initdb || ls /usr/lib/postgr
 need_strace = $(call need,strace,command -v strace,none)
 need_chromium = $(call need,chromium,command -v chromium || command -v chromium-browser || command -v google-chrome,brew install --cask chromium)
 
-# Modules are compiled when they are first imported, which is quicker than compiling all of them now. uv is taken where
-# it finds the pinned versions, and pip otherwise.
+# uv installs several times as fast as pip, which is used where uv cannot be installed or does not find the pinned versions.
 define install
-{ test -n "$(UV)" && "$(UV)" pip install -q --python $(1)/bin/python -c constraints.txt $(2); } || \
+{ $(1)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt uv && \
+  $(1)/bin/uv pip install -q --python $(1)/bin/python -c constraints.txt $(2); } || \
   $(1)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt $(2)
 endef
 
