@@ -68,6 +68,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return Played(folder, described, words, (written[0], written[1]))
 
 
+@pytest.mark.slow
 def test_the_demo_trains_few_models_and_tells_its_numbers_as_json(played: Played) -> None:
     assert len(read_rounds(played.folder)) == 2 * 2 * 7, "one model for each seed, strategy and number of labels"
     assert played.described["labels"] == [20, 40]
@@ -88,12 +89,14 @@ def test_the_same_demo_again_trains_nothing_and_writes_the_same(played: Played) 
             assert len(picture.convert("L").getcolors() or ()) > 20
 
 
+@pytest.mark.slow
 def test_a_demo_with_other_settings_replaces_an_earlier_one_and_leaves_foreign_files_alone(played: Played) -> None:
     assert (played.folder / "mine.txt").read_text() == "mine"
     assert "earlier" not in (played.folder / "experiment.toml").read_text()
     assert b"old\n" not in played.written[0]["journal.jsonl"]
 
 
+@pytest.mark.slow
 def test_the_demo_says_what_it_found_and_every_next_step_works(
     played: Played, run: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

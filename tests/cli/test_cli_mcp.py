@@ -25,6 +25,7 @@ def ask(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[list[str], li
     return names, answers
 
 
+@pytest.mark.slow
 def test_an_agent_selects_labels_and_asks_for_the_status(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(60, 2))
     lines = [f"item-{number},{x},{y}" for number, (x, y) in enumerate(rows)]

@@ -47,6 +47,7 @@ def test_a_report_made_again_is_the_same_page(run: Program, folder: Path) -> Non
     assert ran.out.endswith("  run/report.html\n  run/curves.png\n")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_a_report_can_go_elsewhere_and_links_back(run: Program, folder: Path) -> None:
     assert run("report", "run", "-o", "elsewhere", "--target", "0.5").code == 0

@@ -273,6 +273,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.slow
 def test_off_a_terminal_there_is_no_bar(tmp_path: Path, wait_until: Wait) -> None:
     command = [sys.executable, "-c", TELLS_WHEN_IT_PICKS, *big_pool(tmp_path)[3:], "-o", "picks.csv"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -113,6 +113,7 @@ def test_a_diagnosis_is_of_what_select_sees(run: Program) -> None:
     assert json.loads(plain.out)["delta"] == dubito.diagnose(FEATURES, labeled=[0, 1], doubt=DOUBT).delta
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_simulate_standardizes_tables_too_and_its_file_says_so(run: Program, tmp_path: Path) -> None:
     labels = (FEATURES[:, 0] > 7).astype(int)

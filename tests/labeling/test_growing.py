@@ -94,6 +94,7 @@ def test_update_adds_new_items_and_keeps_labels_ids_and_numbers(
     assert "1 removed (00-first.png)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_items_that_are_gone_are_neither_shown_nor_trained_on_nor_picked(photos: Path, tmp_path: Path) -> None:
     labeled(photos, 0, 1, 2, 3).close()
     for name in ("3.png", "8.png"):

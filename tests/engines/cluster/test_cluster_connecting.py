@@ -38,6 +38,7 @@ def test_requesting_gpus_without_any_is_an_error() -> None:
         plan_workers(cluster(CPU=4.0), "cuda")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["nonsense", "ray://127.0.0.1:1"])
 def test_an_unreachable_address_is_an_error(address: str) -> None:
     ray = pytest.importorskip("ray")

@@ -204,6 +204,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("is_resident", [False, True])
 @pytest.mark.parametrize(

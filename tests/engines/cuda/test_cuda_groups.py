@@ -61,6 +61,7 @@ def made_of(numbers: IntArray, kind: str) -> Problem | CoverageProblem:
     return Problem(pool, references, rows, n_groups, weights=weights, largest=9.0, groups=numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "numbers",
     [np.zeros(24, np.int64), np.arange(24) // 7, pytest.param(np.arange(24), marks=pytest.mark.slow)],

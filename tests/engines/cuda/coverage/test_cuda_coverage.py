@@ -92,6 +92,7 @@ def test_copies_and_ties_go_to_the_lowest_index() -> None:
     assert_same(made_of(pool, np.array([[-3.0]]), np.ones(32), 32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "scale"),
     [
