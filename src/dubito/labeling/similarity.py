@@ -97,7 +97,7 @@ class Similarity:
         self._lock = threading.Lock()
         self._features: _Features | None = None
         self._encoder_lock = threading.Lock()
-        """Another one, because a page that only asks about the encoder must not wait for a search."""
+        """A separate lock, so that a page that asks about the encoder need not wait for a search."""
         self._encoder: tuple[Contents, TextEncoder] | None = None
         self._distances: dict[object, FloatArray] = {}
 

@@ -50,7 +50,7 @@ def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
     for row, name in enumerate(columns["path"]):
         values = {column: cells[row] for column, cells in columns.items()}
         sizes = (_number_at_least(path, row, values, each, 1.0) for each in ("picture_width", "picture_height"))
-        width, height = map(round, sizes)
+        width, height = (round(size) for size in sizes)
         priority = _number(values.get("group_priority", values.get("priority")))
         picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", width, height, priority, []))
         row_id = str(values.get("id", row))

@@ -323,7 +323,7 @@ class CoverageRun:
         """With reach 0, a candidate covers only itself."""
         targets, budget, n_earlier = self.targets, self.problem.budget, len(self.picks)
         candidate_positions = np.flatnonzero(targets.is_candidate)
-        costs = 1.0 if targets.costs is None else targets.costs[candidate_positions]
+        costs: float | FloatArray = 1.0 if targets.costs is None else targets.costs[candidate_positions]
         priorities = targets.weights[candidate_positions] / costs
         order = np.argsort(-priorities, kind="stable")
         picks: list[int] = targets.rows[candidate_positions[order[priorities[order] > 0.0]]][:budget].tolist()
