@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pictures import LOOP, OURS, OURS_SCALED, Point, logarithmic, name_lines, plot_line
 
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, plain_axes, save_figure, title
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, make_axes_plain, new_figure, save_figure, title
 
 Record = dict[str, Any]
 Named = tuple[str, str, list[Point]]
@@ -49,7 +49,7 @@ def growth(sweeps: Record) -> Figure:
         if not rows:
             continue
         axes = figure.add_subplot(1, 2, place)
-        plain_axes(axes)
+        make_axes_plain(axes)
         plot_lines(axes, lines_of(rows, key), host_lines_of(rows, key))
         fixed = f"{rows[0]['budget']:,} picks" if key == "n" else f"{rows[0]['n']:,} rows, scaled"
         title(axes, name, f"{rows[0]['m']:,} labeled, {fixed}, {rows[0]['type']}; dashed: the CPU engine")

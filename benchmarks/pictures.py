@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, plain_axes, save_figure, title
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, make_axes_plain, new_figure, save_figure, title
 
 Record = dict[str, Any]
 Point = tuple[float, float]
@@ -40,7 +40,7 @@ def growth(rows: Record) -> Figure:
     figure = Figure(figsize=(9.6, 7.4), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12), facecolor="white")
     for place, (kind, name) in enumerate(PANELS, 1):
         axes = figure.add_subplot(2, 2, place)
-        plain_axes(axes)
+        make_axes_plain(axes)
         lines = lines_of(rows, kind)
         for _, color, points in lines:
             plot_line(axes, points, color)

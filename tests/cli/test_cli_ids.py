@@ -616,6 +616,14 @@ def test_columns_to_ignore_are_not_there_in_any_file(run: Program) -> None:
     assert (ran.code, "no file has such a column; did you mean 'secret'?" in ran.complaint) == (2, True)
 
 
+def test_a_column_to_ignore_without_an_asterisk_is_a_plain_name(run: Program) -> None:
+    features(NAMES).assign(**{"x[0]": "text"}).rename_axis("id").to_csv("pool.csv")
+    ran = run("select", "pool.csv", "-b", "5", "--ignore-columns", "x[0]")
+    assert (ran.code, "3 features: f0, f1, f2" in ran.err) == (0, True), ran.err
+    ran = run("select", "pool.csv", "-b", "5", "--ignore-columns", "x[0],f?")
+    assert (ran.code, "f?: no file has such a column" in ran.complaint) == (2, True), ran.err
+
+
 def test_probabilities_may_be_columns_of_the_pool_in_the_order_of_their_names(run: Program) -> None:
     shuffled = {f"p_{number}": PROBABILITIES[:, place] for place, number in ((2, 10), (0, 1), (1, 2))}
     frame = features(NAMES).assign(**shuffled).rename_axis("id")

@@ -89,7 +89,7 @@ def test_dropped_rows_are_not_in_the_pool_and_the_others_keep_their_numbers_and_
     assert ran.code == 0, ran.err
     assert picks(ran.out) == [(row, f"n{row}") for row in expected_drop(9, [0, 7, 21])]
     assert "those rows are left out" in ran.err
-    assert "1 of the labeled rows are among them and do not count" in ran.err
+    assert "1 of the rows left out were labeled; their labels are ignored" in ran.err
     assert "9 of 40 rows picked" in ran.err
 
 

@@ -25,7 +25,7 @@ def features(folder: Path, n_rows: int = 60) -> Any:
 
 
 def job(items: IntArray, **given: Any) -> Job:
-    usual = {"round": 1, "closed": NONE, "only": None, "budget": 10, "audit": 0.0, "strategy": "auto"}
+    usual = {"round": 1, "closed": NONE, "allowed": None, "budget": 10, "audit": 0.0, "strategy": "auto"}
     usual |= {"audited": NONE, "last_batch": None, "order": np.arange(len(items))}
     return Job(items=items, labels=[truth(row) for row in items.tolist()], **{**usual, **given})
 
@@ -74,7 +74,7 @@ def test_a_label_that_was_taken_back_may_be_asked_for_again(tmp_path: Path) -> N
 
 def test_what_is_closed_or_not_among_the_only_ones_is_not_asked_for(tmp_path: Path) -> None:
     runner = RoundRunner(features(tmp_path), True)
-    arrays, _ = runner.run(job(np.arange(4), closed=np.arange(4, 10), only=np.arange(20), budget=30, audit=0.4))
+    arrays, _ = runner.run(job(np.arange(4), closed=np.arange(4, 10), allowed=np.arange(20), budget=30, audit=0.4))
     assert sorted(arrays["picks"].tolist()) == list(range(10, 20))
     # By chance, and yet no audit of the whole pool.
     assert "random" in arrays["why"].tolist()

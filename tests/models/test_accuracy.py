@@ -130,6 +130,8 @@ def test_wrong_draws_are_refused() -> None:
     with pytest.raises(InvalidData, match="is not a probability") as refused:
         dubito.fit(pool, labels, drawn={0: 0.0, 1: 0.5})
     assert refused.value.argument == "drawn"
+    with pytest.raises(InvalidArgument, match="drawn='often' is not a probability"):
+        dubito.fit(pool, labels, drawn={0: 0.5, 1: "often"})
     with pytest.raises(InvalidArgument, match="not a row of the pool"):
         dubito.fit(pool, labels, drawn=[300])
     with pytest.raises(InvalidArgument, match="points outside the pool"):

@@ -32,7 +32,7 @@ from dubito.paper.toy_studies import (
     AcquisitionsStudy,
     Concentration,
     ConcentrationStudy,
-    Negative,
+    NegativeResult,
     NegativeStudy,
     ToyStudy,
 )
@@ -252,7 +252,7 @@ def test_a_clear_and_cheap_gain_would_refute_the_negative_result() -> None:
         curve("doubt-coreset", 0.6, 0.6, 0.61),
     )
     seconds = {"probabilistic-coreset": 2.0, "doubt-coreset": 1.0}
-    clear = Negative((0.5, 1.0), (described, described), (seconds, seconds))
+    clear = NegativeResult((0.5, 1.0), (described, described), (seconds, seconds))
     assert not clear.verdict().holds
     level = (
         described[0],
@@ -273,6 +273,12 @@ def test_a_binary_head_stands_against_a_row_of_zeros() -> None:
 def test_a_study_refuses_sizes_that_cannot_be_meant(wrong: dict[str, int]) -> None:
     with pytest.raises(DubitoError, match=f"{next(iter(wrong))}=0 is too small"):
         ToyStudy(**wrong)
+
+
+@pytest.mark.parametrize("study", [ToyStudy, ConcentrationStudy])
+def test_a_study_refuses_clusters_without_spread(study: type[ToyStudy | ConcentrationStudy]) -> None:
+    with pytest.raises(InvalidArgument, match=r"deviation=0\.0 is not allowed; pass a number above 0"):
+        study(deviation=0.0)
 
 
 # Records

@@ -1,7 +1,7 @@
 """The list of all items: filters, search, order, similar items, and undoing several answers at once."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from dubito.cli import main
 from dubito.embedding.api import embed
+from dubito.errors import MissingFile
 from dubito.labeling.creation import open_project
 from dubito.labeling.project import Settings
 from dubito.labeling.service import LabelingService
-from labeling.projects import truth, wait_until, write_rows
+from dubito.labeling.similarity import Similarity
+from dubito.labeling.state import read_state
+from labeling.projects import CLASSES, truth, wait_until, write_rows
 from web.clients import client_of, label_some, rows_service, say
 
 
@@ -99,6 +103,40 @@ def test_similar_items_are_the_exact_nearest_in_the_features(tmp_path: Path) -> 
         say(client, 8, "left")
         assert listed(client, like=8, show="unlabeled") == nearest[1:]
         assert client.get("/api/items", params={"like": 60}).status_code == 404
+
+
+def test_items_that_are_gone_do_not_count_in_the_scale_of_a_table(tmp_path: Path) -> None:
+    table = np.random.default_rng(0).normal(size=(30, 3)) * [1.0, 10.0, 100.0]
+    source = tmp_path / "table.csv"
+
+    def write(items: Iterable[int]) -> None:
+        rows = [",".join([f"row-{item}", *map(repr, table[item].tolist())]) for item in items]
+        source.write_text("\n".join(["id,x,y,z", *rows]), encoding="utf-8")
+
+    write(range(30))
+    folder = open_project(str(source), classes=CLASSES)[0].folder
+    there = [29, *range(10, 28)]
+    write(there)
+    assert main(["update", folder]) == 0
+    scaled = table[there] / table[there].std(axis=0)
+    expected = np.full(30, np.inf)
+    expected[there] = ((scaled - scaled[3]) ** 2).sum(axis=1)
+    expected[there[3]] = -1.0
+    similarity = Similarity(read_state(folder))
+    np.testing.assert_allclose(similarity.to_item(there[3]), expected)
+    with pytest.raises(MissingFile, match="item 5 is not in the source any more"):
+        similarity.to_item(5)
+
+
+def test_text_search_comes_back_with_the_pool_file(tmp_path: Path) -> None:
+    source = tmp_path / "texts.csv"
+    source.write_text("text\n" + "\n".join(f"the cat chased mouse number {row}" for row in range(20)), encoding="utf-8")
+    state = read_state(open_project(str(source), classes=("a", "b"))[0].folder)
+    similarity, pool = Similarity(state), Path(state.project.pool_path)
+    pool.rename(tmp_path / "elsewhere")
+    assert not similarity.understands_texts
+    (tmp_path / "elsewhere").rename(pool)
+    assert similarity.understands_texts
 
 
 def test_texts_are_found_by_their_words_and_cut_in_the_list(tmp_path: Path) -> None:

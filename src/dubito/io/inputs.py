@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from dubito.io.lookup import DOUBT_ROLES, Columns, index_columns, read_row_ids
 from dubito.io.missing_values import Missing, fill_or_drop_missing
 from dubito.io.opening import OPENERS, open_source, split_spec
 from dubito.io.roles import PoolFile, RowsFile, class_names, find_doubt, read_pool, read_rows
-from dubito.io.source import Source, as_one_array, did_you_mean, note, suffix_of
+from dubito.io.source import Source, as_one_array, did_you_mean, matches_pattern, note, suffix_of
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, len_of
 from dubito.request.columns import IDS, find_name, refuse_two_sources
 from dubito.request.ids import ArrayWithIds, matching_ids, order_of
@@ -41,7 +40,7 @@ class Inputs:
     pool: PoolFile
     columns: Columns
     labeled: LabeledInputs
-    rows: Mapping[str, RowsFile]
+    per_row: Mapping[str, RowsFile]
     """Arrays with a row for each row of the pool, by argument: the model's doubt, costs, classes, groups."""
     files: Mapping[str, str]
     """The file that each argument came from, for error messages."""
@@ -81,7 +80,7 @@ class Inputs:
             "labels": labels,
             "no_label": EMPTY,
             "candidates": candidates,
-            **self.rows,
+            **self.per_row,
         }
 
 
@@ -91,12 +90,12 @@ def read_inputs(
     specs: Mapping[str, str | None],
     columns: Columns,
     *,
-    may_be_all: bool = False,
+    allow_all_labeled: bool = False,
 ) -> Inputs:
     """Read the pool, the labeled rows, and arrays with a row for each row of the pool, by argument.
 
-    If every row has a label, nothing is left to pick, which is an error unless ``may_be_all``. Arrays that are not
-    named are looked up in the pool file; labeled rows found there are added to those named. `gathering_notes` collects
+    If every row has a label, nothing is left to pick, which is an error unless ``allow_all_labeled``. Doubt that is not
+    named is looked up in the pool file; so are labeled rows, which are added to those named. `gathering_notes` collects
     the notes.
     """
     given = {role: spec for role, spec in specs.items() if spec is not None}
@@ -122,7 +121,8 @@ def read_inputs(
     if source.is_table and not labeled and columns.label is not None:
         source.entry(columns.label)  # Raises if there is no such column.
     marked = rows_marked_in_pool(pool_file)
-    found_labeled = marked.joined(rows_with_labels_in_pool(pool_file, marked, columns, may_be_all=may_be_all))
+    with_label = rows_with_labels_in_pool(pool_file, marked, columns, allow_all_labeled=allow_all_labeled)
+    found_labeled = marked.joined(with_label)
     for spec in labeled or []:
         with name_files_in_errors({"labeled": spec}):
             found_labeled = found_labeled.joined(read_labeled(spec, pool_file, columns))
@@ -134,7 +134,7 @@ def check_ignored(specs: Sequence[str], patterns: Sequence[str]) -> None:
     readable = [path for path in (split_spec(spec)[0] for spec in specs) if suffix_of(path) not in LIST_SUFFIXES]
     names = {name for path in readable for name in open_source(path).names}
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not any(matches_pattern(name, pattern) for name in names):
             hint = f"{did_you_mean(pattern, names)} there are {', '.join(sorted(filter(None, names)))}.".strip()
             raise MissingFile(f"--ignore-columns {pattern}: no file has such a column", hint=hint)
 
@@ -227,7 +227,7 @@ def read_prices(spec: str, group_column: str) -> dict[str, float] | None:
     repeated = next((each for each, count in Counter(groups).items() if count > 1), None)
     if repeated is not None:
         problem = f"{path} has more than one price of the {group} {repeated!r}"
-        raise InvalidData(problem, hint="leave one price for each, or add a column of ids if these are costs of rows.")
+        raise InvalidData(problem, hint="keep one price for each, or add a column of ids if these are costs of rows.")
     return dict(zip(groups, prices, strict=True))
 
 
@@ -249,7 +249,7 @@ def handle_missing(found: Inputs, missing: Missing | None) -> Inputs:
     smaller = _keep(found, kept, cleaned.features)
     n_dropped = len(found.labeled.rows) - len(smaller.labeled.rows)
     if n_dropped:
-        note(f"{n_dropped} of the labeled rows are among them and do not count")
+        note(f"{n_dropped} of the rows left out were labeled; their labels are ignored")
     return smaller
 
 
@@ -268,15 +268,15 @@ def _keep(found: Inputs, kept: IntArray, features: Matrix) -> Inputs:
     smaller = replace(found, pool=replace(pool, values=features, row_ids=pool.row_ids.at(kept)), kept=numbers)
     positions = {int(row): position for position, row in enumerate(kept.tolist())}
 
-    def positions_of(rows: IntArray) -> IntArray:
+    def kept_positions(rows: IntArray) -> IntArray:
         return np.searchsorted(kept, rows[np.isin(rows, kept)])
 
     return replace(
         smaller,
-        labeled=replace(found.labeled, rows=positions_of(found.labeled.rows)),
-        rows={role: _kept_rows(role, each, pool, smaller, kept) for role, each in found.rows.items()},
+        labeled=replace(found.labeled, rows=kept_positions(found.labeled.rows)),
+        per_row={role: _kept_rows(role, each, pool, smaller, kept) for role, each in found.per_row.items()},
         labels={positions[row]: label for row, label in found.labels.items() if row in positions},
-        candidates=None if found.candidates is None else positions_of(found.candidates),
+        candidates=None if found.candidates is None else kept_positions(found.candidates),
     )
 
 

@@ -210,12 +210,12 @@ def rows_marked_in_pool(pool: PoolFile) -> LabeledInputs:
 
 
 def rows_with_labels_in_pool(
-    pool: PoolFile, marked: LabeledInputs, columns: Columns, *, may_be_all: bool = False
+    pool: PoolFile, marked: LabeledInputs, columns: Columns, *, allow_all_labeled: bool = False
 ) -> LabeledInputs:
     """The rows of the pool file with a label.
 
     If every row has one, the rows that are ``marked`` as labeled count instead; if none are marked, that is an error
-    unless ``may_be_all``.
+    unless ``allow_all_labeled``.
     """
     found, source, n = pool.labels(columns), pool.source, len_of(pool.features)
     if found is None:
@@ -226,7 +226,7 @@ def rows_with_labels_in_pool(
         note(f"{source.path}: every row has a label ({name}); only the rows named as labeled count.")
         return NO_ROWS
     check_classes_repeat(source.path, name, values[rows], n)
-    if len(rows) == n and not may_be_all:
+    if len(rows) == n and not allow_all_labeled:
         problem = f"every row of {source.path} is labeled ({name}), so nothing is left to pick"
         raise InvalidArgument(problem, hint=f"pass --ignore-columns {name} to pick among them anyway.")
     if len(rows):

@@ -11,7 +11,7 @@ import numpy as np
 
 from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, by_interface
 from dubito.io.cells import plain_number_hint
-from dubito.io.source import Entry, Source, as_one_array, natural_order
+from dubito.io.source import Entry, Source, as_one_array, matches_pattern, natural_order
 from dubito.matrix import AnyArray, FloatArray
 from dubito.request.columns import (
     CANDIDATES,
@@ -334,10 +334,7 @@ def unused_number_columns(source: Source, chosen: Sequence[str], columns: Column
 
 def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
     """The entries that match a name or pattern, without duplicates."""
-    names = [
-        [name for name in source.names if name == pattern or ("*" in pattern and fnmatchcase(name, pattern))]
-        for pattern in patterns
-    ]
+    names = [[name for name in source.names if matches_pattern(name, pattern)] for pattern in patterns]
     return list(dict.fromkeys(name for each in names for name in each))
 
 

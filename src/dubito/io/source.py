@@ -92,7 +92,7 @@ class Source:
         kept = {
             name: entry
             for name, entry in self.entries.items()
-            if not any(name == pattern or ("*" in pattern and fnmatchcase(name, pattern)) for pattern in patterns)
+            if not any(matches_pattern(name, pattern) for pattern in patterns)
         }
         return replace(self, entries=kept, index=tuple(name for name in self.index if name in kept))
 
@@ -101,6 +101,17 @@ class Source:
         shown = [f"{name} {entry.summary}".strip() for name, entry in self.entries.items()]
         more = len(shown) - MOST_LISTED
         return ", ".join(shown[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def matches_pattern(name: str, pattern: str) -> bool:
+    """Whether an entry is meant by a name or pattern; without ``*``, a pattern is a plain name.
+
+    Examples
+    --------
+    >>> matches_pattern("p_1", "p_*"), matches_pattern("p_1", "p_?"), matches_pattern("x[0]", "x[0]")
+    (True, False, True)
+    """
+    return name == pattern or ("*" in pattern and fnmatchcase(name, pattern))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -61,7 +61,7 @@ def first_picks(features: Matrix, labeled: IntArray, candidates: BoolArray, budg
     return rows[select(sample, min(budget, len(rows)), labeled=known, seed=seed).indices]
 
 
-IN_DOUBT = 0.1
+REPORTED_DOUBT = 0.1
 """A pick whose doubt (1 - maximum probability) exceeds this is reported as "in doubt", any other as "covers"."""
 
 
@@ -75,7 +75,7 @@ class Job:
     labels: Sequence[str]
     closed: IntArray
     """Rows that may not be selected: skipped or leased."""
-    only: IntArray | None
+    allowed: IntArray | None
     """The only rows that may be selected, if the user restricted them."""
     budget: int
     audit: float
@@ -152,7 +152,7 @@ class RoundRunner:
         nearest = np.full(len_of(self._sample), np.inf)
         if len(labeled):
             nearest = squared_radii(self._sample, Rows(self._scaled, labeled), "euclidean")
-        shares = [self._share(nearest)]
+        shares = [self._covered_share(nearest)]
         sample = np.asarray(self._sample[:], dtype=np.float64)
         lengths = (sample * sample).sum(axis=1)
         for span in blocks(len(picked), 64):
@@ -160,10 +160,10 @@ class RoundRunner:
             squared = lengths + (points * points).sum(axis=1)[:, None] - 2.0 * (points @ sample.T)
             for row in np.maximum(squared, 0.0):
                 nearest = np.minimum(nearest, row)
-                shares.append(self._share(nearest))
+                shares.append(self._covered_share(nearest))
         return np.array(shares)
 
-    def _share(self, squared: FloatArray) -> float:
+    def _covered_share(self, squared: FloatArray) -> float:
         if not np.isfinite(squared).all():
             return 0.0
         return float(kernel(squared, self._reach).mean() if self._reach > 0.0 else (squared == 0.0).mean())
@@ -171,7 +171,7 @@ class RoundRunner:
     def _picks(self, job: Job, predictions: "_Predictions") -> tuple[IntArray, list[str], list[str]]:
         """The selected rows in order, the reason for each, and the notes of the strategy."""
         n_pool = len_of(self.features)
-        is_open = np.ones(n_pool, dtype=np.bool_) if job.only is None else self._mask(job.only)
+        is_open = np.ones(n_pool, dtype=np.bool_) if job.allowed is None else self._mask(job.allowed)
         is_open[job.closed] = False
         is_open[job.items] = False
         drawn, positions = _draw_audit(is_open, job)
@@ -190,7 +190,7 @@ class RoundRunner:
         for position, item in zip(positions, drawn.tolist(), strict=True):
             picks.insert(position, item)
             # Rows of a restricted pool give no estimate for the whole pool, so they are not an audit.
-            why.insert(position, "audit" if job.only is None else "random")
+            why.insert(position, "audit" if job.allowed is None else "random")
         return np.array(picks, dtype=np.int64), why, notes
 
     def _select(self, job: Job, predictions: "_Predictions", budget: int, is_candidate: BoolArray) -> Selection:
@@ -210,7 +210,7 @@ class RoundRunner:
     def _why(predictions: "_Predictions", item: int) -> str:
         if predictions.probabilities is None:
             return "first"
-        return "in doubt" if 1.0 - predictions.probabilities[item].max() > IN_DOUBT else "covers"
+        return "in doubt" if 1.0 - predictions.probabilities[item].max() > REPORTED_DOUBT else "covers"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +221,7 @@ class _Predictions:
     classes: tuple[str, ...]
     by_first_label: FloatArray | None
     """The probabilities with columns in the order in which classes were first labeled, so that ties do not depend on
-    class names."""
+    class names; those of the user's own model keep their order."""
 
 
 def _predictions_for(job: Job, fitted: Fit | None) -> _Predictions:

@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dubito.io.durable import load_with_checksum
 from dubito.io.opening import open_source
 from dubito.labeling.contents import Contents, ItemKind, features_of
 from dubito.labeling.state import State
-from dubito.matrix import AnyArray, FloatArray, Matrix, blocks, len_of, rows_per_read
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
 from dubito.request.scaling import measure_scale, standardized
 
 MAX_CACHED = 4
@@ -35,7 +35,7 @@ TEXT_OPTIONS: Mapping[ItemKind, Mapping[str, Mapping[str, object]]] = {
 
 
 class TextEncoder:
-    """Embeds texts as the items of a pool were embedded. The network is loaded by the first text.
+    """Embeds texts as the items of a pool were embedded. The network is loaded when the first text is embedded.
 
     Parameters
     ----------
@@ -95,19 +95,21 @@ class Similarity:
     def __init__(self, state: State) -> None:
         self._state = state
         self._lock = threading.Lock()
-        self._features: tuple[Contents, Matrix] | None = None
+        self._features: _Features | None = None
+        self._encoder_lock = threading.Lock()
+        """A separate lock, so that a page that asks about the encoder need not wait for a search."""
         self._encoder: tuple[Contents, TextEncoder] | None = None
         self._distances: dict[object, FloatArray] = {}
 
     def to_item(self, item: int) -> FloatArray:
         """(n,) squared Euclidean distances of all items to one: -1 for itself, infinite for items that are gone."""
         with self._lock:
-            features, contents = self._read(), self._state.contents
-            if item in contents.gone:
+            read = self._read()
+            if item in read.contents.gone:
                 raise MissingFile(f"item {item} is not in the source any more", hint="restore it, or choose another.")
             if item not in self._distances:
-                distances = sq_distances(features, read_rows(features, np.array([item]))[0])
-                distances[list(contents.gone)] = np.inf
+                row = item if read.items is None else int(np.searchsorted(read.items, item))
+                distances = read.by_item(sq_distances(read.matrix, read_rows(read.matrix, np.array([row]))[0]))
                 distances[item] = -1.0
                 self._cache(item, distances)
             return self._distances[item]
@@ -120,12 +122,10 @@ class Similarity:
     def to_text(self, text: str) -> FloatArray:
         """(n,) squared cosine distances, 2 - 2 cos, of all items to a text."""
         with self._lock:
-            features = self._read()
+            read = self._read()
             if text not in self._distances:
                 point = unit_rows(self._text_encoder().embed(text)[None, :])[0]
-                distances = sq_distances(features, point, "cosine")
-                distances[list(self._state.contents.gone)] = np.inf
-                self._cache(text, distances)
+                self._cache(text, read.by_item(sq_distances(read.matrix, point, "cosine")))
             return self._distances[text]
 
     def note(self, text: str) -> str | None:
@@ -134,28 +134,53 @@ class Similarity:
             return self._text_encoder().note(text)
 
     def _text_encoder(self) -> TextEncoder:
-        contents = self._state.contents
-        if self._encoder is None or self._encoder[0] is not contents:
-            title = ""
-            with suppress(DubitoError, OSError):  # Without the pool file only this search does not work.
-                title = open_source(self._state.project.pool_path).embedder
-            self._encoder = contents, TextEncoder(title, contents.kind, self._state.project.pool_path)
-        return self._encoder[1]
+        with self._encoder_lock:
+            contents, path = self._state.contents, self._state.project.pool_path
+            if self._encoder is None or self._encoder[0] is not contents:
+                try:
+                    title = open_source(path).embedder
+                except (DubitoError, OSError):
+                    # If the pool file cannot be read, only the text search fails. The next search tries again.
+                    return TextEncoder("", contents.kind, path)
+                self._encoder = contents, TextEncoder(title, contents.kind, path)
+            return self._encoder[1]
 
-    def _read(self) -> Matrix:
+    def _read(self) -> "_Features":
         """The features on the scale of a selection; they are read again after the pool has changed."""
         contents = self._state.contents
-        if self._features is None or self._features[0] is not contents:
-            rows = None if contents.rows is None else np.maximum(contents.rows, 0)  # Items that are gone get row 0.
-            features, is_table = features_of(self._state.project, rows)
-            self._features = contents, standardized(features, measure_scale(features)) if is_table else features
+        if self._features is None or self._features.contents is not contents:
+            rows = contents.rows
+            items = None if rows is None or not contents.gone else np.flatnonzero(rows >= 0)
+            matrix, is_table = features_of(self._state.project, rows if rows is None or items is None else rows[items])
+            if is_table and len_of(matrix):
+                matrix = standardized(matrix, measure_scale(matrix))
+            self._features = _Features(contents, matrix, items)
             self._distances.clear()
-        return self._features[1]
+        return self._features
 
     def _cache(self, key: object, distances: FloatArray) -> None:
         if len(self._distances) >= MAX_CACHED:
             del self._distances[next(iter(self._distances))]
         self._distances[key] = distances
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Features:
+    """The features of the items that are not gone."""
+
+    contents: Contents
+    matrix: Matrix
+    """(r, d)."""
+    items: IntArray | None
+    """(r,) the item of each row, ascending; None if row i is item i."""
+
+    def by_item(self, distances: FloatArray) -> FloatArray:
+        """(n,) distances (r,) of rows as distances of items: infinite for items that are gone."""
+        if self.items is None:
+            return distances
+        found = np.full(len(self.contents), np.inf)
+        found[self.items] = distances
+        return found
 
 
 def sq_distances(features: Matrix, point: FloatArray, metric: Metric = "euclidean") -> FloatArray:

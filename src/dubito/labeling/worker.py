@@ -131,7 +131,7 @@ def _parse_job(project: Project, pool: ProjectPool, job: dict[str, Any]) -> Job:
         items=labeled,
         labels=[label_of[item] for item in pool.items_of(labeled).tolist()],
         closed=pool.rows_of(job["closed"]),
-        only=None if job["only"] is None else pool.rows_of(job["only"]),
+        allowed=None if job["only"] is None else pool.rows_of(job["only"]),
         budget=job["budget"],
         audit=job["audit"],
         strategy=job["strategy"],

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.errors import InvalidData
+from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.models.held_out import Z
 from dubito.request.ids import RowIds
@@ -33,7 +33,7 @@ SHIFTS = np.linspace(-12.0, 12.0, 2401)
 """Shifts of the logits that are tested."""
 SLOPE, SLOPE_DEVIATION = 0.5, 0.5
 """Mean and standard deviation of the prior of the slope, by which the logits of the confidences are multiplied: it is 1
-if confidences are calibrated, and 0 if they do not tell right from wrong."""
+if confidences are calibrated, and 0 if they do not distinguish correct from incorrect predictions."""
 PRIOR_LABELS = 20.0
 """Weight of the assumption that the variance is the binomial one, as a number of labels."""
 
@@ -82,7 +82,7 @@ def estimate_accuracy(
     if n_drawn < MIN_DRAWN or not n_unlabeled:
         return None
     relative_weights = weights / weights[is_drawn].mean()
-    n_before = n_unlabeled + np.arange(n_labels, 0, -1)  # Rows without a label before each label was made.
+    n_before = n_unlabeled + np.arange(n_labels, 0, -1)  # Number of unlabeled rows just before each label was assigned.
     # The weight of each label's residual in the mean of the estimates of all draws.
     factors = (relative_weights * n_before - np.cumsum(is_drawn)) / (n_drawn * n_unlabeled)
 
@@ -152,7 +152,7 @@ def estimate_held_out(
     probabilities : array (n, c), optional
         Probabilities of all rows of the pool.
     labels : array (m,)
-        The labels; in sorted order, they are the columns of the probabilities.
+        The labels; their sorted distinct values are the columns of both arrays of probabilities.
     rows : array (m,)
         The labeled rows.
     weights : array (m,)
@@ -174,16 +174,21 @@ def estimate_held_out(
     return estimate_accuracy(is_right[order], confidence[order], weights[order], unlabeled)
 
 
-def draw_weights(drawn: object, n_pool: int, names: RowIds) -> FloatArray:
+def weights_of_drawn(drawn: object, n_pool: int, names: RowIds) -> FloatArray:
     """(n,) the weights of `estimate_accuracy` from the argument ``drawn`` of `dubito.fit`: 0 for rows not drawn."""
     weights = np.zeros(n_pool)
     if not isinstance(drawn, Mapping):
         weights[rows_in_order("drawn", drawn, n_pool, names)] = 1.0
         return weights
-    probabilities = np.array([float(value) for value in drawn.values()])
+    hint = "give each drawn row the probability with which it was drawn, above 0 and at most 1."
+    probabilities = np.empty(len(drawn))
+    for number, value in enumerate(drawn.values()):
+        try:
+            probabilities[number] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidArgument("is not a probability", argument="drawn", value=value, hint=hint) from None
     wrong = np.flatnonzero(~((probabilities > 0.0) & (probabilities <= 1.0)))
     if len(wrong):
-        hint = "give each drawn row the probability with which it was drawn, above 0 and at most 1."
         raise InvalidData("is not a probability", argument="drawn", value=float(probabilities[wrong[0]]), hint=hint)
     weights[rows_in_order("drawn", list(drawn), n_pool, names)] = 1.0 / probabilities
     return weights

@@ -9,7 +9,7 @@ import numpy as np
 from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, american_keywords
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
-from dubito.models.accuracy import AccuracyEstimate, draw_weights, estimate_held_out
+from dubito.models.accuracy import AccuracyEstimate, estimate_held_out, weights_of_drawn
 from dubito.models.estimators import LabeledData, find_model
 from dubito.models.held_out import Share, calibrate, log_loss, stratified_folds
 from dubito.models.labels import KnownLabels, parse_labels
@@ -173,7 +173,7 @@ def fit(
         if known.rows is None:
             problem = "is given, but the labels are of points outside the pool"
             raise InvalidArgument(problem, argument="drawn", hint="pass the labels by row or id.")
-        weights = draw_weights(drawn, len_of(matrix), names)[known.rows]
+        weights = weights_of_drawn(drawn, len_of(matrix), names)[known.rows]
         order = np.argsort(weights > 0.0, kind="stable")  # Rows are drawn from those without any other label.
         estimate = estimate_held_out(fitted.held_out, fitted.probabilities, known.values, known.rows, weights, order)
         fitted = replace(fitted, estimate=estimate)

@@ -15,7 +15,8 @@ from dubito.errors import SlowWarning
 from dubito.matrix import AnyArray
 
 DONE, OUTSIDE, UNSURE = range(3)
-"""Why a run of steps ended: limit reached, a candidate outside may come first, or exact priorities are needed."""
+"""Why a run of steps ended: limit reached, a candidate outside the front may come first, or exact priorities are
+needed."""
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 """Types that the module reads without conversion."""
@@ -143,7 +144,7 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> None:
-        """The nearest of a few references for each candidate, by products only."""
+        """The nearest of a few references for each candidate, using only float32 dot products."""
         ...
 
     def bound_rows(self, arrays: Arrays, n: int, m: int, d: int, grow: float, floor: float, unit: float, /) -> None:
@@ -197,7 +198,7 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> None:
-        """Lower the bounds of candidates by all references of their cells, by products only."""
+        """Lower the bounds of candidates by all references of their cells, using only float32 dot products."""
         ...
 
     def multiply_rows(self, arrays: Arrays, n: int, k: int, n_panels: int, n_threads: int, /) -> None:
@@ -219,10 +220,11 @@ class CompiledSteps(Protocol):
         """Pairwise squared distances (n, n) of rows of the pool, in float64."""
         ...
 
-    # The numbers of these are those of the structures in ``coverage.h``, in the order of ``module.c``.
+    # The ``numbers`` of the functions below are the fields of the structs in ``coverage.h``, in the order of
+    # ``module.c``.
 
     def find_nearest(self, arrays: Arrays, /, *numbers: float) -> None:
-        """Lower squared distances of points to the nearest of others, exactly."""
+        """Reduce each point's squared distance to that of the nearest of the other points, if smaller; exact."""
         ...
 
     def encode_points(self, arrays: Arrays, /, *numbers: float) -> None:
@@ -230,7 +232,7 @@ class CompiledSteps(Protocol):
         ...
 
     def read_points(self, arrays: Arrays, /, *numbers: float) -> None:
-        """Heads, lengths and codes of rows of a matrix."""
+        """Heads (leading coordinates; see ``coverage.h``), lengths and codes of rows of a matrix."""
         ...
 
     def take_rows(self, arrays: Arrays, n_from: int, n: int, row_bytes: int, n_threads: int, /) -> None:
@@ -238,9 +240,10 @@ class CompiledSteps(Protocol):
         ...
 
     def search_pairs(self, arrays: Arrays, /, *numbers: float) -> tuple[bool, int]:
-        """Pairs of rows and candidates within the rows' limits, or, if it ``fills`` them, bounds between leaves.
+        """Pairs of a row and a candidate within the row's limit.
 
-        Returns whether there were too many, and the number of entries used so far.
+        If the number ``fills`` is 1, fill ``edges`` instead, the bounds between leaves and cells. Returns whether the
+        pairs exceeded the capacity, and the number of entries used so far.
         """
         ...
 
@@ -257,7 +260,7 @@ class CompiledSteps(Protocol):
         ...
 
     def magnitude(self, arrays: Arrays, n: int, itemsize: int, n_threads: int, /) -> float:
-        """The largest magnitude of n floats; NaN if there is one."""
+        """The largest magnitude of n floats; NaN if any of them is NaN."""
         ...
 
 
@@ -288,7 +291,8 @@ def warn_if_missing() -> None:
     if steps is None and why_missing != DISABLED:
         warnings.warn(
             f"dubito runs without its C extension, so selections of large pools are slow: {why_missing}. "
-            "Install a wheel (pip install --only-binary dubito dubito), or install it where there is a C compiler.",
+            "Install a wheel (pip install --only-binary dubito dubito), or reinstall dubito from source where a C "
+            "compiler is available.",
             SlowWarning,
             stacklevel=2,
         )

@@ -18,8 +18,8 @@ from dubito.experiments.plots.style import (
     OKABE_ITO,
     QUIET,
     add_label,
+    make_axes_plain,
     new_figure,
-    plain_axes,
     strategy_color,
     title,
 )
@@ -38,7 +38,7 @@ from dubito.paper.pool_plots import (
     toy_figure,
 )
 from dubito.paper.statement_studies import PAPER_SECONDS, PAPER_SIZES, Beta, Discussion, Timing
-from dubito.paper.toy_studies import Acquisitions, Concentration, Negative, Toy
+from dubito.paper.toy_studies import Acquisitions, Concentration, NegativeResult, ToyCurves
 from dubito.paper.toys import line_density
 
 # Plots of the signed line: the mixture (figure 8), three batches (9), the distribution of scores (10).
@@ -76,7 +76,7 @@ def mixture_figure(finding: MixtureFit) -> Figure:
 
 
 def _title_panel(axes: Axes, name: str, color: str = INK, note: str = "") -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.set_title(name, loc="left", color=color, fontsize=10, fontweight="bold")
     if note:
         axes.set_title(note, loc="right", color=QUIET, fontsize=9)
@@ -124,7 +124,7 @@ def heatmap_figure(finding: Heatmap) -> Figure:
 
 def _draw_components(axes: Axes, finding: Heatmap, rows: IntArray) -> None:
     axes.imshow(finding.probabilities[rows], cmap="YlOrBr", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest")
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.set_yticks(range(len(rows)), [str(position) for position in range(1, len(rows) + 1)])
     axes.spines[:].set_visible(False)
 
@@ -149,7 +149,7 @@ def tail_figure(finding: Tail) -> Figure:
 
 
 def _draw_histogram(axes: Axes, finding: Tail) -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.hist(finding.scores, bins=60, color=OKABE_ITO["sky"], edgecolor="white", linewidth=0.4)
     for value, name, ink in (
         (np.median(finding.scores), "median", INK),
@@ -166,7 +166,7 @@ def _draw_histogram(axes: Axes, finding: Tail) -> None:
 def _draw_skews(axes: Axes, finding: Tail) -> None:
     reach = max(1.0, float(np.abs(finding.skews).max()))
     axes.imshow(finding.skews, cmap=SKEW_COLORS, norm=TwoSlopeNorm(0.0, -reach, reach), aspect="auto")
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.spines[:].set_visible(False)
     axes.set_xticks(range(len(finding.other_batches)), [str(each) for each in finding.other_batches])
     axes.set_yticks(range(len(finding.other_components)), [str(each) for each in finding.other_components])
@@ -207,7 +207,7 @@ def beta_figure(finding: Beta) -> Figure:
 
 
 def _draw_bound(axes: Axes, finding: Beta, position: int) -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     deltas, bound, star = finding.deltas, finding.slices[position], float(finding.stars[position])
     quadratic_end = min(1.0 / finding.lambda_c, star)
     for low, high, color, alpha in (
@@ -251,7 +251,7 @@ def timing_figure(finding: Timing) -> Figure:
 
 
 def _draw_seconds(axes: Axes, sizes: IntArray, seconds: dict[str, FloatArray]) -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.plot(PAPER_SIZES, PAPER_SECONDS, color=QUIET, linewidth=2.0, linestyle=(0, (4, 2)), marker="D", markersize=6)
@@ -298,7 +298,7 @@ def discussion_figure(finding: Discussion) -> Figure:
 
 
 def _draw_gain(axes: Axes, finding: Discussion) -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     gains = 100.0 * finding.gains
     mean, error = gains.mean(axis=0), _standard_error(gains)
     color = strategy_color("doubt-coreset")
@@ -319,7 +319,7 @@ def _standard_error(gains: FloatArray) -> FloatArray:
 
 
 def _draw_regime(axes: Axes, finding: Discussion) -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     lower, upper = ((finding.delta * slope).mean(axis=0) for slope in (finding.by_data, finding.by_head))
     axes.fill_between(finding.labels, lower, upper, color=CERTAIN, alpha=0.2, linewidth=0)
     last, style = float(finding.labels[-1]), {"color": CERTAIN, "fontsize": 9}
@@ -363,7 +363,7 @@ def main_figure(finding: MainExperiments) -> Figure:
         len(sizes), 1, squeeze=False, height_ratios=[panel_height for _, panel_height in sizes.values()]
     ).ravel()
     for axes, (name, curves) in zip(panels, finding.curves.items(), strict=True):
-        plain_axes(axes)
+        make_axes_plain(axes)
         draw_learning(axes, curves, sizes[name][1])
         axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold")
     headline = (
@@ -413,12 +413,12 @@ PLOTS: dict[type, Callable[[Any], Figure]] = {
     Heatmap: heatmap_figure,
     MainExperiments: main_figure,
     MixtureFit: mixture_figure,
-    Negative: negative_figure,
+    NegativeResult: negative_figure,
     Quadrants: quadrants_figure,
     Radii: radii_figure,
     Tail: tail_figure,
     Timing: timing_figure,
-    Toy: toy_figure,
+    ToyCurves: toy_figure,
 }
 """The plot of each type of finding."""
 

@@ -8,12 +8,20 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import PercentFormatter
 
 from dubito.experiments.plots.learning import learning_figure, spread_apart
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, add_label, plain_axes, strategy_color
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, add_label, make_axes_plain, strategy_color
 from dubito.experiments.statistics import area, paired_test
 from dubito.matrix import FloatArray
 from dubito.paper.coreset_studies import VIEWS, Beams, Quadrants, Radii, farthest_in
 from dubito.paper.study import EXPLOITIVE
-from dubito.paper.toy_studies import ALGORITHM_2, HARD, VARIANTS, Acquisitions, Concentration, Negative, Toy
+from dubito.paper.toy_studies import (
+    ALGORITHM_2,
+    NOISY,
+    VARIANTS,
+    Acquisitions,
+    Concentration,
+    NegativeResult,
+    ToyCurves,
+)
 
 CLASSES = tuple(OKABE_ITO[name] for name in ("sky", "orange", "green", "purple", "yellow"))
 DISTANCE_COLORS = "YlGnBu"
@@ -109,7 +117,7 @@ def concentration_figure(finding: Concentration) -> Figure:
         rows = finding.picked[name].ravel()
         draw_points(axes, finding.points, FAINT, size=3.5)
         draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
-        hard = float((finding.noise[rows] > HARD).mean())
+        hard = float((finding.noise[rows] > NOISY).mean())
         frame_panel(axes, CONCENTRATION_NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
     _draw_curves(figure.add_subplot(grid[1, :]), finding)
     seeds, rounds = len(finding.curves[0].accuracy), len(finding.curves[0].labels) - 1
@@ -130,7 +138,7 @@ def _headline(finding: Concentration) -> str:
 
 
 def _draw_curves(axes: Axes, finding: Concentration) -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     for curve in finding.curves:
@@ -298,7 +306,7 @@ VARIANT_NAMES = {
 NOISE = "#D9CBB8"
 
 
-def toy_figure(finding: Toy) -> Figure:
+def toy_figure(finding: ToyCurves) -> Figure:
     """Accuracy against labels."""
     means = {curve.name: float(area(curve).mean()) for curve in finding.curves}
     best = max((name for name in means if name not in VARIANTS), key=lambda name: means[name])
@@ -317,16 +325,16 @@ def toy_figure(finding: Toy) -> Figure:
 
 def acquisitions_figure(finding: Acquisitions) -> Figure:
     """A panel for each method; noisy regions are shaded."""
-    hard = {name: float((finding.noise[rows] > HARD).mean()) for name, rows in finding.picked.items()}
+    hard = {name: float((finding.noise[rows] > NOISY).mean()) for name, rows in finding.picked.items()}
     figure, (panels,) = square_figure(
         len(VARIANT_NAMES),
         headline=f"in noise lie {hard['entropy']:.0%} of entropy's picks, {hard['random']:.0%} of random's, "
         f"{hard['probabilistic-coreset']:.0%} of the probabilistic core-set's",
-        detail=f"{len(finding.picked['random'])} picks of the first seed; shaded: noise, where over {HARD:.0%} of the "
+        detail=f"{len(finding.picked['random'])} picks of the first seed; shaded: noise, where over {NOISY:.0%} of the "
         "points cannot be got right",
     )
     for axes, (name, shown) in zip(panels, VARIANT_NAMES.items(), strict=True):
-        is_hard = finding.noise > HARD
+        is_hard = finding.noise > NOISY
         draw_points(axes, finding.points[~is_hard], FAINT)
         draw_points(axes, finding.points[is_hard], NOISE)
         draw_picks(axes, finding.points[finding.picked[name]], strategy_color(name), size=13)
@@ -334,7 +342,7 @@ def acquisitions_figure(finding: Acquisitions) -> Figure:
     return figure
 
 
-def negative_figure(finding: Negative) -> Figure:
+def negative_figure(finding: NegativeResult) -> Figure:
     """Left: gain over random with its interval. Right: time of a selection in seconds."""
     figure = Figure(figsize=(9.6, 3.6), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.25, 1.0)})
@@ -353,8 +361,8 @@ def negative_figure(finding: Negative) -> Figure:
     return figure
 
 
-def _draw_gains(axes: Axes, finding: Negative) -> None:
-    plain_axes(axes)
+def _draw_gains(axes: Axes, finding: NegativeResult) -> None:
+    make_axes_plain(axes)
     axes.axvline(0.0, color=QUIET, linewidth=1.0)
     names = [curve.name for curve in finding.curves[0] if curve.name != "random"]
     for i, (curves, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
@@ -375,8 +383,8 @@ def _draw_gains(axes: Axes, finding: Negative) -> None:
     axes.set_xlabel(f"points over random (filled: {first}, hollow: {second})", color=INK, fontsize=9)
 
 
-def _draw_costs(axes: Axes, finding: Negative) -> None:
-    plain_axes(axes)
+def _draw_costs(axes: Axes, finding: NegativeResult) -> None:
+    make_axes_plain(axes)
     mean = {name: float(np.mean([each[name] for each in finding.seconds])) for name in finding.seconds[0]}
     names = sorted(mean, key=lambda name: mean[name])
     for position, name in enumerate(names):

@@ -13,18 +13,18 @@ from dubito.experiments.statistics import area, compare
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.study import EXPLOITIVE, ITERATIONS, Verdict, picks_by_turn, run_arms
 from dubito.paper.toys import cluster_noise, clusters
-from dubito.request.arrays import check_integer, check_real
+from dubito.request.arrays import check_integer, check_positive
 
 # Figure 1: with many noisy clusters, least confidence queries labels where nothing can be learned.
 
 COMPARED = ("random", "least-confidence", "coreset")
-HARD = 0.25
+NOISY = 0.25
 """A point counts as noisy if its Bayes error exceeds this."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConcentrationStudy:
-    """ToySettings of ``batch`` labels on overlapping clusters, with a small network."""
+    """Rounds of ``batch`` labels on overlapping clusters, with a small network."""
 
     side: int = 9
     n_classes: int = 3
@@ -42,7 +42,7 @@ class ConcentrationStudy:
     def __post_init__(self) -> None:
         for name in ("side", "n", "initial", "batch", "rounds", "seeds", "iterations"):
             check_integer(name, getattr(self, name), least=1)
-        check_real("deviation", self.deviation, least=0.0)
+        check_positive("deviation", self.deviation)
 
     def measure(self, seed: int) -> "Concentration":
         """Run all strategies on one pool; initial labels and weights depend on the seed."""
@@ -81,23 +81,23 @@ class Concentration:
     """Curves for each of the other grids, by their side."""
 
     def verdict(self) -> Verdict:
-        """The core-set is above random, and least confidence below, in mean and in last accuracy."""
+        """Whether the core-set is above random, and least confidence below, in mean and in final accuracy."""
         means = {curve.name: float(area(curve).mean()) for curve in self.curves}
         ends = {curve.name: float(curve.mean[-1]) for curve in self.curves}
-        hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
+        noisy = {name: float((self.noise[rows] > NOISY).mean()) for name, rows in self.picked.items()}
         numbers = {f"mean accuracy, {name}": value for name, value in means.items()}
         numbers |= {f"last accuracy, {name}": value for name, value in ends.items()}
-        numbers |= {f"picks in noisy places, {name}": value for name, value in hard.items()}
+        numbers |= {f"picks in noisy places, {name}": value for name, value in noisy.items()}
         numbers |= {
-            f"least confidence less random, {side} × {side} clusters": least_confidence_gain(found)
+            f"gain of least confidence over random, {side} × {side} clusters": least_confidence_gain(found)
             for side, found in self.others.items()
         }
         holds = means["coreset"] > means["random"] > means["least-confidence"]
         sentence = (
             f"mean accuracy over the rounds: core-set {means['coreset']:.1%}, random {means['random']:.1%}, least "
-            f"confidence {means['least-confidence']:.1%} (in the end {ends['coreset']:.1%}, {ends['random']:.1%}, "
-            f"{ends['least-confidence']:.1%}); {hard['least-confidence']:.0%} of least confidence's picks are in noisy "
-            f"places, {hard['random']:.0%} of random's, {hard['coreset']:.0%} of the core-set's"
+            f"confidence {means['least-confidence']:.1%} (final accuracy {ends['coreset']:.1%}, {ends['random']:.1%}, "
+            f"{ends['least-confidence']:.1%}); {noisy['least-confidence']:.0%} of least confidence's picks are in "
+            f"noisy places, {noisy['random']:.0%} of random's, {noisy['coreset']:.0%} of the core-set's"
             f"{self._other_grids_described()}"
         )
         return Verdict(holds and ends["coreset"] > ends["random"] > ends["least-confidence"], numbers, sentence)
@@ -106,7 +106,7 @@ class Concentration:
         parts = [
             f"{100 * least_confidence_gain(found):+.1f} points on {side**2}" for side, found in self.others.items()
         ]
-        return f". On fewer clusters least confidence less random is {', '.join(parts)}" if parts else ""
+        return f". On fewer clusters the gain of least confidence over random is {', '.join(parts)}" if parts else ""
 
 
 def least_confidence_gain(found: tuple[Curve, ...]) -> float:
@@ -140,7 +140,7 @@ class ToySettings:
     def __post_init__(self) -> None:
         for name in ("n", "initial", "batch", "rounds", "seeds", "batches", "iterations"):
             check_integer(name, getattr(self, name), least=1)
-        check_real("deviation", self.deviation, least=0.0)
+        check_positive("deviation", self.deviation)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -166,21 +166,21 @@ def rounds_of(settings: ToySettings, seed: int) -> tuple[Round, ...]:
 class ToyStudy(ToySettings):
     """Figures 11 and 12: accuracy against labels."""
 
-    def measure(self, seed: int) -> "Toy":
+    def measure(self, seed: int) -> "ToyCurves":
         """Run the five methods of the paper; only `NegativeStudy` uses Algorithm 2."""
         found = curves(rounds_of(_settings_of(self), seed))
-        return Toy(self.deviation, tuple(curve for curve in found if curve.name != ALGORITHM_2))
+        return ToyCurves(self.deviation, tuple(curve for curve in found if curve.name != ALGORITHM_2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Toy:
+class ToyCurves:
     """Curves of random, entropy, least confidence and the two probabilistic core-sets."""
 
     deviation: float
     curves: tuple[Curve, ...]
 
     def verdict(self) -> Verdict:
-        """Both variants are above random, entropy and least confidence in mean accuracy over the rounds."""
+        """Whether both variants are above random, entropy and least confidence in mean accuracy over the rounds."""
         means = {curve.name: float(area(curve).mean()) for curve in self.curves}
         numbers = {f"mean accuracy, {name}": value for name, value in means.items()}
         best = max(means[name] for name in BASELINES)
@@ -217,32 +217,32 @@ class Acquisitions:
     picked: dict[str, IntArray]
 
     def verdict(self) -> Verdict:
-        """Entropy and least confidence pick more noisy points than the probabilistic core-sets, and cover less."""
-        hard = {name: float((self.noise[rows] > HARD).mean()) for name, rows in self.picked.items()}
+        """Whether entropy and least confidence pick more noisy points, and cover less, than probabilistic core-sets."""
+        noisy = {name: float((self.noise[rows] > NOISY).mean()) for name, rows in self.picked.items()}
         gaps = {
             name: float(core_set_radii(self.points, self.points[rows]).mean()) for name, rows in self.picked.items()
         }
-        numbers = {f"picks in noisy places, {name}": value for name, value in hard.items()}
+        numbers = {f"picks in noisy places, {name}": value for name, value in noisy.items()}
         numbers |= {f"mean distance to a pick, {name}": value for name, value in gaps.items()}
-        least_noisy = min(hard["entropy"], hard["least-confidence"])
+        least_noisy = min(noisy["entropy"], noisy["least-confidence"])
         are_closer = all(gaps[name] < min(gaps["entropy"], gaps["least-confidence"]) for name in VARIANTS)
-        hits = ", ".join(f"{hard[name]:.0%} of {name}'s" for name in self.picked)
+        hits = ", ".join(f"{noisy[name]:.0%} of {name}'s" for name in self.picked)
         sentence = (
             f"in noisy places lie {hits}; a point is {gaps['probabilistic-coreset']:.2f} from its nearest pick of the "
             f"probabilistic core-set, {gaps['entropy']:.2f} from entropy's, {gaps['least-confidence']:.2f} from least "
             f"confidence's, {gaps['random']:.2f} from random's"
         )
-        return Verdict(are_closer and least_noisy > max(hard[name] for name in VARIANTS), numbers, sentence)
+        return Verdict(are_closer and least_noisy > max(noisy[name] for name in VARIANTS), numbers, sentence)
 
 
 @dataclass(frozen=True, slots=True)
 class NegativeStudy(ToySettings):
     """The negative result: the gain over random and the cost, at a standard deviation and at twice that."""
 
-    def measure(self, seed: int) -> "Negative":
+    def measure(self, seed: int) -> "NegativeResult":
         """Run all methods at ``deviation`` and at twice that."""
         both = [rounds_of(_settings_of(self, scale), seed) for scale in (1.0, 2.0)]
-        return Negative(
+        return NegativeResult(
             tuple(scale * self.deviation for scale in (1.0, 2.0)),
             tuple(curves(rounds) for rounds in both),
             tuple(mean_seconds(rounds) for rounds in both),
@@ -250,7 +250,7 @@ class NegativeStudy(ToySettings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Negative:
+class NegativeResult:
     """Curves and selection times at two standard deviations."""
 
     deviations: tuple[float, ...]
@@ -259,7 +259,7 @@ class Negative:
     """Mean time of a selection by each method."""
 
     def verdict(self) -> Verdict:
-        """The gain over random is insignificant or below two points, and the cost is higher than Algorithm 2's."""
+        """Whether the gain over random is insignificant or below two points, and the cost higher than Algorithm 2's."""
         numbers: dict[str, float] = {}
         gains, are_small = [], []
         for deviation, found in zip(self.deviations, self.curves, strict=True):

@@ -19,7 +19,7 @@ from dubito.strategies.lcmd import LargestCluster
 from dubito.strategies.mixture import ProbabilisticCoreset
 from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin, PowerSampling, Random
 
-NAME = "none"
+NO_ENGINE = "none"
 """The value that takes the place of an engine's name."""
 
 
@@ -30,38 +30,41 @@ class Sizes(NamedTuple):
     m: int
     """Labeled points."""
     budget: int
-    classes: int = 10
-    samples: int = 10
-    """Posterior samples, of strategies that need them."""
+    n_classes: int = 10
+    n_posterior_samples: int = 10
+    """Used by strategies that need posterior samples."""
 
 
 def cost_of(strategy: Strategy, sizes: Sizes) -> Estimate | None:
-    """Bytes and seconds of a built-in strategy that needs no engine; None for others, and for integer programs."""
+    """Bytes and seconds of a built-in strategy that needs no engine.
+
+    None for all others: those with an engine, ``optimal-coreset``, and plug-ins.
+    """
     found = COSTS.get(type(strategy))
     if found is None:
         return None
-    n_numbers, products, seconds = found(strategy, sizes)
-    # float64 products take twice the time of float32.
-    time = 4.0 * products / product_rate() + seconds * slowness() + call_seconds(sizes)
-    return Estimate(int(8 * n_numbers), time, NAME)
+    n_numbers, multiplications, seconds = found(strategy, sizes)
+    # Two operations per multiplication, in float64, which takes twice the time of float32.
+    time = 4.0 * multiplications / product_rate() + seconds * slowness() + call_seconds(sizes)
+    return Estimate(int(8 * n_numbers), time, NO_ENGINE)
 
 
 def call_seconds(sizes: Sizes) -> float:
     """Seconds of a call of `dubito.select` besides the strategy: checks of features and probabilities."""
-    return slowness() * (1.5e-3 + sizes.n * (2e-8 * sizes.classes + 3e-10 * sizes.d))
+    return slowness() * (1.5e-3 + sizes.n * (2e-8 * sizes.n_classes + 3e-10 * sizes.d))
 
 
 class Work(NamedTuple):
     n_numbers: float
     """float64 numbers in memory at once, beyond the inputs."""
-    products: float
+    multiplications: float
     """Multiplications in matrix products."""
     seconds: float
     """Time of everything else on the machine on which the constants were fitted."""
 
 
 def _ranking(strategy: Strategy, sizes: Sizes) -> Work:
-    n, classes = sizes.n, sizes.classes
+    n, classes = sizes.n, sizes.n_classes
     return Work(n * (classes + 3), 0.0, n * (1e-7 + 8e-9 * classes))
 
 
@@ -98,7 +101,7 @@ def _typiclust(strategy: Strategy, sizes: Sizes) -> Work:
 
 
 def _bald(strategy: Strategy, sizes: Sizes) -> Work:
-    return Work(2 * sizes.n, 0.0, 2.7e-8 * sizes.n * sizes.samples * sizes.classes)
+    return Work(2 * sizes.n, 0.0, 2.7e-8 * sizes.n * sizes.n_posterior_samples * sizes.n_classes)
 
 
 def _batchbald(strategy: BatchBald, sizes: Sizes) -> Work:

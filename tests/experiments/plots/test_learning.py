@@ -181,8 +181,8 @@ def test_times_are_bars_with_their_seconds() -> None:
 
 def test_svg_for_a_page_is_one_element_whose_ids_are_its_own() -> None:
     figure = learning_figure(two(), "headline")
-    text = inline_svg(figure, "curves", 'Curves of "two"')
-    assert text.startswith('<svg role="img" aria-label="Curves of &quot;two&quot;"')
+    text = inline_svg(figure, "curves", r'Curves of "two" in C:\data\1')
+    assert text.startswith(r'<svg role="img" aria-label="Curves of &quot;two&quot; in C:\data\1"')
     assert text.endswith("</svg>")
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))

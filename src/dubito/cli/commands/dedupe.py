@@ -82,7 +82,7 @@ def dedupe(
         raise InvalidArgument("--output is for pools and outputs that end in .parquet", hint=hint)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit):
-        inputs = handle_missing(read_inputs(pool, None, {}, columns, may_be_all=True), read_missing(missing))
+        inputs = handle_missing(read_inputs(pool, None, {}, columns, allow_all_labeled=True), read_missing(missing))
     features = inputs.pool.features
     with name_files_in_errors(inputs.files, inputs.describe_row), ProgressBar("comparing") as bar:
         if radius is None:

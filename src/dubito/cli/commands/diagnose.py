@@ -66,7 +66,7 @@ def diagnose(
             raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, inputs.pool, columns)
         inputs = handle_missing(inputs, missing_mode)
-        note(*describe_order(inputs.pool.row_ids, len_of(inputs.pool.features), **inputs.rows))
+        note(*describe_order(inputs.pool.row_ids, len_of(inputs.pool.features), **inputs.per_row))
         is_standardized = should_standardize(standardize_mode, inputs.pool.feature_names)
         diagnosis = measure(inputs, head, outcomes, metric, is_standardized)
     if advice := describe_scale(standardize_mode, inputs.pool.feature_names, inputs.pool.features):
@@ -96,7 +96,7 @@ def measure(
         return library_diagnose(
             inputs.pool,
             labeled=inputs.labeled.argument(inputs.pool),
-            **inputs.rows,
+            **inputs.per_row,
             head=read_head(head, inputs, known_metric),
             checked=checked,
             wrong=wrong,
@@ -114,7 +114,7 @@ def read_head(spec: str | None, inputs: Inputs, metric: str) -> AnyArray | None:
     if spec is not None:
         return read_array(spec, "head")
     own = inputs.pool.source
-    of_one_model = all(split_spec(inputs.files[role])[0] == own.path for role in inputs.rows)
+    of_one_model = all(split_spec(inputs.files[role])[0] == own.path for role in inputs.per_row)
     if metric != "euclidean" or not of_one_model or own.is_table or os.path.isdir(own.path):
         return None
     return find_array(own, "head")

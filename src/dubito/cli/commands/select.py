@@ -159,7 +159,7 @@ def select(
             if append and destination.path is not None and os.path.exists(destination.path):
                 earlier = read_earlier(destination.path, read_picks(destination.path), inputs.pool, inputs.columns)
                 inputs = replace(inputs, labeled=inputs.labeled.joined(LabeledInputs(earlier)))
-            if temperature == "fit" or (model != "none" and inputs.rows.keys().isdisjoint(DOUBT_ROLES)):
+            if temperature == "fit" or (model != "none" and inputs.per_row.keys().isdisjoint(DOUBT_ROLES)):
                 inputs = with_labels(inputs, row_files)
             with name_files_in_errors({"candidates": candidates or pool}):
                 allowed = read_candidates(candidates, inputs.pool, inputs.columns)
@@ -206,7 +206,7 @@ def lists_groups(spec: str) -> bool:
 def with_labeled_groups(inputs: Inputs, spec: str) -> Inputs:
     """The inputs with all rows of the groups in a file labeled, including rows that were added since it was written."""
     names = set(label_keys(open_source(split_spec(spec)[0]).entry("group").values())) - {""}
-    keys = label_keys(inputs.rows["groups"].values)
+    keys = label_keys(inputs.per_row["groups"].values)
     rows = np.array([row for row, key in enumerate(keys) if key in names], dtype=np.int64)
     n_known = len(names & set(keys))
     if names and not n_known:

@@ -75,7 +75,7 @@ def read_labeled_pool(
 
     The rows ``left_out`` are removed from the pool. Random rows have the probability with which they were drawn.
     """
-    found = with_labels(replace(read_inputs(pool, specs, {}, columns, may_be_all=True), rows={}), specs)
+    found = with_labels(replace(read_inputs(pool, specs, {}, columns, allow_all_labeled=True), per_row={}), specs)
     if specs and len(found.labeled.rows) and not found.labels:
         problem = f"{' and '.join(specs)} mark rows as labeled, but do not say their classes"
         raise InvalidArgument(problem, hint="add a column label, or pass --label-column NAME.")

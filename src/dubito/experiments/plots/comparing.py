@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from dubito.experiments.plots.learning import longest_line, wrapped
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, add_headline, plain_axes, strategy_color
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, add_headline, make_axes_plain, strategy_color
 from dubito.experiments.statistics import Comparison, Saving
 from dubito.experiments.summary import NOT_REACHED, format_saved, is_sure
 from dubito.matrix import FloatArray
@@ -208,7 +208,7 @@ def _bar_figure(names: Sequence[str]) -> tuple[Figure, Axes]:
 
 def _prepare_rows(axes: Axes, names: Sequence[str]) -> None:
     """One row per strategy, the first at the top, with colored names."""
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)

@@ -16,8 +16,8 @@ from dubito.experiments.plots.style import (
     QUIET,
     add_headline,
     add_label,
+    make_axes_plain,
     new_figure,
-    plain_axes,
     strategy_color,
     title,
 )
@@ -306,7 +306,7 @@ def _interval(gains: FloatArray) -> Interval:
 
 
 def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], style: CurveStyle) -> None:
-    plain_axes(axes)
+    make_axes_plain(axes)
     axes.axhline(0.0, color=QUIET, linewidth=0.9)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)

@@ -53,8 +53,7 @@ STRATEGY_COLORS = {
     "batchbald": "#332288",
     "probabilistic-coreset": "#5A1A1A",
 }
-"""Random, the baseline, is gray. The last four are not in the palette; readers with either kind of red-green blindness
-can distinguish them from gray and from each other."""
+"""Random, the baseline, is gray. The palette has too few colors for all strategies, so some colors are not in it."""
 
 
 def strategy_color(name: str) -> str:
@@ -79,11 +78,11 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> tuple[Figure, Axes]:
     """A figure with one pair of plain axes; the size is in inches."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
-    plain_axes(axes)
+    make_axes_plain(axes)
     return figure, axes
 
 
-def plain_axes(axes: Axes) -> None:
+def make_axes_plain(axes: Axes) -> None:
     """Show two gray spines instead of a box, and small gray ticks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(QUIET)
@@ -174,7 +173,8 @@ def inline_svg(figure: Figure, name: str, alt: str) -> str:
     text = text[text.index("<svg") :].strip()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     attributes = f'role="img" aria-label="{escape(alt, quote=True)}" xmlns="http://www.w3.org/2000/svg"'
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg {attributes} viewBox="\1">', text, count=1)
+    opening = re.compile(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>')
+    text = opening.sub(lambda found: f'<svg {attributes} viewBox="{found[1]}">', text, count=1)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text)
     text = re.sub(r'xlink:href="#', f'href="#{name}-', text)

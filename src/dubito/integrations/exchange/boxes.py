@@ -38,7 +38,7 @@ class PickedPicture(NamedTuple):
 
 
 def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
-    """The pictures of picks of a pool that ``dubito embed --boxes`` made, in order."""
+    """Read the pictures from a picks file whose pool ``dubito embed --boxes`` made, in order."""
     entries = open_source(path).entries
     missing = [name for name in NEEDED if name not in entries]
     if missing:
@@ -49,12 +49,13 @@ def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
     pictures: dict[str, PickedPicture] = {}
     for row, name in enumerate(columns["path"]):
         values = {column: cells[row] for column, cells in columns.items()}
-        width, height = (round(_at_least(path, row, values, f"picture_{each}", 1.0)) for each in ("width", "height"))
+        sizes = (_number_at_least(path, row, values, each, 1.0) for each in ("picture_width", "picture_height"))
+        width, height = (round(size) for size in sizes)
         priority = _number(values.get("group_priority", values.get("priority")))
         picture = pictures.setdefault(name, PickedPicture(f"{prefix}{name}", width, height, priority, []))
         row_id = str(values.get("id", row))
         if row_id != name:  # The row that stands for the whole picture has its path as id.
-            left, top, box_width, box_height = (_at_least(path, row, values, each) for each in BOX)
+            left, top, box_width, box_height = (_number_at_least(path, row, values, each) for each in BOX)
             predicted = values.get("predicted")
             label = UNKNOWN if predicted is None or predicted != predicted or predicted == "" else str(predicted)
             score, part = _number(values.get("confidence")), _number(values.get("priority"))
@@ -62,7 +63,7 @@ def read_pictures(path: str, prefix: str = "") -> list[PickedPicture]:
     return list(pictures.values())
 
 
-def _at_least(path: str, row: int, values: Mapping[str, object], column: str, least: float = 0.0) -> float:
+def _number_at_least(path: str, row: int, values: Mapping[str, object], column: str, least: float = 0.0) -> float:
     """The number in a column; raises `InvalidData` if it is not a number or less than ``least``."""
     number = _number(values[column])
     if number is None or number < least:
@@ -98,16 +99,17 @@ def write_coco(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -
     annotations: list[dict[str, object]] = []
     for number, picture in enumerate(pictures, 1):
         for box in picture.boxes:
-            found: dict[str, object] = {"id": len(annotations) + 1, "image_id": number}
-            found |= {"category_id": names.index(box.predicted) + 1, "bbox": [box.left, box.top, box.width, box.height]}
-            found |= {"area": box.width * box.height, "iscrowd": 0, "segmentation": []}
-            annotations.append(found if box.score is None else {**found, "score": box.score})
+            annotation: dict[str, object] = {"id": len(annotations) + 1, "image_id": number}
+            annotation["category_id"] = names.index(box.predicted) + 1
+            annotation["bbox"] = [box.left, box.top, box.width, box.height]
+            annotation |= {"area": box.width * box.height, "iscrowd": 0, "segmentation": []}
+            annotations.append(annotation if box.score is None else {**annotation, "score": box.score})
     categories = [{"id": number, "name": name} for number, name in enumerate(names, 1)]
     return (json.dumps({"images": images, "annotations": annotations, "categories": categories}) + "\n").encode()
 
 
 def write_yolo(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -> bytes:
-    """A list of pictures, as ``train:`` of a YOLO data set takes it."""
+    """A list of pictures, in the form that ``train:`` of a YOLO data set accepts; without boxes."""
     return "".join(f"{picture.path}\n" for picture in pictures).encode()
 
 
@@ -120,9 +122,10 @@ def write_cvat(pictures: Sequence[PickedPicture], classes: Sequence[str] = ()) -
         size = f'width="{picture.width}" height="{picture.height}"'
         lines.append(f'<image id="{number}" name={quoteattr(picture.path)} {size}>')
         for box in picture.boxes:
-            ends = f'xtl="{box.left:.2f}" ytl="{box.top:.2f}" xbr="{box.left + box.width:.2f}" '
-            ends += f'ybr="{box.top + box.height:.2f}"'
-            lines.append(f'<box label={quoteattr(box.predicted)} source="auto" occluded="0" {ends} z_order="0"></box>')
+            corners = f'xtl="{box.left:.2f}" ytl="{box.top:.2f}" xbr="{box.left + box.width:.2f}" '
+            corners += f'ybr="{box.top + box.height:.2f}"'
+            label = f"label={quoteattr(box.predicted)}"
+            lines.append(f'<box {label} source="auto" occluded="0" {corners} z_order="0"></box>')
         lines.append("</image>")
     return ("\n".join([*lines, "</annotations>"]) + "\n").encode()
 

@@ -68,7 +68,10 @@ def read_answer(answer: CoverageAnswer, known: dict[int, Candidate]) -> dict[int
 
 
 class CoverFront:
-    """A greedy run among some candidates. It increases ``cover`` (k,) in place."""
+    """A greedy run among some candidates.
+
+    It increases ``cover`` (k,) in place: for each target, the largest kernel with a labeled or picked row.
+    """
 
     def __init__(self, candidates: dict[int, Candidate], cover: FloatArray, weights: FloatArray) -> None:
         self.candidates, self.cover, self.weights = candidates, cover, weights
@@ -80,8 +83,7 @@ class CoverFront:
         """The number of picks that a candidate's priority accounts for."""
 
     @property
-    def largest(self) -> float:
-        """The largest gain per cost."""
+    def best_gain_per_cost(self) -> float:
         return -self.heap[0][0] if self.heap else 0.0
 
     def _priority(self, row: int) -> float:
@@ -106,7 +108,7 @@ class CoverFront:
 
 
 FRONT_ROWS = 2048
-"""Maximum number of candidates in a merged front: large, since each round costs a trip over the network."""
+"""Maximum number of candidates in a merged front: large, since each round costs a network round trip."""
 FIRST_ROWS = 512
 """Candidates in the first front, before the number of targets that a candidate covers is known."""
 FRONT_PAIRS = 1 << 21
@@ -128,7 +130,7 @@ def cover(
     are covered, and the reach is determined from a sample of all candidates.
     """
     run = CoverageRun(problem, workers, layout, journal, n_targets)
-    return run.solve(), run.traffic, run.sampled
+    return run.solve(), run.traffic, run.sample_size
 
 
 class CoverageRun:
@@ -144,21 +146,22 @@ class CoverageRun:
     ) -> None:
         self.problem, self.workers, self.layout, self.journal = problem, workers, layout, journal
         self.traffic = Traffic()
-        self.largest = max([problem.largest, *(each.largest for each in layout.infos)])
+        self.largest_magnitude = max([problem.largest, *(each.largest for each in layout.infos)])
         workers.restore = lambda shard: [*layout.restore(shard), ("set_delegate", (CoverageShard,))]
         workers.ask("set_delegate", (CoverageShard,))
         if n_targets is not None:
             self.problem = replace(problem, sample=self._unlabeled_sample())
-        self.targets, self.sampled = self._collect_targets(n_targets)
-        self.squared, self.squared_reach = self._distances(self.targets.rows)
+        self.targets, self.sample_size = self._collect_targets(n_targets)
+        self.sq_distances, self.squared_reach = self._distances(self.targets.rows)
         weights = self.targets.weights
-        self.cover = kernel(self.squared, self.squared_reach) if self.squared_reach > 0.0 else np.zeros(len(weights))
+        has_reach = self.squared_reach > 0.0
+        self.cover = kernel(self.sq_distances, self.squared_reach) if has_reach else np.zeros(len(weights))
         self.covered_before = float(sums_in_order(weights * self.cover)) if len(weights) else 0.0
         self.sent_cover = np.zeros(len(weights))
         """(k,) the cover that the shards know."""
         self.request_sizes = RequestSizes(layout.n_candidates)
         self.candidates: dict[int, Candidate] = {}
-        self.n_pairs = FRONT_PAIRS / FIRST_ROWS
+        self.mean_targets = FRONT_PAIRS / FIRST_ROWS
         """The mean number of targets that a candidate covers."""
         self.picks: list[int] = []
         self.gains: list[float] = []
@@ -173,8 +176,10 @@ class CoverageRun:
         starts = np.cumsum([0, *self.layout.n_candidates.tolist()])
         ranks = sample_rows(np.arange(starts[-1]))
         edges = np.searchsorted(ranks, starts)
-        each = [(ranks[edges[shard] : edges[shard + 1]] - starts[shard],) for shard in range(len(self.workers))]
-        return np.concatenate(self.workers.ask("delegate", ("candidate_rows",), each))
+        ranks_by_shard = [
+            (ranks[edges[shard] : edges[shard + 1]] - starts[shard],) for shard in range(len(self.workers))
+        ]
+        return np.concatenate(self.workers.ask("delegate", ("candidate_rows",), ranks_by_shard))
 
     def _collect_targets(self, n_targets: int | None) -> tuple[Targets, int | None]:
         """The targets, and their number if they are a sample."""
@@ -204,16 +209,16 @@ class CoverageRun:
             return np.full(len(rows), np.inf), self._cold_reach() if squared_reach is None else squared_reach
         # One call for the targets and the sample, so that the labeled points are sent once.
         both = rows if squared_reach is not None else np.union1d(rows, problem.sample)
-        squared = self._nearest(both, references)
+        sq_distances = self._nearest(both, references)
         if squared_reach is None:
-            squared_reach = warm_squared_reach(squared[np.searchsorted(both, problem.sample)], problem.factor)
-        return squared[np.searchsorted(both, rows)], squared_reach
+            squared_reach = warm_squared_reach(sq_distances[np.searchsorted(both, problem.sample)], problem.factor)
+        return sq_distances[np.searchsorted(both, rows)], squared_reach
 
     def _nearest(self, rows: IntArray, references: AnyArray) -> FloatArray:
         """(r,) squared distances of rows, ascending, to the nearest reference. Each shard computes its own rows."""
         if len(references) == 0 or len(rows) == 0:
             return np.full(len(rows), np.inf)
-        found = self.workers.ask("delegate", ("nearest", rows, references, self.largest))
+        found = self.workers.ask("delegate", ("nearest", rows, references, self.largest_magnitude))
         self.traffic.rounds += 1
         self.traffic.sent += rows.nbytes + references.nbytes
         return np.concatenate(found)
@@ -227,10 +232,10 @@ class CoverageRun:
         problem, points = self.problem, self._read(self.problem.sample)
         self.traffic.rounds += 1
         self.traffic.received += points.nbytes
-        rows, none = np.arange(len_of(points)), problem.references
+        rows, no_references = np.arange(len_of(points)), problem.references
         weights = np.ones(len(rows))
         return cold_squared_reach(
-            CoverageProblem(points, none, rows, 1, weights, rows, factor=problem.factor, metric=problem.metric)
+            CoverageProblem(points, no_references, rows, 1, weights, rows, factor=problem.factor, metric=problem.metric)
         )
 
     def _resume(self, picks: IntArray, gains: FloatArray) -> None:
@@ -238,11 +243,12 @@ class CoverageRun:
         self.picks, self.gains = picks.tolist(), gains.tolist()
         if len(picks) and self.squared_reach > 0.0:
             # The kernel decreases with the distance, so the nearest pick determines the cover.
-            squared = self._nearest(self.targets.rows, self._read(np.sort(picks)))
-            self.cover = np.maximum(self.cover, kernel(squared, self.squared_reach))
+            sq_distances = self._nearest(self.targets.rows, self._read(np.sort(picks)))
+            self.cover = np.maximum(self.cover, kernel(sq_distances, self.squared_reach))
 
     def _start(self) -> None:
-        start = CoverageStart(self.targets, self.squared, float(np.sqrt(self.squared_reach)), self.largest)
+        reach = float(np.sqrt(self.squared_reach))
+        start = CoverageStart(self.targets, self.sq_distances, reach, self.largest_magnitude)
         update, restore = self._update(), self.workers.restore
         self.workers.restore = lambda shard: [*restore(shard), ("delegate", ("start", start, self._sent()))]
         self.workers.ask("delegate", ("start", start, update))
@@ -281,10 +287,10 @@ class CoverageRun:
 
     def _step(self, n_left: int) -> None:
         """One round: a front of all shards, and the picks in it."""
-        rows = int(np.clip(FRONT_PAIRS / max(self.n_pairs, 1.0), 1, FRONT_ROWS))
+        rows = int(np.clip(FRONT_PAIRS / max(self.mean_targets, 1.0), 1, FRONT_ROWS))
         answers = self._advance(min(rows, 2 * n_left + SPARE_ROWS))
         front = CoverFront(self.candidates, self.cover, self.targets.weights)
-        if front.largest <= 0.0:
+        if front.best_gain_per_cost <= 0.0:
             # No candidate adds anything: fill the budget with the lowest rows.
             rest = self._lowest(n_left, self.picks)
             self._record(rest, [0.0] * len(rest))
@@ -304,7 +310,7 @@ class CoverageRun:
         for answer in answers:
             self.candidates |= read_answer(answer, known)
         counts = np.concatenate([answer.counts for answer in answers])
-        self.n_pairs = float(counts.mean()) if len(counts) else self.n_pairs
+        self.mean_targets = float(counts.mean()) if len(counts) else self.mean_targets
         return answers
 
     def _lowest(self, n_wanted: int, picks: list[int]) -> list[int]:
@@ -316,10 +322,11 @@ class CoverageRun:
     def _pick_heaviest(self) -> None:
         """With reach 0, a candidate covers only itself."""
         targets, budget, n_earlier = self.targets, self.problem.budget, len(self.picks)
-        own = np.flatnonzero(targets.is_candidate)
-        priorities = targets.weights[own] / (1.0 if targets.costs is None else targets.costs[own])
+        candidate_positions = np.flatnonzero(targets.is_candidate)
+        costs: float | FloatArray = 1.0 if targets.costs is None else targets.costs[candidate_positions]
+        priorities = targets.weights[candidate_positions] / costs
         order = np.argsort(-priorities, kind="stable")
-        picks: list[int] = targets.rows[own[order[priorities[order] > 0.0]]][:budget].tolist()
+        picks: list[int] = targets.rows[candidate_positions[order[priorities[order] > 0.0]]][:budget].tolist()
         picks += self._lowest(budget - len(picks), picks)
         weights = dict(zip(targets.rows.tolist(), targets.weights.tolist(), strict=True))
         self._record(picks[n_earlier:], [weights.get(row, 0.0) for row in picks[n_earlier:]])
@@ -333,8 +340,8 @@ class CoverageRun:
     def _configuration(self) -> Configuration:
         rows, gains = np.array(self.picks, dtype=np.int64), np.array(self.gains)
         found = self.workers.ask("delegate", ("doubt_and_costs", rows))
-        here = np.concatenate([each for each, _, _ in found])
-        order = np.argsort(here, kind="stable")[np.searchsorted(np.sort(here), rows)]
+        found_rows = np.concatenate([each for each, _, _ in found])
+        order = np.argsort(found_rows, kind="stable")[np.searchsorted(np.sort(found_rows), rows)]
         doubts, costs = ([each[which] for each in found if each[which] is not None] for which in (1, 2))
         weights = self.targets.weights
         return Configuration(
