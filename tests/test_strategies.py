@@ -236,7 +236,7 @@ def test_options_may_stand_behind_the_name_of_a_strategy() -> None:
         ("doubt-coreset:", None),
         ("doubt-coreset:doubt", "write name:option=value"),
         ("bald:needs_samples=false", "option='needs_samples' is not known"),
-        ("doubt-coreset:strength=2", "strength=0.5 is given, and 'doubt-coreset:strength=2' has that option, too"),
+        ("doubt-coreset:strength=2", "strength=0.5 is given, but 'doubt-coreset:strength=2' already sets it"),
     ],
 )
 def test_options_behind_a_name_are_checked(text: str, words: str | None) -> None:

@@ -78,6 +78,21 @@ def test_a_blas_that_cannot_be_seen_is_the_one_numpy_was_built_with() -> None:
     assert library["name"]
     found = examine() | {"blas": [{"name": "accelerate", "version": "1", "threads": None}]}
     assert dict(lines(found))["BLAS"] == "accelerate 1"
+    found["blas"] = [{"name": "mkl", "version": None, "threads": 2}]
+    assert dict(lines(found))["BLAS"] == "mkl, 2 threads"
+
+
+def test_the_extras_are_those_for_users_with_the_packages_that_every_system_needs() -> None:
+    assert {extra["name"] for extra in examine()["extras"]}.isdisjoint({"bench", "integrations", "page", "test"})
+    found = extras(
+        [
+            "numpy>=1.26; extra == 'all'",
+            "dubito[files]; extra == 'all'",
+            'no-such-package>=3.2; sys_platform == "plan9" and extra == "all"',
+            "no-such-package; extra == 'test'",
+        ]
+    )
+    assert [(extra["name"], list(extra["packages"])) for extra in found] == [("all", ["numpy"])]
 
 
 HEAVY = ("scipy", "sklearn", "matplotlib", "pyarrow", "safetensors", "torch", "pandas", "polars", "PIL")

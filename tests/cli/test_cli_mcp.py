@@ -3,10 +3,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+
+from dubito.cli.commands.mcp import export
+from dubito.integrations.exchange.formats import WRITERS, ProjectFormat
 
 mcp = pytest.importorskip("mcp", reason="needs dubito[mcp]")
 anyio = pytest.importorskip("anyio")
@@ -46,3 +49,8 @@ def test_an_agent_selects_labels_and_asks_for_the_status(tmp_path: Path) -> None
     assert again.is_error
     assert "--force" in again.content[0].text
     assert json.JSONDecoder().raw_decode(status.content[0].text)[0]["labels"] == 30
+
+
+def test_an_agent_is_shown_every_format_of_an_export() -> None:
+    words = set((export.__doc__ or "").replace(",", " ").replace(";", " ").replace(".", " ").split())
+    assert {*WRITERS, *get_args(ProjectFormat)} <= words

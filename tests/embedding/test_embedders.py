@@ -24,6 +24,7 @@ def test_every_embedder_has_a_name_and_none_is_made_for_that() -> None:
     made = make_embedder("auto", "texts", {}), make_embedder("auto", "pictures", {})
     assert [each.name for each in made] == ["words", "pixels"]
     assert all(isinstance(each, LearningEmbedder) for each in made)
+    assert "try the embedder " in advice("texts")
     assert "sentence:all-MiniLM-L6-v2" in advice("texts")
 
 

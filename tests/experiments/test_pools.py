@@ -67,7 +67,7 @@ def test_class_sizes_fall_geometrically_by_the_factor_in_all() -> None:
     assert sorted(np.bincount(pool.labels).tolist()) == [125, 250, 500, 1000]
     assert len(np.union1d(pool.origin, pool.dropped(4000))) == 4000
     assert len(pool.dropped(4000)) == 4000 - 1875
-    assert not (pool.is_copy | pool.is_blend | pool.is_mislabelled).any()
+    assert not (pool.is_copy | pool.is_blend | pool.is_mislabeled).any()
 
 
 def test_every_class_keeps_an_item_however_long_the_tail() -> None:
@@ -77,20 +77,20 @@ def test_every_class_keeps_an_item_however_long_the_tail() -> None:
 
 def test_exactly_the_share_of_labels_is_replaced_each_by_another() -> None:
     pool, features, labels = made("mislabelled:0.3")
-    assert pool.is_mislabelled.sum() == 18
-    assert ((pool.labels != labels) == pool.is_mislabelled).all()
+    assert pool.is_mislabeled.sum() == 18
+    assert ((pool.labels != labels) == pool.is_mislabeled).all()
     assert set(pool.labels) <= set(labels)
     assert pool.features is not features or (pool.features == features).all()
 
 
 def test_flaws_apply_from_left_to_right_and_tracks_are_kept() -> None:
     pool, _, labels = made("mislabelled:0.5+redundant:1")
-    assert pool.is_mislabelled.sum() == 60
+    assert pool.is_mislabeled.sum() == 60
     assert (pool.labels[:60] == pool.labels[60:]).all()
     pool, _, labels = made("redundant:1+mislabelled:0.5")
     assert (pool.labels[:60] != pool.labels[60:]).any()
-    assert ((pool.labels != labels[pool.origin]) == pool.is_mislabelled).all()
-    assert ((pool.is_copy | pool.is_blend | pool.is_mislabelled) == (pool.is_copy | pool.is_mislabelled)).all()
+    assert ((pool.labels != labels[pool.origin]) == pool.is_mislabeled).all()
+    assert ((pool.is_copy | pool.is_blend | pool.is_mislabeled) == (pool.is_copy | pool.is_mislabeled)).all()
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -120,7 +120,7 @@ def test_whole_numbers_become_floats_and_a_clean_pool_is_the_data() -> None:
     assert make_pool(features, labels, "redundant:1", 0).features.dtype == np.float64
     clean = make_pool(features, labels, "clean", 0)
     assert (clean.features == features).all()
-    assert not (clean.is_copy | clean.is_blend | clean.is_mislabelled).any()
+    assert not (clean.is_copy | clean.is_blend | clean.is_mislabeled).any()
     assert clean.dropped(60).size == 0
 
 

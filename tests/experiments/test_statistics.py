@@ -195,6 +195,8 @@ def test_one_seed_shows_nothing_and_a_baseline_must_have_run() -> None:
     assert isnan(savings(curves, "random")[0].saved.low)
     with pytest.raises(InvalidArgument, match="baseline='coreset' was not run; choose from random, better"):
         compare(curves, "coreset")
+    with pytest.raises(InvalidArgument, match="baseline='coreset' was not run; choose from random, better"):
+        savings(curves, "coreset")
 
 
 def test_the_matrix_counts_the_label_counts_at_which_one_beats_the_other() -> None:

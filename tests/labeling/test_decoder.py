@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from dubito.labeling import decoder as decoders
-from dubito.labeling.decoder import WORKER, LargePicture, PictureDecoder, PicturesBusy, Unshowable
+from dubito.labeling.decoder import WORKER, DecoderUnavailable, LargePicture, PictureDecoder, UndisplayablePicture
 
 WaitUntil = Callable[[Callable[[], bool]], None]
 IS_LINUX = sys.platform == "linux"
@@ -97,7 +97,7 @@ def test_small_pictures_do_not_pass_a_large_one_that_waits(wait_until: WaitUntil
 
 
 def test_a_picture_that_is_too_large_for_a_decoder_is_not_decoded_and_costs_no_process() -> None:
-    small = PictureDecoder(1, largest=10_000)
+    small = PictureDecoder(1, max_pixels=10_000)
     with pytest.raises(LargePicture):
         small.decode(picture((200, 100)), "large", 64)
     assert size_of(small.decode(SMALL, "small", 64).data) == (60, 40)
@@ -116,7 +116,9 @@ def test_a_large_jpeg_is_decoded_at_a_smaller_size(decoder: PictureDecoder) -> N
 @pytest.mark.skipif(not IS_LINUX, reason="the system does not bound the memory of a process")
 def test_a_picture_that_takes_too_much_memory_is_refused_and_the_next_one_shown() -> None:
     bounded = PictureDecoder(1, memory=150_000_000)
-    with pytest.raises(Unshowable, match=r"the picture bomb takes more memory than decoding a picture may take; skip"):
+    with pytest.raises(
+        UndisplayablePicture, match=r"the picture bomb takes more memory than decoding a picture may take; skip"
+    ):
         bounded.decode(HUGE, "bomb", 64)
     assert size_of(bounded.decode(SMALL, "small", 64).data) == (60, 40)
     bounded.close()
@@ -133,7 +135,7 @@ def test_a_child_process_is_small_and_gives_the_memory_of_a_picture_back(decoder
 
 def test_a_picture_that_takes_too_long_ends_its_process_alone(decoder: PictureDecoder) -> None:
     decoder.seconds = 0.005
-    with pytest.raises(Unshowable, match=r"the picture slow needs more than 0.005 seconds to decode"):
+    with pytest.raises(UndisplayablePicture, match=r"the picture slow needs more than 0.005 seconds to decode"):
         decoder.decode(HUGE, "slow", 64)
     assert decoder.process_ids == []
     decoder.seconds = 600.0
@@ -147,7 +149,7 @@ def test_a_process_that_hangs_is_killed_and_replaced(decoder: PictureDecoder, mo
     decoder.seconds = 0.1
     with monkeypatch.context() as patch:
         patch.setattr(decoders, "GRACE", 0.1)
-        with pytest.raises(Unshowable, match=r"needs more than 0\.1 seconds"):
+        with pytest.raises(UndisplayablePicture, match=r"needs more than 0\.1 seconds"):
             decoder.decode(SMALL, "second", 64)
     assert not is_running(hanging)
     decoder.seconds = 600.0
@@ -185,7 +187,7 @@ def test_a_process_that_ends_or_replies_nonsense_fails_one_picture(
     (tmp_path / "worker.py").write_text(f"import os, struct\nout = os.fdopen(1, 'wb')\n{reply}\nout.flush()\n")
     with monkeypatch.context() as patch:
         patch.setattr(decoders, "WORKER", str(tmp_path / "worker.py"))
-        with pytest.raises(Unshowable, match=r"the picture odd crashes the process that decodes it; skip it"):
+        with pytest.raises(UndisplayablePicture, match=r"the picture odd crashes the process that decodes it; skip it"):
             decoder.decode(SMALL, "odd", 64)
     assert decoder.n_started == 2
     assert decoder.process_ids == []
@@ -197,7 +199,9 @@ def test_where_no_process_can_be_started_pictures_are_refused_until_one_can(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/nowhere/python")
-        with pytest.raises(PicturesBusy, match=r"no process .* can be started: no such file or directory; try again"):
+        with pytest.raises(
+            DecoderUnavailable, match=r"no process .* can be started: no such file or directory; try again"
+        ):
             decoder.decode(SMALL, "small", 64)
     assert size_of(decoder.decode(SMALL, "small", 64).data) == (60, 40)
 
@@ -212,7 +216,7 @@ def test_closing_ends_processes_and_refuses_whoever_waits(wait_until: WaitUntil)
         wait_until(lambda: not closing._idle)
         closing.close()
         for each in waiting:
-            with pytest.raises(PicturesBusy, match="the server is stopping"):
+            with pytest.raises(DecoderUnavailable, match="the server is stopping"):
                 each.result()
     assert not is_running(child)
 

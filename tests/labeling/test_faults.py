@@ -412,6 +412,33 @@ def test_an_item_that_a_pool_has_lost_keeps_its_label_and_comes_back(
     assert texts_of(str(folder / "pool.dubito")) == labels
 
 
+def test_an_item_with_a_new_id_keeps_its_label_though_a_copy_of_it_was_removed_before(tmp_path: Path) -> None:
+    def reopen(*ids: str) -> tuple[list[str], LabelingService]:
+        """The messages about the changes, and the service, once the pool has these ids; 8 and 9 have the same text."""
+        rows = "".join(f"{name},a text that is no. {min(number, 8)}\n" for number, name in enumerate(ids) if name)
+        (tmp_path / "texts.csv").write_text(f"id,text\n{rows}")
+        dubito.embed(tmp_path / "texts.csv", out=tmp_path / "pool.parquet", force=True)
+        notes: list[str] = []
+        opened = open_project(str(tmp_path / "pool.parquet"), classes=["good", "bad"], report=notes.append)
+        return notes, LabelingService(*opened)
+
+    others = [f"id-{number}" for number in range(8)]
+    _, service = reopen(*others, "first", "second")
+    service.answer([AnswerIn("a", "ann", 9, "good")]).result()
+    service.close()
+    notes, service = reopen(*others, "", "second")
+    service.close()
+    assert "1 removed (first)" in notes[0]
+    notes, service = reopen(*others, "", "renamed")
+    service.close()
+    assert any(note.startswith("1 items have new ids") for note in notes)
+    assert label_columns(read_state(service.state.project.folder))["id"] == ["first", "renamed"]
+    (tmp_path / "texts.csv").write_text("id,text\n" + "".join(f"new-{row},something else {row}\n" for row in range(9)))
+    dubito.embed(tmp_path / "texts.csv", out=tmp_path / "pool.parquet", force=True)
+    with pytest.raises(InvalidData, match="was replaced: 9 of the 9 items"):
+        read_state(service.state.project.folder)
+
+
 def test_labels_follow_texts_that_have_other_ids_and_a_note_says_so(tmp_path: Path) -> None:
     texts = {f"id-{row}": f"{'good' if row % 2 else 'bad'} thing {row}" for row in range(10)}
 

@@ -15,7 +15,7 @@ from PIL import Image
 from dubito.errors import MissingFile
 from dubito.labeling import pictures as module
 from dubito.labeling.contents import Contents
-from dubito.labeling.decoder import PIXELS_AT_ONCE, PicturesBusy, ShownPicture, Unshowable
+from dubito.labeling.decoder import PIXELS_AT_ONCE, DecoderUnavailable, ShownPicture, UndisplayablePicture
 from dubito.labeling.pictures import Pictures
 from dubito.labeling.thumbnails import ThumbnailCache
 
@@ -65,7 +65,7 @@ def test_a_picture_is_decoded_once_for_each_size(pictures: Pictures, photos: Pat
     assert len(kept(pictures)) == 3
     pictures.small.close()
     assert [show(pictures, contents, 0), show(pictures, contents, 0, 32), show(pictures, contents, 1)] == first
-    with pytest.raises(PicturesBusy):
+    with pytest.raises(DecoderUnavailable):
         show(pictures, contents, 0, 16)
 
 
@@ -147,8 +147,28 @@ def test_a_full_disk_and_a_folder_that_cannot_be_written_stop_no_picture(picture
     assert color(show(pictures, contents)) == RED
 
 
+def test_a_picture_that_is_cached_again_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ThumbnailCache(str(tmp_path / "cache"), max_bytes=20_000, keep_free=0)
+    cache.save("0" * 32, ShownPicture(bytes(1000), "image/png"))
+    n_files = list[int]()
+    files = cache._files
+
+    def count_files() -> list[tuple[str, os.stat_result]]:
+        found = files()
+        n_files.append(len(found))
+        return found
+
+    monkeypatch.setattr(cache, "_files", count_files)
+    for number in range(30):
+        cache.save("0" * 32, ShownPicture(bytes([number]) * 1000, "image/png"))
+    assert n_files == []  # There is room, so no file has to be removed.
+    found = cache.load("0" * 32)
+    assert found is not None
+    assert found.data == bytes([29]) * 1000
+
+
 def test_the_oldest_files_make_room_and_others_are_left_alone(tmp_path: Path) -> None:
-    cache = ThumbnailCache(str(tmp_path / "cache"), most_bytes=20_000, keep_free=0)
+    cache = ThumbnailCache(str(tmp_path / "cache"), max_bytes=20_000, keep_free=0)
     os.mkdir(cache.folder)
     interrupted = tmp_path / "cache" / f"{0:032x}.thumbnail.01234567.tmp"
     interrupted.write_bytes(b"half")
@@ -159,7 +179,7 @@ def test_the_oldest_files_make_room_and_others_are_left_alone(tmp_path: Path) ->
         cache.save(f"{number:032x}", ShownPicture(bytes([number]) * 1000, "image/png"))
         with suppress(FileNotFoundError):
             os.utime(tmp_path / "cache" / f"{number:032x}.thumbnail", (number + 1, number + 1))
-        assert sum(each.stat().st_size for each in (tmp_path / "cache").glob("*.thumbnail")) <= cache.most_bytes
+        assert sum(each.stat().st_size for each in (tmp_path / "cache").glob("*.thumbnail")) <= cache.max_bytes
     found = [number for number in range(30) if cache.load(f"{number:032x}") is not None]
     assert found == list(range(found[0], 30))
     assert len(found) > 10
@@ -173,11 +193,11 @@ def test_a_picture_that_cannot_be_shown_is_not_tried_again_at_once(pictures: Pic
     (photos / "a.bmp").write_bytes((photos / "a.bmp").read_bytes()[:100])
     contents = contents_of(photos)
     for _ in range(2):
-        with pytest.raises(Unshowable, match="the picture item 0 is cut short or damaged"):
+        with pytest.raises(UndisplayablePicture, match="the picture item 0 is cut short or damaged"):
             show(pictures, contents)
         pictures.small.close()
     Image.new("RGB", (60, 40), RED).save(photos / "a.bmp")
-    with pytest.raises(PicturesBusy):
+    with pytest.raises(DecoderUnavailable):
         show(pictures, contents)
 
 
@@ -202,7 +222,7 @@ def test_a_picture_that_hangs_holds_up_no_other(pictures: Pictures, photos: Path
 
 
 def test_large_pictures_that_wait_for_memory_hold_up_no_small_one(pictures: Pictures, photos: Path) -> None:
-    pictures.small.largest = 3000
+    pictures.small.max_pixels = 3000
     Image.new("RGB", (100, 100), BLUE).save(photos / "b.bmp")
     contents = contents_of(photos)
 
@@ -233,7 +253,7 @@ def test_where_too_many_pictures_wait_one_more_is_refused(
         hanging = asyncio.ensure_future(pictures.show(contents, 0, 32))
         while pictures.small._idle:
             await asyncio.sleep(0.01)
-        with pytest.raises(PicturesBusy, match=r"1 pictures wait to be decoded; try again in a moment"):
+        with pytest.raises(DecoderUnavailable, match=r"1 pictures wait to be decoded; try again in a moment"):
             await pictures.show(contents, 1, 32)
         os.kill(stopped, signal.SIGKILL)
         return await hanging
@@ -248,5 +268,7 @@ def test_paths_that_none_can_be_and_files_that_are_too_large_are_refused(picture
     contents = contents_of(photos, "a\0b.png", "large.png")
     with pytest.raises(MissingFile, match="the path of the picture item 0 contains a NUL character"):
         show(pictures, contents, 0)
-    with pytest.raises(Unshowable, match=r"item 1 has 64,000,001 bytes, more than the 64,000,000 that are shown"):
+    with pytest.raises(
+        UndisplayablePicture, match=r"item 1 has 64,000,001 bytes, more than the 64,000,000 that are shown"
+    ):
         show(pictures, contents, 1)

@@ -14,7 +14,7 @@ from dubito.embedding.decoder import BrokenPicture, decode
 from dubito.embedding.embedder import Framing
 from dubito.labeling import pictures
 from dubito.labeling.creation import open_project
-from dubito.labeling.decoder import PictureDecoder, Unshowable
+from dubito.labeling.decoder import PictureDecoder, UndisplayablePicture
 from dubito.labeling.service import LabelingService
 from web.clients import client_of
 
@@ -148,7 +148,7 @@ def test_a_file_that_only_another_program_could_draw_is_no_picture(folder: Path,
         decode(EPS, Framing(8, 8))
     place = folder / "photos" / "drawn.png"
     place.write_bytes(EPS)
-    with pytest.raises(Unshowable, match=r"the file drawn.png is not a picture of a known format"):
+    with pytest.raises(UndisplayablePicture, match=r"the file drawn.png is not a picture of a known format"):
         decoder.decode(place.read_bytes(), "drawn.png", 64)
     place.unlink()
 

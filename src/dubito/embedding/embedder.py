@@ -167,7 +167,7 @@ class Options:
     def _refuse(self, name: str, value: object, hint: str) -> NoReturn:
         raise InvalidArgument("cannot be used", argument=name, value=value, hint=hint)
 
-    def finish(self) -> None:
+    def reject_unused(self) -> None:
         """Raise if an option was given that the maker did not read."""
         unknown = next((name for name in self.given if name not in self.used), None)
         if unknown is None:

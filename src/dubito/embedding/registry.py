@@ -22,7 +22,7 @@ BUILT_IN: dict[str, Maker] = {
 }
 EMBEDDERS = Registry("dubito.embedders", BUILT_IN)
 NEEDS_NAME = ("onnx", "timm", "clip", "sentence", "torch")
-"""Built-in embedders whose spec names a file or a model after a colon, such as ``onnx:FILE``."""
+"""Built-in embedders whose spec names a file, a model or a function after a colon, such as ``onnx:FILE``."""
 AUTO: dict[Takes, str] = {"pictures": "pixels", "texts": "words"}
 BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
     "pictures": (
@@ -35,17 +35,20 @@ BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
 
 
 def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Embedder | LearningEmbedder:
-    """The embedder of that name; raises if it is for another kind of items."""
+    """The embedder of that name; raises if it embeds a different kind of item."""
     if not isinstance(spec, str):
         raise InvalidArgument("is not a name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
-    kind, _, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
-    maker = EMBEDDERS.find("embedder", kind)
-    if kind in BUILT_IN and (kind in NEEDS_NAME) != bool(rest):
-        hint = f"write {kind}:NAME." if kind in NEEDS_NAME else f"pass {kind} alone."
-        raise InvalidArgument("cannot be used as it is", argument="embedder", value=spec, hint=hint)
-    parsed = Options(kind, options)
+    name, _, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
+    maker = EMBEDDERS.find("embedder", name)
+    if name in NEEDS_NAME and not rest:
+        kind, part = {"onnx": ("file", "FILE"), "torch": ("function", "module.function")}.get(name, ("model", "NAME"))
+        raise InvalidArgument(f"names no {kind}", argument="embedder", value=spec, hint=f"write {name}:{part}.")
+    if name in BUILT_IN and name not in NEEDS_NAME and rest:
+        problem = f"has text after the colon, which {name} does not use"
+        raise InvalidArgument(problem, argument="embedder", value=spec, hint=f"write just {name}.")
+    parsed = Options(name, options)
     made = maker(rest, parsed)
-    parsed.finish()
+    parsed.reject_unused()
     if made.takes != takes:
         problem = f"takes {made.takes}, and the source holds {takes}"
         hint = f"{PASS} {named('embedder')} {AUTO[takes]}, or another for {takes}."
@@ -57,7 +60,7 @@ def advice(takes: Takes) -> str:
     """A note that names better embedders than the default one, and how to install those that are missing."""
     installed = [spec for package, spec, _ in BETTER[takes] if find_spec(package) is not None]
     to_install = [f"{spec} (pip install {name})" for package, spec, name in BETTER[takes] if find_spec(package) is None]
-    files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
+    onnx = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
     default = "their pixels, which suit only simple pictures" if takes == "pictures" else "their words"
-    better = " or ".join(installed + files + to_install)
-    return f"{takes} are embedded by {default}; a network gives better embeddings, such as --embedder {better}"
+    better = " or ".join(installed + onnx + to_install)
+    return f"{takes} are embedded by {default}; a network gives better embeddings: try the embedder {better}"

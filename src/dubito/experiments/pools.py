@@ -73,7 +73,8 @@ FLAWS: tuple[Flaw, ...] = get_args(Flaw)
 
 DEFAULT_AMOUNTS: dict[Flaw, float] = {"redundant": 5, "ambiguous": 1.0, "imbalanced": 10.0, "mislabelled": 0.1}
 JITTER = 0.05
-"""Noise of a near-copy in standard deviations of each feature, about 5% of the distance between two items."""
+"""Noise of a near-copy in standard deviations of each feature; its length is about 3.5% (0.05/√2) of the distance
+between two random items."""
 MIN_SHARE = 0.3
 """Minimum fraction of each item in a blend."""
 
@@ -124,7 +125,7 @@ def _parse_step(part: str, spec: str) -> PoolStep:
     for kind in (int, float):
         try:
             return PoolStep(flaw, kind(amount))
-        except InvalidArgument:
+        except InvalidArgument:  # InvalidArgument is a ValueError.
             raise
         except ValueError:
             continue
@@ -146,7 +147,7 @@ class FlawedPool:
     """(n',) the other row of a blend, else -1."""
     is_copy: BoolArray
     """(n',) whether the item is a near-copy."""
-    is_mislabelled: BoolArray
+    is_mislabeled: BoolArray
     """(n',) whether the label was replaced."""
 
     @property
@@ -155,7 +156,7 @@ class FlawedPool:
         return np.asarray(self.partner >= 0)
 
     def dropped(self, n: int) -> IntArray:
-        """The rows of the ``n`` original ones that are no longer in the pool."""
+        """Those of the ``n`` original rows that are no longer in the pool."""
         return np.setdiff1d(np.arange(n), self.origin)
 
 
@@ -169,7 +170,7 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> Flawe
     --------
     >>> features, labels = np.eye(4), np.array([0, 0, 1, 1])
     >>> pool = make_pool(features, labels, "redundant:1+mislabelled:0.25", seed=0)
-    >>> pool.features.shape, pool.origin.tolist(), int(pool.is_mislabelled.sum())
+    >>> pool.features.shape, pool.origin.tolist(), int(pool.is_mislabeled.sum())
     ((8, 4), [0, 1, 2, 3, 0, 1, 2, 3], 2)
     """
     steps = parse_pool(spec)
@@ -180,8 +181,8 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> Flawe
         raise InvalidData(problem, hint="pass one class code for each row.")
     array = array if array.dtype.kind == "f" or is_images(array) else array.astype(np.float64)
     n, codes = len(array), codes.astype(np.int64)
-    none = np.zeros(n, dtype=np.bool_)
-    pool = FlawedPool(array, codes, np.arange(n), np.full(n, -1), none, none)
+    all_false = np.zeros(n, dtype=np.bool_)
+    pool = FlawedPool(array, codes, np.arange(n), np.full(n, -1), all_false, all_false)
     for position, step in enumerate(steps):
         pool = ADD_FLAW[step.flaw](pool, step.amount, np.random.default_rng((seed, position)))
     return pool
@@ -198,7 +199,7 @@ def _redundant(pool: FlawedPool, amount: float, rng: np.random.Generator) -> Fla
         np.tile(pool.origin, times),
         np.tile(pool.partner, times),
         is_copy,
-        np.tile(pool.is_mislabelled, times),
+        np.tile(pool.is_mislabeled, times),
     )
 
 
@@ -224,7 +225,7 @@ def _ambiguous(pool: FlawedPool, amount: float, rng: np.random.Generator) -> Fla
         np.concatenate([pool.origin, pool.origin[first]]),
         np.concatenate([pool.partner, pool.origin[second]]),
         np.concatenate([pool.is_copy, np.zeros(n_blends, np.bool_)]),
-        np.concatenate([pool.is_mislabelled, pool.is_mislabelled[first]]),
+        np.concatenate([pool.is_mislabeled, pool.is_mislabeled[first]]),
     )
 
 
@@ -266,10 +267,10 @@ def _mislabelled(pool: FlawedPool, amount: float, rng: np.random.Generator) -> F
     classes, codes = np.unique(pool.labels, return_inverse=True)
     _check_two_classes(len(classes), "mislabelled")
     rows = rng.permutation(len(codes))[: max(1, round(amount * len(codes)))]
-    labels, is_mislabelled = pool.labels.copy(), pool.is_mislabelled.copy()
+    labels, is_mislabeled = pool.labels.copy(), pool.is_mislabeled.copy()
     labels[rows] = classes[(codes[rows] + rng.integers(1, len(classes), size=len(rows))) % len(classes)]
-    is_mislabelled[rows] = True
-    return replace(pool, labels=labels, is_mislabelled=is_mislabelled)
+    is_mislabeled[rows] = True
+    return replace(pool, labels=labels, is_mislabeled=is_mislabeled)
 
 
 def _check_two_classes(n: int, flaw: Flaw) -> None:

@@ -75,7 +75,8 @@ def finite(value: float) -> float | None:
 def paired_test(differences: npt.ArrayLike) -> tuple[Interval, float]:
     """Mean of paired differences with its t interval, and the p of the two-sided t test.
 
-    A single pair, and pairs whose differences are all equal, have no interval; p is NaN, or 1 if all differences are 0.
+    A single pair has no interval, and p is NaN. Pairs whose differences are all equal have no interval either, and p is
+    NaN, or 1 if all differences are 0.
 
     Examples
     --------
@@ -133,14 +134,14 @@ def wilcoxon(differences: npt.ArrayLike) -> float:
     array = array[array != 0.0]
     if not len(array):
         return 1.0
-    # Twice the mean ranks are integers.
+    # Ranks are doubled, so that mean ranks of ties are integers.
     sizes = np.abs(array)
-    ranks = (sizes[:, None] > sizes).sum(axis=1) + (sizes[:, None] >= sizes).sum(axis=1) + 1
+    doubled_ranks = (sizes[:, None] > sizes).sum(axis=1) + (sizes[:, None] >= sizes).sum(axis=1) + 1
     shares = np.ones(1)  # The share of the 2^n sign patterns that lead to each sum of positive ranks.
-    for rank in ranks:
+    for rank in doubled_ranks:
         shares = (np.pad(shares, (0, rank)) + np.pad(shares, (rank, 0))) / 2.0
-    rank_sum = int(ranks[array > 0.0].sum())
-    return float(min(1.0, 2.0 * min(shares[: rank_sum + 1].sum(), shares[rank_sum:].sum())))
+    doubled_sum = int(doubled_ranks[array > 0.0].sum())
+    return float(min(1.0, 2.0 * min(shares[: doubled_sum + 1].sum(), shares[doubled_sum:].sum())))
 
 
 def wilcoxon_floor(seeds: int) -> float:
@@ -291,11 +292,7 @@ def compare(curves: Sequence[Curve], baseline: str, alike: Sequence[Sequence[str
     >>> round(gain.difference.estimate, 4), gain.is_better
     (0.1033, True)
     """
-    by_name = {curve.name: curve for curve in curves}
-    if baseline not in by_name:
-        hint = f"choose from {', '.join(by_name)}."
-        raise InvalidArgument("was not run", argument="baseline", value=baseline, hint=hint)
-    reference, others = area(by_name[baseline]), [curve for curve in curves if curve.name != baseline]
+    reference, others = area(_find_baseline(curves, baseline)), [curve for curve in curves if curve.name != baseline]
     tests = [paired_test(area(curve) - reference) for curve in others]
     corrected = _holm_by_name({curve.name: p for curve, (_, p) in zip(others, tests, strict=True)}, alike)
     return tuple(
@@ -314,6 +311,15 @@ def compare(curves: Sequence[Curve], baseline: str, alike: Sequence[Sequence[str
     )
 
 
+def _find_baseline(curves: Sequence[Curve], baseline: str) -> Curve:
+    """The curve of the baseline; raises `InvalidArgument` if there is none."""
+    by_name = {curve.name: curve for curve in curves}
+    if baseline not in by_name:
+        hint = f"choose from {', '.join(by_name)}."
+        raise InvalidArgument("was not run", argument="baseline", value=baseline, hint=hint)
+    return by_name[baseline]
+
+
 def _holm_by_name(p_values: Mapping[str, float], alike: Sequence[Sequence[str]]) -> dict[str, float]:
     """Holm's correction by name; names of one group count as one test."""
     first = {name: names[0] for names in alike for name in names}
@@ -325,9 +331,9 @@ def _holm_by_name(p_values: Mapping[str, float], alike: Sequence[Sequence[str]])
 def penalties(curves: Sequence[Curve]) -> FloatArray:
     """(k, k) the share of label counts at which the accuracy of the row is significantly above that of the column.
 
-    This is the pairwise matrix of the paper on BADGE: paired two-sided t tests at 95% for each number of labels,
-    uncorrected, without the first one, at which all strategies are equal. The mean of a column is how often others
-    beat that strategy.
+    This is the pairwise matrix of the paper on BADGE: paired two-sided t tests at 95%, uncorrected, at every number of
+    labels except the first, where all strategies are equal. The mean of a column is how often others beat that
+    strategy.
 
     Examples
     --------
@@ -401,7 +407,7 @@ def savings(curves: Sequence[Curve], baseline: str, *, draws: int = 2000, seed: 
     >>> saving.needed, saving.baseline_needed, saving.saved.estimate
     (20.0, 30.0, 10.0)
     """
-    reference = next(curve for curve in curves if curve.name == baseline)
+    reference = _find_baseline(curves, baseline)
     seeds, rng = len(reference.accuracy), np.random.default_rng(seed)
     draws = draws if seeds >= MIN_SEEDS_BOOTSTRAP else 0
     drawn = rng.integers(seeds, size=(draws, seeds))
@@ -410,12 +416,12 @@ def savings(curves: Sequence[Curve], baseline: str, *, draws: int = 2000, seed: 
 
 def _saving(curve: Curve, reference: Curve, drawn: IntArray) -> Saving:
     accuracy, needed, baseline_needed = _needed(curve.mean, reference.mean, reference.labels)
-    _, fast, slow = _needed(
+    _, drawn_needed, drawn_baseline_needed = _needed(
         curve.accuracy[drawn].mean(axis=1), reference.accuracy[drawn].mean(axis=1), reference.labels
     )
-    tail = (1.0 - LEVEL) / 2.0
+    tail, drawn_saved = (1.0 - LEVEL) / 2.0, drawn_baseline_needed - drawn_needed
     # Without interpolation, as some draws may be minus infinity.
-    ends = np.quantile(slow - fast, [tail, 1.0 - tail], method="inverted_cdf") if len(drawn) else (nan, nan)
+    ends = np.quantile(drawn_saved, [tail, 1.0 - tail], method="inverted_cdf") if len(drawn) else (nan, nan)
     saved = Interval(float(baseline_needed - needed), float(ends[0]), float(ends[1]))
     return Saving(curve.name, reference.name, float(accuracy), float(needed), float(baseline_needed), saved)
 

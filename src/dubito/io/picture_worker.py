@@ -110,7 +110,7 @@ def answer(
     except TooManyPixels as error:
         return {"problem": str(error), "hint": "skip it, or make it smaller."}, b""
     except Image.DecompressionBombError:
-        return {"problem": f"claims more than the {request['most_pixels']:,} pixels that are shown", "hint": hint}, b""
+        return {"problem": f"claims more than the {request['max_pixels']:,} pixels that are shown", "hint": hint}, b""
     except MemoryError:
         return {"problem": "takes more memory than decoding a picture may take", "hint": hint}, b""
     except Exception as error:
@@ -144,9 +144,9 @@ def open_picture(data: bytes, request: dict[str, Any]) -> tuple[Any, int]:
 
     opened = Image.open(io.BytesIO(data), formats=request["formats"])
     n_pixels = opened.width * opened.height
-    if n_pixels > request["most_pixels"]:
+    if n_pixels > request["max_pixels"]:
         size = f"{opened.width:,} x {opened.height:,}"
-        raise TooManyPixels(f"is {size} pixels, more than the {request['most_pixels']:,} that are shown")
+        raise TooManyPixels(f"is {size} pixels, more than the {request['max_pixels']:,} that are shown")
     is_progressive = "progressive" in opened.info or "progression" in opened.info
     opened.draft("RGB", (request["edge"], request["edge"]))
     # For a progressive JPEG all coefficients are held in memory, whatever the decoded size.
@@ -165,7 +165,7 @@ def encode(opened: Any, request: dict[str, Any]) -> tuple[str, bytes]:
     small = plain.copy()
     small.info.clear()
     buffer = io.BytesIO()
-    if small.mode == "RGBA" or (is_lossless and small.width * small.height <= request["most_lossless_pixels"]):
+    if small.mode == "RGBA" or (is_lossless and small.width * small.height <= request["max_lossless_pixels"]):
         small.save(buffer, "PNG")
         return "image/png", buffer.getvalue()
     small.save(buffer, "JPEG", quality=88)

@@ -116,10 +116,10 @@ def update_items(project: Project) -> tuple[Contents, Changes, int]:
         tuple(now.ids[item] for item in match.changed),
         tuple(now.ids[item] for item in removed),
     )
-    return _arrange(contents, rows, now), changes, match.n_other_ids
+    return _arrange(contents, rows, now), changes, match.n_changed_ids
 
 
-def describe_changes(contents: Contents, changes: Changes, n_other_ids: int) -> list[str]:
+def describe_changes(contents: Contents, changes: Changes, n_changed_ids: int) -> list[str]:
     """Messages about the items of a project that have changed."""
     notes = []
     if any(changes):
@@ -134,9 +134,9 @@ def describe_changes(contents: Contents, changes: Changes, n_other_ids: int) -> 
     )
     if n_labeled:
         notes.append(f"{n_labeled:,} of the new items have labels in the source, which are not imported.")
-    if n_other_ids:
+    if n_changed_ids:
         notes.append(
-            f"{n_other_ids:,} items have new ids; their labels follow their contents. If the ids are right and the "
+            f"{n_changed_ids:,} items have new ids; their labels follow their contents. If the ids are right and the "
             "contents are wrong, do not continue."
         )
     return notes

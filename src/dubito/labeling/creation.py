@@ -135,10 +135,10 @@ def add_new_items(project: Project, report: Report = lambda line: None) -> Conte
     with suppress(InvalidArgument):
         lock = ProjectLock(project)
         try:
-            contents, changes, n_other_ids = update_items(project)
+            contents, changes, n_changed_ids = update_items(project)
         finally:
             lock.close()
-        for note in describe_changes(contents, changes, n_other_ids):
+        for note in describe_changes(contents, changes, n_changed_ids):
             report(note)
         return contents
     return read_contents(project)

@@ -24,7 +24,8 @@ PIXELS_AT_ONCE = 50_000_000
 MEMORY = 1_500_000_000
 """Address space of a child process in bytes."""
 GRACE = 10.0
-"""Extra seconds before a child process that missed its own alarm is killed; includes the time to start one."""
+"""Seconds past its time limit after which a child process whose own alarm failed is killed; they include the time it
+takes to start."""
 N_PROCESSES = max(2, min(4, os.cpu_count() or 1))
 MAX_REPLY = 4096, 128_000_000
 """Maximum bytes of JSON and of data in a reply."""
@@ -32,11 +33,11 @@ MEDIA = ("image/png", "image/jpeg")
 WORKER = picture_worker.__file__
 
 
-class Unshowable(InvalidData):
+class UndisplayablePicture(InvalidData):
     """A picture that cannot be shown."""
 
 
-class PicturesBusy(DubitoError):
+class DecoderUnavailable(DubitoError):
     """Pictures cannot be decoded now; the request may succeed later."""
 
 
@@ -60,7 +61,7 @@ class LargePicture(Exception):
 
 
 class PixelBudget:
-    """Limits the pixels decoded at the same time; admits pictures in order, and one of any size if it is alone."""
+    """Limits the pixels decoded at the same time; a picture of any size is admitted if it is alone."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -71,7 +72,7 @@ class PixelBudget:
     @contextmanager
     def admitted(self, n_pixels: int) -> Iterator[None]:
         """Wait until the pixels fit, and reserve them for the block."""
-        # First come, first served: small pictures do not overtake a large one forever.
+        # Only one picture waits for pixels at a time, so small pictures cannot overtake a large one forever.
         with self._turn, self._changed:
             self._changed.wait_for(lambda: not self.in_flight or self.in_flight + n_pixels <= self.limit)
             self.in_flight += n_pixels
@@ -100,7 +101,7 @@ class Child:
         )
 
     def decode(
-        self, request: dict[str, Any], data: bytes, budget: PixelBudget, seconds: float, largest: int
+        self, request: dict[str, Any], data: bytes, budget: PixelBudget, seconds: float, max_pixels: int
     ) -> tuple[dict[str, Any], bytes] | None:
         """The final reply to a request, or None for a picture that is too large.
 
@@ -115,7 +116,7 @@ class Child:
             if "problem" in reply[0]:
                 return reply
             n_pixels = max(0, int(reply[0]["pixels"]))
-            if n_pixels > largest:
+            if n_pixels > max_pixels:
                 stdin.write(b"n")
                 stdin.flush()
                 return None
@@ -182,12 +183,13 @@ class PictureDecoder:
 
     What happens when something fails:
 
-    - A picture that is damaged, too large, or takes more memory than a child process may have is `Unshowable`.
-    - One that takes longer than ``seconds`` is `Unshowable`; its child process is killed, by its own alarm or by the
-      server, and the next picture gets a new one.
+    - A picture that is damaged, too large, or takes more memory than a child process may have raises
+      `UndisplayablePicture`.
+    - So does one that takes longer than ``seconds``; its child process is killed, by its own alarm or by the server,
+      and the next picture gets a new one.
     - A child process that ends in any other way (a crash, out of memory) is replaced, and the picture is tried once
-      more; if that process ends too, the picture is `Unshowable`.
-    - If no child process can be started, the request raises `PicturesBusy`, and the next one tries again.
+      more; if that process ends too, the picture raises `UndisplayablePicture`.
+    - If no child process can be started, the request raises `DecoderUnavailable`, and the next one tries again.
     - The total number of pixels decoded at the same time is limited; further pictures wait.
     - A server that stops closes the decoder, which kills the child processes. If the server is killed, an idle child
       process ends with its input; a busy one is killed by the kernel at once on Linux, elsewhere by its alarm.
@@ -204,8 +206,8 @@ class PictureDecoder:
         Address space of a child process in bytes.
     pixels_at_once : int
         Pixels that may be decoded at the same time.
-    largest : int
-        Maximum pixels of a picture; larger ones raise `LargePicture` without being decoded.
+    max_pixels : int
+        Pictures with more pixels (but at most `MAX_PIXELS`) raise `LargePicture` without being decoded.
     """
 
     def __init__(
@@ -215,9 +217,9 @@ class PictureDecoder:
         seconds: float = SECONDS,
         memory: int = MEMORY,
         pixels_at_once: int = PIXELS_AT_ONCE,
-        largest: int = MAX_PIXELS,
+        max_pixels: int = MAX_PIXELS,
     ) -> None:
-        self.n_processes, self.seconds, self.memory, self.largest = n_processes, seconds, memory, largest
+        self.n_processes, self.seconds, self.memory, self.max_pixels = n_processes, seconds, memory, max_pixels
         self.budget = PixelBudget(pixels_at_once)
         self.n_started = 0
         self._slots = threading.Semaphore(n_processes)
@@ -231,24 +233,24 @@ class PictureDecoder:
         request = {
             "edge": edge,
             "formats": PICTURE_FORMATS,
-            "most_pixels": MAX_PIXELS,
-            "most_lossless_pixels": MAX_LOSSLESS_PIXELS,
+            "max_pixels": MAX_PIXELS,
+            "max_lossless_pixels": MAX_LOSSLESS_PIXELS,
             "seconds": self.seconds,
         }
         try:
             reply = self._decode_with_retry(request, data)
         except TimeLimit:
             problem = f"the picture {name} needs more than {self.seconds:g} seconds to decode"
-            raise Unshowable(problem, hint="skip it, or make it smaller.") from None
+            raise UndisplayablePicture(problem, hint="skip it, or make it smaller.") from None
         except ChildEnded:
             problem = f"the picture {name} crashes the process that decodes it"
-            raise Unshowable(problem, hint="skip it, or replace the file.") from None
+            raise UndisplayablePicture(problem, hint="skip it, or replace the file.") from None
         if reply is None:
             raise LargePicture
         facts, encoded = reply
         if "problem" in facts:
             subject, hint = facts.get("subject", "picture"), str(facts.get("hint", "skip it."))
-            raise Unshowable(f"the {subject} {name} {facts['problem']}", hint=hint)
+            raise UndisplayablePicture(f"the {subject} {name} {facts['problem']}", hint=hint)
         return ShownPicture(encoded, facts["media"])
 
     def _decode_with_retry(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes] | None:
@@ -262,7 +264,7 @@ class PictureDecoder:
     def _decode_once(self, request: dict[str, Any], data: bytes, is_new: bool) -> tuple[dict[str, Any], bytes] | None:
         child = self._take(is_new)
         try:
-            reply = child.decode(request, data, self.budget, self.seconds, self.largest)
+            reply = child.decode(request, data, self.budget, self.seconds, self.max_pixels)
             if reply is not None and "problem" not in reply[0] and reply[0].get("media") not in MEDIA:
                 raise ChildEnded
         except BaseException:
@@ -280,7 +282,7 @@ class PictureDecoder:
         """An idle child process, or a new one."""
         with self._lock:
             if self._is_closed:
-                raise PicturesBusy("pictures are not decoded any more: the server is stopping")
+                raise DecoderUnavailable("pictures can no longer be decoded: the server is stopping")
             if self._idle and not is_new:
                 return self._idle.pop()
             for idle in self._idle[: max(0, len(self._children) + 1 - self.n_processes)]:
@@ -289,7 +291,7 @@ class PictureDecoder:
                 child = Child(self.memory)
             except OSError as error:
                 problem = f"no process to decode pictures can be started: {(error.strerror or str(error)).lower()}"
-                raise PicturesBusy(problem, hint="try again in a moment.") from None
+                raise DecoderUnavailable(problem, hint="try again in a moment.") from None
             self._children.add(child)
             self.n_started += 1
             return child
@@ -306,7 +308,7 @@ class PictureDecoder:
             return sorted(child.process.pid for child in self._children)
 
     def close(self) -> None:
-        """End all child processes; waiting requests raise `PicturesBusy`."""
+        """End all child processes; waiting requests raise `DecoderUnavailable`."""
         with self._lock:
             self._is_closed = True
             children, idle = list(self._children), list(self._idle)

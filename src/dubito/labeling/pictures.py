@@ -11,7 +11,14 @@ from typing import BinaryIO, NamedTuple
 from dubito.errors import MissingFile
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.labeling.contents import Contents
-from dubito.labeling.decoder import N_PROCESSES, LargePicture, PictureDecoder, PicturesBusy, ShownPicture, Unshowable
+from dubito.labeling.decoder import (
+    N_PROCESSES,
+    DecoderUnavailable,
+    LargePicture,
+    PictureDecoder,
+    ShownPicture,
+    UndisplayablePicture,
+)
 from dubito.labeling.thumbnails import ThumbnailCache
 
 MAX_BYTES = 64_000_000
@@ -47,7 +54,7 @@ class Pictures:
     """Decodes the pictures of a project in child processes and caches the results in the project folder.
 
     Cached pictures do not wait for decoding, small pictures do not wait for large ones, and no request blocks a thread
-    that others need. If too many pictures are waiting, a request raises `PicturesBusy`.
+    that others need. If too many pictures are waiting, a request raises `DecoderUnavailable`.
 
     Parameters
     ----------
@@ -59,7 +66,7 @@ class Pictures:
 
     def __init__(self, cache: ThumbnailCache, n_processes: int = N_PROCESSES) -> None:
         self.cache = cache
-        self.small = PictureDecoder(n_processes, pixels_at_once=n_processes * SMALL_PIXELS, largest=SMALL_PIXELS)
+        self.small = PictureDecoder(n_processes, pixels_at_once=n_processes * SMALL_PIXELS, max_pixels=SMALL_PIXELS)
         self.large = PictureDecoder(n_processes)
         self._lookups = ThreadPoolExecutor(N_LOOKUPS, "pictures-lookup")
         self._threads = {each: ThreadPoolExecutor(n_processes, "pictures-decode") for each in (self.small, self.large)}
@@ -91,23 +98,25 @@ class Pictures:
         return self._load_cached(_key(find_picture(contents, item), edge))
 
     def _load_cached(self, key: str) -> ShownPicture | None:
-        """The cached picture, if any; raises `Unshowable` if it could not be decoded a moment ago."""
+        """The cached picture, if any; raises `UndisplayablePicture` if it could not be decoded a moment ago."""
         with self._lock:
             problem, hint, until = self._failures.get(key, ("", "", 0.0))
         if time.monotonic() < until:
-            raise Unshowable(problem, hint=hint)
+            raise UndisplayablePicture(problem, hint=hint)
         return self.cache.load(key)
 
     def _submit(self, decoder: PictureDecoder, contents: Contents, item: int, edge: int) -> "Future[ShownPicture]":
         with self._lock:
             if self._n_waiting >= MAX_WAITING:
-                raise PicturesBusy(f"{self._n_waiting} pictures wait to be decoded", hint="try again in a moment.")
+                raise DecoderUnavailable(
+                    f"{self._n_waiting} pictures wait to be decoded", hint="try again in a moment."
+                )
             self._n_waiting += 1
         try:
             future = self._threads[decoder].submit(self._decode, decoder, contents, item, edge)
         except RuntimeError:
             self._count_down()
-            raise PicturesBusy("pictures are not decoded any more: the server is stopping") from None
+            raise DecoderUnavailable("pictures can no longer be decoded: the server is stopping") from None
         future.add_done_callback(lambda done: self._count_down())
         return future
 
@@ -125,7 +134,7 @@ class Pictures:
         is_same = before.is_cacheable and before.identity == after.identity
         try:
             shown = decoder.decode(data, before.name, edge)
-        except Unshowable as failure:
+        except UndisplayablePicture as failure:
             if is_same:
                 self._remember_failure(key, failure)
             raise
@@ -133,7 +142,7 @@ class Pictures:
             self.cache.save(key, shown)
         return shown
 
-    def _remember_failure(self, key: str, failure: Unshowable) -> None:
+    def _remember_failure(self, key: str, failure: UndisplayablePicture) -> None:
         with self._lock:
             self._failures.pop(key, None)
             self._failures[key] = failure.problem, failure.hint, time.monotonic() + FAILURE_SECONDS
@@ -188,10 +197,10 @@ def _open(path: str, name: str) -> BinaryIO:
 
 def _check_size(name: str, n_bytes: int) -> None:
     if not n_bytes:
-        raise Unshowable(f"the picture {name} is empty (0 bytes)", hint="skip it, or fix the file.")
+        raise UndisplayablePicture(f"the picture {name} is empty (0 bytes)", hint="skip it, or fix the file.")
     if n_bytes > MAX_BYTES:
         problem = f"the picture {name} has {n_bytes:,} bytes, more than the {MAX_BYTES:,} that are shown"
-        raise Unshowable(problem, hint="skip it, or make it smaller.")
+        raise UndisplayablePicture(problem, hint="skip it, or make it smaller.")
 
 
 def _key(found: PictureSource, edge: int) -> str:

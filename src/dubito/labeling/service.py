@@ -189,14 +189,14 @@ class LabelingService:
     def add_new_items(self) -> Changes:
         """Add new rows of the pool file as items; existing items keep their numbers and labels."""
         state = self.state
-        contents, changes, n_other_ids = update_items(state.project)
+        contents, changes, n_changed_ids = update_items(state.project)
         with state.lock:
             if changes == Changes() and len(contents) == len(state.contents):
                 return changes
             is_urgent = 20 * len(changes.added) > len(state.contents) or not state.queue.has_unanswered()
             state.replace_contents(contents)
             self.loop.reload_pool(is_urgent=is_urgent)
-        self._report_notes(describe_changes(contents, changes, n_other_ids), changes)
+        self._report_notes(describe_changes(contents, changes, n_changed_ids), changes)
         return changes
 
     def _report_notes(self, notes: Sequence[str], changes: Changes | None = None) -> None:

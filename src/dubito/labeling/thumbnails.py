@@ -30,14 +30,14 @@ class ThumbnailCache:
     ----------
     folder : str
         Created when the first picture is saved.
-    most_bytes : int
+    max_bytes : int
         Total size beyond which the oldest files are removed.
     keep_free : int
         Bytes that must stay free on the disk.
     """
 
-    def __init__(self, folder: str, *, most_bytes: int = MAX_BYTES, keep_free: int = KEEP_FREE) -> None:
-        self.folder, self.most_bytes, self.keep_free = folder, most_bytes, keep_free
+    def __init__(self, folder: str, *, max_bytes: int = MAX_BYTES, keep_free: int = KEEP_FREE) -> None:
+        self.folder, self.max_bytes, self.keep_free = folder, max_bytes, keep_free
         self._lock = threading.Lock()
         self._n_bytes: int | None = None
         """Total size of the files; None until computed."""
@@ -55,17 +55,19 @@ class ThumbnailCache:
     def save(self, key: str, picture: ShownPicture) -> None:
         """Cache a picture if there is enough disk space."""
         content = _head(picture.media, picture.data) + picture.data
-        if len(content) > self.most_bytes // 10:
+        if len(content) > self.max_bytes // 10:
             return
         with self._lock, suppress(OSError):
             os.makedirs(self.folder, exist_ok=True)
             if shutil.disk_usage(self.folder).free < self.keep_free + len(content):
                 return
             if self._n_bytes is None:
-                self._n_bytes = sum(each.st_size for _, each in self._files())
-            self._write(self._path(key), content)
-            self._n_bytes += len(content)
-            if self._n_bytes > self.most_bytes:
+                self._n_bytes = sum(status.st_size for _, status in self._files())
+            path = self._path(key)
+            n_replaced = os.lstat(path).st_size if os.path.lexists(path) else 0
+            self._write(path, content)
+            self._n_bytes += len(content) - n_replaced
+            if self._n_bytes > self.max_bytes:
                 self._remove_oldest()
 
     def _write(self, path: str, content: bytes) -> None:
@@ -82,20 +84,20 @@ class ThumbnailCache:
 
     def _remove_oldest(self) -> None:
         """Reduce the cache to four fifths of the limit, so that this is rare."""
-        files = sorted(self._files(), key=lambda each: each[1].st_mtime_ns)
-        self._n_bytes = sum(found.st_size for _, found in files)
-        for path, found in files:
-            if self._n_bytes <= self.most_bytes * 4 // 5:
+        files = sorted(self._files(), key=lambda file: file[1].st_mtime_ns)
+        self._n_bytes = sum(status.st_size for _, status in files)
+        for path, status in files:
+            if self._n_bytes <= self.max_bytes * 4 // 5:
                 break
             with suppress(OSError):
                 os.unlink(path)
-                self._n_bytes -= found.st_size
+                self._n_bytes -= status.st_size
 
     def _files(self) -> list[tuple[str, os.stat_result]]:
         """Files of the cache, including those of interrupted writes."""
         with os.scandir(self.folder) as entries:
             return [
-                (each.path, each.stat(follow_symlinks=False)) for each in entries if CACHE_FILE.fullmatch(each.name)
+                (entry.path, entry.stat(follow_symlinks=False)) for entry in entries if CACHE_FILE.fullmatch(entry.name)
             ]
 
     def _path(self, key: str) -> str:

@@ -99,26 +99,27 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
         owner = f"the {strategy.name!r} object passed as strategy"
         _refuse_options(owner, options, set(), "set the options of the object, or leave them out.")
         return strategy
-    name, own = parse_name(strategy)
+    name, options_in_name = parse_name(strategy)
     factory = STRATEGIES.find("strategy", name)
-    if not own and not options:
+    if not options_in_name and not options:
         return factory()
     known = option_names(factory)
-    for option in own:
+    for option in options_in_name:
         check_choice(f"{name}: option", option, known)
     if not options.keys() <= known:
-        by_name = known & BY_ARGUMENT
-        hint = f"it takes {', '.join(map(named, sorted(by_name)))}." if by_name else "leave it out."
+        as_arguments = known & BY_ARGUMENT
+        hint = f"it takes {', '.join(map(named, sorted(as_arguments)))}." if as_arguments else "leave it out."
         _refuse_options(named("strategy", name), options, known, hint)
-    for option in own.keys() & options.keys():
-        problem = f"is given, and {strategy!r} has that option, too"
+    for option in options_in_name.keys() & options.keys():
+        problem = f"is given, but {strategy!r} already sets it"
         raise InvalidArgument(problem, argument=option, value=options[option], hint="leave one out.")
     try:
-        return factory(**own, **options)
+        return factory(**options_in_name, **options)
     except InvalidArgument as error:
-        if error.argument not in own:
+        if error.argument not in options_in_name:
             raise
-        # An option in the name is not an argument of the call: --doubt is something else.
+        # Use the library wording: on the command line the option `doubt` in the name would be shown as `--doubt`, which
+        # is a different thing.
         raise error.reworded(in_library, f"{named('strategy', strategy)}: ") from error
 
 

@@ -23,15 +23,18 @@ from dubito.threads import count_cores
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
 TYPICAL_ROWS = 500
-DEVELOPER_EXTRAS = ("dev", "docs")
-REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
+"""Enough for engines that refuse smaller problems."""
+DEVELOPER_EXTRAS = ("bench", "dev", "docs", "integrations", "page", "test")
+REQUIREMENT = re.compile(r"([A-Za-z0-9_.-]+)[^;]*; *extra == ['\"]([\w-]+)['\"] *")
+"""A requirement of an extra on every system; one with further markers is needed on some systems only."""
 
 
 def doctor(as_json: Annotated[bool, option("--json", "Print JSON.")] = False) -> None:
     """
     [bold]dubito doctor[/bold]
 
-    Show versions, engines and why each refuses, extras and how to install them, memory, disk, BLAS and SQLite.
+    Show versions, which engines can run and why others cannot, extras and how to
+    install them, memory, disk, BLAS and SQLite.
     """
     found = examine()
     if as_json:
@@ -94,7 +97,7 @@ def blas(loaded: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
 
 
 def engines() -> list[dict[str, Any]]:
-    """Every engine, and why it refuses a problem of a few hundred rows; some engines refuse fewer rows."""
+    """Every engine, and why it cannot solve a problem of `TYPICAL_ROWS` rows, if so."""
     features = np.random.default_rng(0).random((TYPICAL_ROWS, 8), dtype=np.float32)
     problem = Problem(features, features[:10], np.arange(10, TYPICAL_ROWS), budget=20, largest=1.0)
     return [{"name": name, "refusals": engine.refusals(problem)} for name, engine in engines_for(problem).items()]
@@ -110,9 +113,12 @@ def extras(requirements: Sequence[str]) -> list[dict[str, Any]]:
     """
     versions: dict[str, dict[str, str | None]] = {}
     for line in requirements:
-        match = REQUIREMENT.match(line)
-        if match and match.group(2) not in DEVELOPER_EXTRAS:
-            versions.setdefault(match.group(2), {})[match.group(1)] = installed_version(match.group(1))
+        match = REQUIREMENT.fullmatch(line)
+        if match is None:
+            continue
+        package, extra = match.groups()
+        if package != "dubito" and extra not in DEVELOPER_EXTRAS:
+            versions.setdefault(extra, {})[package] = installed_version(package)
     return [
         {"name": name, "packages": packages, "install": f"pip install 'dubito[{name}]'"}
         for name, packages in versions.items()
@@ -126,11 +132,12 @@ def lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "system", f"{found['system']}, {found['cpus']} CPUs, {found['memory_bytes'] / 2**30:.1f} GiB of memory"
     yield "disk", f"{found['disk_free_bytes'] / 2**30:.1f} GiB free in {found['folder']}"
     for library in found["blas"]:
+        version = "" if library["version"] is None else f" {library['version']}"
         threads = "" if library["threads"] is None else f", {library['threads']} threads"
-        yield "BLAS", f"{library['name']} {library['version']}{threads}"
+        yield "BLAS", f"{library['name']}{version}{threads}"
     yield "SQLite", found["sqlite"]
     slow = f"no, so large pools are slow: {found['why_not_compiled']}"
-    yield "compiled steps", "yes" if found["is_compiled"] else slow
+    yield "C extension", "yes" if found["is_compiled"] else slow
     for engine in found["engines"]:
         yield f"engine {engine['name']}", f"refuses: {'; '.join(engine['refusals'])}" if engine["refusals"] else "ready"
     for extra in found["extras"]:

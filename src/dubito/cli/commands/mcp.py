@@ -20,10 +20,10 @@ Options = Annotated[Sequence[str], "More options of the command, such as ['--id-
 def run(command: str, *arguments: object, options: Sequence[str] = ()) -> str:
     """Run a dubito command in a process of its own, and return its output and notes."""
     line = [sys.executable, "-m", "dubito", command, *map(str, arguments), *options]
-    ran = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise require("mcp.server.mcpserver.exceptions", extra="mcp").ToolError(ran.stderr.strip())
-    return f"{ran.stdout}{ran.stderr}".strip()
+    completed = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise require("mcp.server.mcpserver.exceptions", extra="mcp").ToolError(completed.stderr.strip())
+    return f"{completed.stdout}{completed.stderr}".strip()
 
 
 def flags(name: str, values: Sequence[str]) -> list[str]:
@@ -48,9 +48,10 @@ def status(pool: str, labeled: Sequence[str] = (), options: Options = ()) -> str
 
 
 def simulate(data: str, strategies: Sequence[str] = (), options: Options = ()) -> str:
-    """Replay active learning on labeled data: how many labels would each strategy save against random?
+    """Replay active learning on labeled data: how many labels would each strategy save compared with random
+    selection?
 
-    It may take minutes. The report is written to a folder, which the output names.
+    It may take minutes. The report is written to a folder; the returned text says which.
     """
     return run("simulate", data, *flags("--strategy", strategies), options=options)
 
@@ -58,7 +59,9 @@ def simulate(data: str, strategies: Sequence[str] = (), options: Options = ()) -
 def export(picks: str, to: str, output: str, classes: Sequence[str] = (), options: Options = ()) -> str:
     """Write picks for a labeling tool, or the labels of a project as a table.
 
-    `to`: label-studio, prodigy, doccano, folders, csv, jsonl or parquet.
+    `picks`: a table that select wrote, or the folder of a labeling project, to export its labels. `to`: label-studio,
+    prodigy, doccano, folders, csv or parquet; for a project also jsonl or json-min; for picked pictures with boxes
+    images, coco, yolo, cvat or label-studio-boxes.
     """
     given = ["--classes", ",".join(classes)] if classes else []
     return run("export", picks, "--to", to, "--output", output, *given, options=options)

@@ -20,43 +20,45 @@ from dubito.matrix import OnDevice, len_of
 
 # Small problems are solved in C (`dubito.engines.cpu.small`) when that is faster than the lazy algorithm. The costs in
 # seconds were fitted on two cores to 804 runs: 500 to 60,000 rows of 8 to 512 features, up to 32 MB, 10 to 2,000
-# labeled, 5 to 1,000 picks. Of 324 other runs, one in 20 takes more than 1.15 times as long as the faster way, at most
-# 2.6 times (10 labeled, 300 picks). Only the crossing point matters, and both are mostly products, so a faster machine
-# moves it little.
+# labeled, 5 to 1,000 picks. On 324 other runs the chosen method took more than 1.15 times as long as the faster one in
+# 5% of cases, and at most 2.6 times (10 labeled, 300 picks). Only the crossing point matters, and both are mostly
+# products, so a faster machine moves it little.
 
-Way = Literal["small", "lazy"]
+Method = Literal["small", "lazy"]
 
-LARGEST = 32 << 20
+MAX_SMALL_BYTES = 32 << 20
 """Maximum size in bytes of the candidates in float32, since they may be copied."""
 FEW_ANCHORS = 64
 
 
-def way_of(problem: Problem) -> Way:
-    return "small" if can(problem) and pays(problem) else "lazy"
+def method_for(problem: Problem) -> Method:
+    return "small" if small_can_solve(problem) and small_is_faster(problem) else "lazy"
 
 
-def can(problem: Problem) -> bool:
+def small_can_solve(problem: Problem) -> bool:
     """Whether `dubito.engines.cpu.small` can solve it: greedy, one call, no memory limit; it needs the C extension."""
     is_greedy = problem.beam_width == 1 and problem.scaling == "respective" and problem.quotas is None
     is_greedy = is_greedy and problem.groups is None
     return compiled.steps is not None and is_greedy and problem.known is None and problem.memory_limit is None
 
 
-def pays(problem: Problem) -> bool:
+def small_is_faster(problem: Problem) -> bool:
     """Whether the small method is faster."""
     n, d = len(problem.candidates), problem.pool.shape[1]
     sizes = n, d, max(1, len_of(problem.references)), problem.budget
-    return 4 * n * d <= LARGEST and _small_seconds(*sizes) < _lazy_seconds(*sizes)
+    return 4 * n * d <= MAX_SMALL_BYTES and _small_seconds(*sizes) < _lazy_seconds(*sizes)
 
 
 def _small_seconds(n: int, d: int, m: int, b: int) -> float:
-    """Seconds: call, reading, products with the labeled points, and picks, each of which refreshes some candidates."""
+    """Estimated seconds: fixed overhead, reading the pool, products with the labeled points, and picks, each of which
+    refreshes some candidates.
+    """
     reading = n * (2.4e-8 + 7.3e-10 * d + m * (5e-10 + 9.2e-12 * d))
     return 1.5e-4 + reading + b * (1.3e-6 + 4.2e-10 * n + m * (2.6e-8 + 1.2e-10 * d) + b * (2.3e-8 + 2.7e-10 * d))
 
 
 def _lazy_seconds(n: int, d: int, m: int, b: int) -> float:
-    """Seconds: call, products with anchors, picks, and the labeled points."""
+    """Estimated seconds: fixed overhead, products with anchors, picks, and the labeled points."""
     products = n * (1.8e-7 + 3.5e-11 * d * min(m, FEW_ANCHORS))
     return 2.8e-3 + products + b * (7.7e-6 + 4.4e-8 * d) + m * (2.2e-6 + 4e-8 * d)
 
@@ -65,7 +67,7 @@ def _lazy_seconds(n: int, d: int, m: int, b: int) -> float:
 class CpuEngine:
     """The exact lazy algorithm, on all cores."""
 
-    way: Way | None = None
+    method: Method | None = None
     """The method for problems that both can solve; None for the faster one."""
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
@@ -105,12 +107,12 @@ class CpuEngine:
             # Interrupted before the first pick.
             if problem.groups is not None:
                 return Solution((Members(problem).configuration([], [], []),), complete=False)
-            none = np.empty(0, dtype=np.int64)
-            return Solution((finished(problem, none, np.empty(0), np.inf),), complete=False)
+            no_rows = np.empty(0, dtype=np.int64)
+            return Solution((finished(problem, no_rows, np.empty(0), np.inf),), complete=False)
 
     def _solve(self, problem: Problem) -> Solution:
-        way = self.way if self.way is not None and can(problem) else way_of(problem)
-        if way == "small" and compiled.steps is not None:
+        method = self.method if self.method is not None and small_can_solve(problem) else method_for(problem)
+        if method == "small" and compiled.steps is not None:
             return small.solve(problem, compiled.steps)
         kernels = CpuKernels(by_rows(problem))
         solve = algorithm.solve if problem.groups is None else groups.solve

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.labeling.database import StoreFailed, StoreUnavailable
-from dubito.labeling.decoder import PicturesBusy, Unshowable
+from dubito.labeling.decoder import DecoderUnavailable, UndisplayablePicture
 from dubito.labeling.pictures import Pictures
 from dubito.labeling.service import Conflict, LabelingService
 from dubito.labeling.thumbnails import FOLDER as THUMBNAILS
@@ -33,10 +33,10 @@ MEDIA_TYPES = {
     ".svg": "image/svg+xml",
 }
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
-    (Unshowable, 415),
+    (UndisplayablePicture, 415),
     (Conflict, 409),
     (StoreUnavailable, 503),
-    (PicturesBusy, 503),
+    (DecoderUnavailable, 503),
     (StoreFailed, 507),
     (MissingFile, 404),
     (InvalidData, 422),
