@@ -355,10 +355,10 @@ pools (every other one, ordered by SHA-256) and then run on the other half, and 
 - unseen: {unseen} (five tables, two generated ones, and frozen VGG16 features of CIFAR-10)
 - not run: {left}
 
-The runs in `docs/results/regret-tries.json` were made by an earlier form of `tools/docs/regret_tries.py`, and their record
-was converted. On the seven pools that both ran with one seed, all numbers are equal. Gains are over `auto`, with the
-same seeds and first labels; their 95% intervals are over pools, and that of *most behind*, the pool
-with the least gain, is over seeds. Regret is against the best strategy or the change itself, on pools
+The runs in `docs/results/regret-tries.json` were made by an earlier form of `tools/docs/regret_tries.py`, and their
+record was converted. On the seven pools that both ran with one seed, all numbers are equal. Gains are over `auto`, with
+the same seeds and first labels; their 95% intervals are over pools, and that of *most behind*, the pool with the least
+gain, is over seeds. Regret is against the best strategy or the change itself, on pools
 [above](#batches-of-10-50-and-400-published-strategies-and-the-oracle) whose features are the same to the last digit;
 those of `trec` are not.
 
