@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from sklearn.datasets import load_digits
 from dubito.cli import main
 from dubito.cli.commands.demo import digits_bytes, plan
 from dubito.cli.output import program_name
-from dubito.experiments.runner import read_rounds
+from dubito.experiments import Arm, Data, Experiment
+from dubito.experiments.runner import read_folder, read_rounds
 
 from .conftest import Program
 
@@ -58,7 +59,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     command = (*QUICK, "-q", "--strategy", "entropy")
     written = []
     with chdir(place):
-        earlier = replace(plan(["coreset"], seeds=1, rounds=1, folder=Path("dubito-demo")), name="earlier")
+        earlier = plan(["coreset"], seeds=1, rounds=2, folder=Path("dubito-demo"))
         (folder / "experiment.toml").write_text(earlier.to_toml())
         (folder / "journal.jsonl").write_text("something\nold\n")
         described = json.loads(output_of(*command, "--json"))
@@ -92,8 +93,22 @@ def test_the_same_demo_again_trains_nothing_and_writes_the_same(played: Played) 
 @pytest.mark.slow
 def test_a_demo_with_other_settings_replaces_an_earlier_one_and_leaves_foreign_files_alone(played: Played) -> None:
     assert (played.folder / "mine.txt").read_text() == "mine"
-    assert "earlier" not in (played.folder / "experiment.toml").read_text()
+    assert read_folder(played.folder).seeds == (0, 1)
     assert b"old\n" not in played.written[0]["journal.jsonl"]
+
+
+@pytest.mark.parametrize("data", [Data(builtin="digits"), Data(path="/data/digits.npz", test_share=0.5)])
+def test_a_demo_leaves_the_folder_of_another_run_alone(run: Program, data: Data) -> None:
+    Path("mine").mkdir()
+    files = {name: f"my {name}" for name in ("journal.jsonl", "data.npz", "report.html")}
+    files["experiment.toml"] = Experiment("digits", (Arm("random"),), data).to_toml()
+    for name, text in files.items():
+        Path("mine", name).write_text(text)
+    ran = run(*QUICK, "-o", "mine")
+    assert ran.code == 2
+    assert "mine holds the run digits-" in ran.complaint
+    assert "pass -o with another folder" in ran.complaint
+    assert {path.name: path.read_text() for path in Path("mine").iterdir()} == files
 
 
 @pytest.mark.slow
@@ -105,7 +120,7 @@ def test_the_demo_says_what_it_found_and_every_next_step_works(
     assert all(f"  dubito-demo/{name}\n" in played.words for name in SHOWN)
     assert played.words.endswith("  dubito-demo/report.html\n  dubito-demo/curves.png\n")
     lines = played.words.splitlines()
-    at = lines.index("  (fill in a column label first)")
+    at = lines.index("  (first add a column named 'label' to that file, and fill it in)")
     assert "-o dubito-demo/picks.csv" in lines[at - 1]
     assert "--labeled dubito-demo/picks.csv" in lines[at + 1]
     steps = [shlex.split(line) for line in lines if line.startswith(f"  {program_name()} ")]
@@ -172,7 +187,7 @@ def test_the_round_trip_types_what_a_user_would(
 ) -> None:
     """With fewer digits than the demo has; what it types is run here where it need not be a process of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dubito.cli.commands.demo.PICTURES", 200)
+    monkeypatch.setattr("dubito.cli.commands.demo.N_PICTURES", 200)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # Threads of several processes wait for each other.
         monkeypatch.setenv(name, "1")
     if not own_process:
@@ -182,7 +197,7 @@ def test_the_round_trip_types_what_a_user_would(
             return subprocess.CompletedProcess(words, main(words[3:]))
 
         monkeypatch.setattr(subprocess, "run", run_here)
-    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "pictures").mkdir(parents=True)
     (tmp_path / "there" / "batch-1.csv").write_text("of an earlier round trip")
     code = main(["demo", "--round-trip", "-o", "there"])
     ran = capfd.readouterr()
@@ -200,8 +215,19 @@ def test_the_round_trip_types_what_a_user_would(
 
 
 def test_a_round_trip_ends_where_a_command_fails(run: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dubito.cli.commands.demo.PICTURES", 4)
+    monkeypatch.setattr("dubito.cli.commands.demo.N_PICTURES", 4)
     monkeypatch.setattr(subprocess, "run", lambda words, check: subprocess.CompletedProcess(words, 1))
     ran = run("demo", "--round-trip", "-o", "there")
     assert ran.code == 1
     assert ran.err == "dubito: error: dubito embed failed; see its error above.\n"
+
+
+@pytest.mark.parametrize("name", ["pictures/holiday.png", "pool.parquet", "batch-1.csv"])
+def test_a_round_trip_leaves_the_files_of_others_alone(run: Program, name: str) -> None:
+    path = Path("there", name)
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    ran = run("demo", "--round-trip", "-o", "there")
+    assert ran.code == 2
+    assert path.name in ran.complaint
+    assert [each.read_text() for each in Path("there").rglob("*.*")] == ["mine"]

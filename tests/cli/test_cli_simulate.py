@@ -90,6 +90,9 @@ def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp
     source = DataSource(Experiment("vectors", (Arm("random"),), settings))
     (said,) = run_command.notes_on_data(settings, source)
     assert said.startswith("the widest feature has over 100 times the spread of at least a quarter of the others")
+    assert said.endswith("if their units differ, set standardize = true in [data]")
+    (said,) = run_command.notes_on_data(settings, source, "no")
+    assert said.endswith("if their units differ, pass --standardize yes")
     assert list(run_command.notes_on_data(replace(settings, standardize=True), source)) == []
     assert not run_command.has_dominant_feature(rows.reshape(10, 3, 3))
 

@@ -149,7 +149,7 @@ def test_missing_images_are_reported_with_where_was_looked_and_both_hint(run: Pr
 def test_missing_images_and_weights_are_reported_together_before_anything_is_made(run: Program, tmp_path: Path) -> None:
     described = run("run", "cifar10-main", "-q").complaint
     assert described.startswith("cifar10-main: cifar10 is missing: ")
-    assert "And the weights of VGG16 are missing: " in described
+    assert "Also, the weights of VGG16 are missing: " in described
     assert "553 MB" in described
     assert not (tmp_path / "dubito-runs").exists()
 

@@ -12,7 +12,9 @@ import pytest
 
 from dubito.cli.commands.run import data_option, read_workers, warn_of_cost
 from dubito.cli.output import RunProgress, pace, set_quiet
+from dubito.experiments.journal import ExperimentJournal
 from dubito.experiments.plan import read_experiment
+from dubito.experiments.records import Round
 from dubito.experiments.runner import RunStatus, read_rounds
 
 from .conftest import Program, read_terminal
@@ -247,9 +249,34 @@ def test_the_cost_of_networks_on_a_cpu_is_reported_in_minutes_or_hours(
     plan: Path, capsys: pytest.CaptureFixture[str], epochs: int, time: str
 ) -> None:
     plan.write_text(PLAN.replace("initial = 6", "initial = 48") + VGG16.format(epochs=epochs))
-    warn_of_cost(read_experiment(str(plan)))
+    warn_of_cost(read_experiment(str(plan)), plan.parent / "new")
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"device = 'cpu': training small takes about {time} of a core, and predictions over pool and" in line
+    assert f"device = 'cpu': training small takes about {time} on one core, plus the predictions for pool and" in line
+
+
+def test_the_cost_of_a_resumed_run_is_that_of_the_trainings_left(
+    plan: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plan.write_text(PLAN.replace("initial = 6", "initial = 48") + VGG16.format(epochs=2000))
+    experiment = read_experiment(str(plan))
+    (tmp_path / "experiment.toml").write_text(experiment.to_toml())
+    journal = ExperimentJournal(tmp_path, experiment)
+    turns = ((0, 48, (0, 1, 2)), (1, 51, (3, 4, 5)), (2, 54, ()))
+    rounds = [
+        Round(arm.name, seed, turn, labels, 0.5, 0.5, (0.5, 0.5), 1.0, None, None, None, picked, 1.0, 1.0)
+        for arm in experiment.strategies
+        for seed in experiment.seeds
+        for turn, labels, picked in turns
+    ]
+    for each in rounds[:9]:
+        journal.write_round(each)
+    warn_of_cost(experiment, tmp_path)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "device = 'cpu': training the rest of small takes about 45 minutes on one core" in line
+    for each in rounds[9:]:
+        journal.write_round(each)
+    warn_of_cost(experiment, tmp_path)
+    assert capsys.readouterr().err == ""
 
 
 def standing(done: int, seconds: float, resumed: int = 0) -> RunStatus:

@@ -185,6 +185,14 @@ def test_lists_that_differ_are_reported_with_their_line(tmp_path: Path, last: st
         read_pool(write(tmp_path / "pool.csv", content))
 
 
+@pytest.mark.parametrize("comma", [False, True])
+def test_underscores_in_numbers_are_refused_in_every_line(tmp_path: Path, comma: bool) -> None:
+    number = "0,5" if comma else "0.5"
+    content = "id;x;y\n" + f"r;{number};{number}\n" * 2000
+    with pytest.raises(InvalidData, match=r"column 'y' of .* holds '1_000', which is not a number, in line 2002"):
+        np.asarray(read_pool(write(tmp_path / "pool.csv", f"{content}last;{number};1_000\n")).features)
+
+
 @given(st.floats(), st.booleans())
 def test_every_number_python_writes_is_a_number(value: float, comma: bool) -> None:
     text = repr(value).replace(".", ",") if comma else repr(value)

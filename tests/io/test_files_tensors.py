@@ -147,9 +147,7 @@ def test_a_program_in_a_file_is_never_run(tmp_path: Path, is_old: bool) -> None:
     path = save(
         tmp_path / "pool.pt", {"features": FEATURES, "x": Bomb(marker)}, _use_new_zipfile_serialization=not is_old
     )
-    words = (
-        r"pool.pt holds more than tensors \(posix.mkdir\), .* never unpickles; save tensors alone, such as torch.save"
-    )
+    words = r"pool.pt holds more than tensors \(posix.mkdir\), .* never unpickles; save only tensors, for example with"
     with pytest.raises(InvalidData, match=words):
         open_source(path)
     assert not marker.exists()
@@ -174,7 +172,7 @@ def test_what_is_no_tensor_is_refused_by_name(tmp_path: Path, content: object, d
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_torchscript_is_a_program(tmp_path: Path) -> None:
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "net.pt")
-    with pytest.raises(InvalidData, match=r"net.pt holds more than tensors \(a program of TorchScript\)"):
+    with pytest.raises(InvalidData, match=r"net.pt holds more than tensors \(a TorchScript program\)"):
         open_source(str(tmp_path / "net.pt"))
 
 
@@ -311,7 +309,7 @@ def test_a_program_that_unpacks_to_too_much_is_not_read(tmp_path: Path) -> None:
 def test_zip_archives_of_other_programs_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "pool.pt", "w") as archive:
         archive.writestr("notes.txt", "hello")
-    with pytest.raises(InvalidData, match=r"it is not an archive of torch.save"):
+    with pytest.raises(InvalidData, match=r"it was not written by torch.save"):
         open_source(str(tmp_path / "pool.pt"))
 
 
@@ -338,6 +336,14 @@ def test_an_old_file_must_end_where_it_says(tmp_path: Path) -> None:
 def test_pickles_of_other_programs_are_refused(tmp_path: Path, parts: list[object]) -> None:
     (tmp_path / "pool.pt").write_bytes(b"".join(pickle.dumps(part, 2) for part in parts) + struct.pack("<q", 1))
     with pytest.raises(DubitoError, match=r"pool.pt cannot be read as .pt"):
+        open_source(str(tmp_path / "pool.pt"))
+
+
+def test_an_old_program_that_needs_too_much_memory_is_not_read(tmp_path: Path) -> None:
+    texts = [f"{number:01000}" for number in range(3000)]
+    parts = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, texts, []]
+    (tmp_path / "pool.pt").write_bytes(b"".join(pickle.dumps(part, 2) for part in parts))
+    with input_limit(10**7), pytest.raises(MemoryLimit, match=r"'content.pkl' of .*pool.pt takes .* MB of memory"):
         open_source(str(tmp_path / "pool.pt"))
 
 

@@ -79,11 +79,13 @@ def as_number(text: str, decimal_comma: bool = False) -> float | None:
 
 
 def as_numbers(rows: Sequence[Sequence[str]], decimal_comma: bool) -> FloatArray | None:
-    """Rows of numbers as an array, or None if NumPy cannot parse every cell: true and false, for example."""
+    """Rows of numbers as an array, or None if there is a cell that NumPy cannot parse, such as true or false."""
     if decimal_comma:
         if any("." in cell for row in rows for cell in row):
             return None
         rows = [[cell.replace(",", ".") for cell in row] for row in rows]
+    if any("_" in "".join(row) for row in rows):
+        return None  # NumPy would parse 1_000; `as_number` does not.
     try:
         return np.array(rows, dtype=np.float64)
     except ValueError:
@@ -91,7 +93,7 @@ def as_numbers(rows: Sequence[Sequence[str]], decimal_comma: bool) -> FloatArray
 
 
 def number_problem(text: str) -> str | None:
-    """What prevents text that looks like a number from being parsed; None for numbers and other text.
+    """What prevents text that looks like a number from being parsed, if it is not parsed; None for other text.
 
     Examples
     --------
@@ -106,7 +108,7 @@ def are_mostly_numbers(values: Iterable[object]) -> bool:
 
     Examples
     --------
-    >>> are_mostly_numbers(["1.5", "84.56%", "k.A.", ""]), are_mostly_numbers(["1.5", "cat"])
+    >>> are_mostly_numbers(["1.5", "84.56%", "unknown", ""]), are_mostly_numbers(["1.5", "cat"])
     (True, False)
     """
     filled = [text for text in map(str, values) if not is_missing(text)]
@@ -122,7 +124,7 @@ def plain_number_hint(entry: Entry) -> str:
 def first_possible_thousands(values: Sequence[str]) -> str | None:
     """The first number whose point may be a thousands separator, or None.
 
-    That is the case if some values have points, all of these like 1.234, and some values have none.
+    A point is ambiguous if some values have none, and all values with points look like 1.234.
 
     Examples
     --------
@@ -131,9 +133,9 @@ def first_possible_thousands(values: Sequence[str]) -> str | None:
     >>> first_possible_thousands(["1.500", "0.900"]), first_possible_thousands(["1.500", "2.500"])
     (None, None)
     """
-    pointed = [value for value in values if "." in value]
-    is_mixed = 0 < len(pointed) < len(values)
-    return pointed[0] if is_mixed and all(POINT_GROUPED.fullmatch(value.strip()) for value in pointed) else None
+    with_point = [value for value in values if "." in value]
+    is_mixed = 0 < len(with_point) < len(values)
+    return with_point[0] if is_mixed and all(POINT_GROUPED.fullmatch(value.strip()) for value in with_point) else None
 
 
 def as_list(text: str) -> FloatArray | None:
@@ -141,11 +143,11 @@ def as_list(text: str) -> FloatArray | None:
 
     Examples
     --------
-    >>> as_list("[0.5, 1]").tolist(), as_list("[0.5 1. ]").tolist(), as_list("[a]")
-    ([0.5, 1.0], [0.5, 1.0], None)
+    >>> as_list("[0.5, 1]").tolist(), as_list("[0.5 1. ]").tolist(), as_list("[a]"), as_list("[1_000 2]")
+    ([0.5, 1.0], [0.5, 1.0], None, None)
     """
     text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")):
+    if not (text.startswith("[") and text.endswith("]")) or "_" in text:
         return None
     try:
         numbers = json.loads(text) if "," in text else text[1:-1].split()
@@ -174,7 +176,8 @@ def as_text(values: Sequence[str], path: str, name: str) -> AnyArray:
 # Escaping of text that a spreadsheet would evaluate as a formula
 
 FORMULA_START = re.compile(r"'*[=+\-@\t\r\n]")
-"""The start of a formula, perhaps after apostrophes: escaping these too makes it reversible."""
+"""The start of a formula, or of one that is already escaped: adding another apostrophe there makes the escape
+reversible."""
 
 
 def needs_escape(value: object) -> bool:

@@ -24,6 +24,7 @@ from dubito.labeling.thumbnails import ThumbnailCache
 MAX_BYTES = 64_000_000
 """Maximum size of a picture file."""
 LARGEST_EDGE = 4096
+"""Maximum value of `edge` in a request, in pixels."""
 SMALL_PIXELS = 5_000_000
 """Pictures with at most this many pixels have their own decoder, so that they never wait for larger ones."""
 MAX_WAITING = 256
@@ -76,7 +77,7 @@ class Pictures:
         """By key: problem, hint and time of expiry."""
 
     async def show(self, contents: Contents, item: int, edge: int) -> ShownPicture:
-        """The picture of an item, upright and without metadata."""
+        """The picture of an item, upright, without metadata, and scaled to at most ``edge`` pixels per side."""
         cached = await asyncio.get_running_loop().run_in_executor(self._lookups, self._look_up, contents, item, edge)
         if cached is not None:
             return cached

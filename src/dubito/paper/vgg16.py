@@ -55,7 +55,7 @@ class Vgg16(Network):
     weights: str = IMAGENET
     """Initial weights of the convolutions: ``imagenet``, a ``.safetensors`` or ``.pth`` file, or ``none``."""
     kind: ClassVar[str] = "vgg16"
-    rows_a_second: ClassVar[float] = 36.0
+    rows_per_second: ClassVar[float] = 36.0
     """Rows per second that one core trains on, at 32x32."""
     head: ClassVar[str] = "head"
 

@@ -2,7 +2,7 @@
 
 Features ``x`` (d) and probabilities ``p`` (c) give the expected information of a row, ``V'V`` with the factor
 ``V = S ⊗ x``. Greedy selection picks twice the budget, and then drops the rows that contribute least. All products with
-the information matrix, of size c·d, are updated instead of recomputed, with the results of the authors' code.
+the information matrix, of size c·d, are updated instead of recomputed; the results equal those of the authors' code.
 """
 
 from dataclasses import dataclass
@@ -26,17 +26,19 @@ OVERSAMPLING = 2
 
 @dataclass(frozen=True, slots=True)
 class Bait:
-    """Forward-backward selection by the trace of the inverse information times that of the pool.
+    """Forward-backward selection that minimizes the trace of A·F.
 
-    The information of labeled points without probabilities comes from a linear model that is fitted to the
-    probabilities of the pool. O((n·c·d·min(c, 2) + (c·d)²)·b) time, O(n·c² + (c·d)²) memory.
+    A is the inverse of the information of the labeled rows and the batch, and F is the pool's information. The
+    information of labeled points without probabilities comes from a linear model that is fitted to the probabilities
+    of the pool. With the full likelihood, O(n·c²·d² + (c·d)³) time at the start and O(n·c²·(c + d) + c³·d²) for each
+    pick; with the binary one, O(n·d² + d³) and O(n·d + d²). O(n·c² + (c·d)²) memory.
 
     Parameters
     ----------
     likelihood : {"auto", "full", "binary"}
         The information of the whole softmax, or of its largest probability against the rest, as Huseljic et al. (2024)
-        do for many classes; by default the former up to c·d = 1,000. The latter prefers confident rows while every
-        largest probability is below one half.
+        do for many classes; by default the former up to c·d = 1,000. The latter prefers confident rows if no
+        probability exceeds one half.
     penalty : float
         Added to the diagonal of the information.
     subset : int, optional
@@ -113,10 +115,11 @@ def forward_backward(
     """Positions of the picks: pick twice the budget greedily, then drop the rows that contribute least."""
     n, n_labeled = len(points), len(labeled)
     share = float(np.sqrt(budget / (n_labeled + budget)))
-    from_labels = information(labeled_factors, labeled)
-    pool = (information(factors, points) + from_labels) / (n + n_labeled)
-    inverse: FloatArray = np.asarray(np.linalg.inv(penalty * np.eye(len(pool)) + from_labels / (n_labeled + budget)))
-    state = _InverseInformation(points, np.asarray(share * factors), inverse, inverse @ pool @ inverse)
+    labeled_information = information(labeled_factors, labeled)
+    pool_information = (information(factors, points) + labeled_information) / (n + n_labeled)
+    prior = penalty * np.eye(len(pool_information))
+    inverse: FloatArray = np.asarray(np.linalg.inv(prior + labeled_information / (n_labeled + budget)))
+    state = _InverseInformation(points, np.asarray(share * factors), inverse, inverse @ pool_information @ inverse)
     picks = list[int]()
     for _ in range(min(OVERSAMPLING * budget, n)):
         gains = state.gains(np.arange(n), 1.0)
@@ -124,8 +127,8 @@ def forward_backward(
         picks.append(int(gains.argmax()))
         state.update(picks[-1], 1.0)
     while len(picks) > budget:
-        losses = state.gains(np.array(picks), -1.0)
-        dropped = picks.pop(int((-losses).argmin()))
+        losses = -state.gains(np.array(picks), -1.0)
+        dropped = picks.pop(int(losses.argmin()))
         state.update(dropped, -1.0)
     return picks
 

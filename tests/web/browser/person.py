@@ -16,7 +16,7 @@ TRAIN = """async () => (await fetch(
 
 OUTCOME = """before => {
   const id = document.querySelector(".caption .id");
-  if (id && id.textContent !== before) return "another item";
+  if (id && id.textContent !== before || document.querySelector(".stage .empty")) return "the next item, or none";
   const hint = document.querySelector(".is-hint");
   return hint && hint.textContent.includes("not on the screen yet") ? "too early" : null;
 }"""
@@ -61,13 +61,17 @@ class Person:
 
     def press(self, key: str) -> str:
         """A key that brings another item; returns the one that was there."""
+        return self.answer_by(lambda: self.page.keyboard.press(key))
+
+    def answer_by(self, action: Callable[[], object]) -> str:
+        """A key or a click that brings another item; returns the one that was there."""
         before = self.shown()
-        self.page.keyboard.press(key)
+        action()
         while self.page.wait_for_function(OUTCOME, arg=before).json_value() == "too early":
             # A round that came between the two lines above showed its item again.
             self.wait("() => !document.querySelector('.is-hint')")
             before = self.shown()
-            self.page.keyboard.press(key)
+            action()
         return before
 
     def label(self, many: int) -> list[str]:

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +17,11 @@ from dubito.cli import options
 from dubito.cli.commands import report, simulate
 from dubito.cli.options import option
 from dubito.cli.output import print_lines, print_note, program_name, set_quiet
-from dubito.errors import DubitoError, InvalidArgument, OutputExists
+from dubito.errors import DubitoError, OutputExists
 from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data, Experiment, Schedule
 from dubito.experiments.rounds import prepare_seed, training_set
-from dubito.experiments.runner import check_folder, read_rounds
+from dubito.experiments.runner import EXPERIMENT, read_folder, read_rounds
 from dubito.io import write_atomically
 from dubito.registry import require
 from dubito.request.arrays import check_integer, read_number
@@ -29,6 +30,7 @@ STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset"
 DIGITS, PICKED = "digits.npz", "picked.png"
 INITIAL = BUDGET = 20
 TEST_SHARE = 1 / 3
+OTHER_FOLDER = "pass -o with another folder."
 
 
 MoreStrategies = Annotated[
@@ -60,7 +62,7 @@ def demo(
     [bold]dubito demo[/bold]
 
     Compare strategies on scikit-learn's 1,797 handwritten digits: label, train
-    and select in rounds, as dubito simulate does with your own data. No network.
+    and select in rounds, as dubito simulate does with your own data. Works offline.
     """
     set_quiet(quiet)
     folder = Path(output)
@@ -92,15 +94,31 @@ def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> Experime
 
 
 def prepare_folder(experiment: Experiment, folder: Path) -> None:
-    """Create the folder with the digits; a demo with other settings in it is removed."""
+    """Create the folder and write the digits into it.
+
+    An earlier demo there that had other settings is removed first. Raises for a folder with any other run.
+    """
     if folder.is_file():
-        raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
-    try:
-        check_folder(experiment, folder)
-    except InvalidArgument:
-        simulate.clear_run(folder)
+        raise OutputExists(f"{folder} is a file", hint=OTHER_FOLDER)
+    if (folder / EXPERIMENT).exists():
+        existing = read_folder(folder)
+        if not is_demo(existing):
+            problem = f"{folder} holds the run {existing.folder_name}, which is not a demo"
+            raise OutputExists(problem, hint=OTHER_FOLDER)
+        if existing.hash8 != experiment.hash8:
+            simulate.clear_run(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(str(folder / DIGITS), digits_bytes())
+
+
+def is_demo(experiment: Experiment) -> bool:
+    """Whether an experiment is a demo with any strategies, seeds and number of rounds, in any folder."""
+    path = experiment.data.path
+    if path is None or Path(path).name != DIGITS:
+        return False
+    any_demo = plan(list(STRATEGIES), seeds=1, rounds=1, folder=Path(path).parent)
+    schedule = replace(experiment.schedule, rounds=1)
+    return replace(experiment, strategies=any_demo.strategies, seeds=any_demo.seeds, schedule=schedule) == any_demo
 
 
 def digits_bytes() -> bytes:
@@ -148,7 +166,8 @@ def draw_picks(experiment: Experiment, folder: Path, source: DataSource) -> None
         seed_data.data.features.reshape(-1, 8, 8),
         seed_data.data.labels,
         pictures,
-        headline=f"misread by the model: {ours} of the first {BUDGET} digits that auto picks, {random} of random's",
+        headline=f"misread by the model: {ours} of the first {BUDGET} digits that auto picks, {random} of those that "
+        "random picks",
         detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
     )
     save_figure(picture, folder / PICKED, formats=("png",), force=True)
@@ -164,11 +183,11 @@ def next_steps(folder: str) -> Iterator[str]:
     yield ""
     yield "Next, on the same digits with 20 labels:"
     yield f"  {program} select {pool} --budget 20 -o {picks}"
-    yield "  (fill in a column label first)"
+    yield "  (first add a column named 'label' to that file, and fill it in)"
     yield f"  {program} select {pool} --budget 20 --labeled {picks}"
     yield f"  {program} diagnose {pool} --plot {plot}"
     yield ""
-    yield "What if the pool had six near-copies of every digit?"
+    yield "What if the pool also had five near-copies of every digit?"
     yield f"  {program} simulate {pool} --pool redundant:5 --seeds 5 -o {redundant}"
     yield ""
     yield "For your own data: numpy.savez('data.npz', features=..., labels=...), and pass data.npz instead."
@@ -177,15 +196,18 @@ def next_steps(folder: str) -> Iterator[str]:
 # ``dubito demo --round-trip``: embed a folder of pictures, select, fill in labels, select again, show the status.
 
 TRIP_BUDGET = 50
-PICTURES = 1000
+N_PICTURES = 1000
 SIDE = 64
 """Width of a picture in pixels; the digits have 8."""
 
 
 def run_round_trip(folder: Path) -> None:
     require("pyarrow", extra="files")
-    answers = write_pictures(folder / "pictures")
     pool, first, second = (folder / name for name in ("pool.parquet", "batch-1.csv", "batch-2.csv"))
+    existing = [each for each in (pool, first, second) if each.exists()]
+    if existing and not (folder / "pictures").exists():
+        raise OutputExists(f"{existing[0]} exists, and is not from an earlier round trip", hint=OTHER_FOLDER)
+    answers = write_pictures(folder / "pictures")
     for each in (pool, first, second):
         each.unlink(missing_ok=True)
     print_lines([f"{len(answers):,} pictures of digits in {folder / 'pictures'}; no embeddings, no model, no labels."])
@@ -204,12 +226,14 @@ def write_pictures(folder: Path) -> dict[str, int]:
 
     digits, classes = load_digits(return_X_y=True)
     folder.mkdir(parents=True, exist_ok=True)
-    answers = {}
-    for number, (digit, shown) in enumerate(zip(digits[:PICTURES], classes.tolist(), strict=False)):
+    answers = {f"digit-{number:04d}.png": label for number, label in enumerate(classes[:N_PICTURES].tolist())}
+    # Hidden files, such as those of file managers, are not embedded.
+    others = sorted(path.name for path in folder.iterdir() if path.name not in answers and path.name[0] != ".")
+    if others:
+        raise OutputExists(f"{folder} holds other files, such as {others[0]}", hint=OTHER_FOLDER)
+    for name, digit in zip(answers, digits, strict=False):
         pixels = (255 - digit.reshape(8, 8) * 15.9).astype(np.uint8)
-        name = f"digit-{number:04d}.png"
         Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(folder / name)
-        answers[name] = shown
     return answers
 
 

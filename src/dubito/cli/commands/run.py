@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,7 +51,7 @@ from dubito.matrix import AnyArray
 from dubito.request.arrays import check_integer, read_number
 
 MOST_WORKERS = 8
-FEWEST_SHARED_VALUES = 1_000_000
+MIN_VALUES_FOR_WORKERS = 1_000_000
 """With fewer feature values, one process is the default, because each takes a second or two to start."""
 
 
@@ -79,7 +80,8 @@ DataDir = Annotated[
     str | None,
     option(
         "--data-dir FOLDER",
-        "Where published images and weights are, such as CIFAR-10; if not given $DUBITO_DATA, else ~/.cache/dubito.",
+        "The folder of published images and weights, such as CIFAR-10. Default: $DUBITO_DATA if set, else "
+        "~/.cache/dubito.",
         options.FILES,
     ),
 ]
@@ -100,8 +102,8 @@ def run(
     [bold]dubito run experiment.toml[/bold]
 
     Run an experiment: one TOML file defines data, model, strategies, seeds and
-    schedule. After an interruption, the same command continues where it was, and
-    several at the same time share the work.
+    schedule. After an interruption, the same command continues where it stopped;
+    several processes running it at the same time share the work.
     """
     set_quiet(quiet)
     experiment = find_experiment(file)
@@ -117,7 +119,7 @@ def run(
         finish(experiment, folder, count, source, as_json=as_json)
 
 
-RunFolder = Annotated[str | None, argument("FOLDER", "The folder of a run. Default: the last that is not finished.")]
+RunFolder = Annotated[str | None, argument("FOLDER", "The folder of a run. Default: the most recent unfinished run.")]
 
 
 def resume(
@@ -153,7 +155,7 @@ def finish(experiment: Experiment, folder: Path, workers: int, source: DataSourc
         f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
         f"trainings in {folder}"
     )
-    warn_of_cost(experiment)
+    warn_of_cost(experiment, folder)
     warn_of_old_lines(folder)
     continuation = command("resume", folder) + data_option(experiment)
     rounds = run_with_progress(experiment, folder, workers, source, continuation)
@@ -164,19 +166,28 @@ def finish(experiment: Experiment, folder: Path, workers: int, source: DataSourc
         print_lines(["", f"{folder / JOURNAL} holds every round. Next:", f"  {command('report', folder)}"])
 
 
-def warn_of_cost(experiment: Experiment) -> None:
-    """Warn if an experiment would take very long without a GPU."""
+def warn_of_cost(experiment: Experiment, folder: Path) -> None:
+    """Warn if what is left of an experiment would take very long without a GPU."""
     model = experiment.model
     if not isinstance(model, Slow) or model.training.device != "cpu":
         return
-    n_cells = len(experiment.strategies) * len(experiment.seeds)
-    schedule = experiment.schedule
-    rows = rows_trained(schedule.labels, model.training, from_scratch=schedule.from_scratch)
-    seconds = n_cells * rows / model.rows_a_second
+    n_runs = len(experiment.strategies) * len(experiment.seeds)
+    done = read_rounds(folder) if (folder / EXPERIMENT).is_file() else []
+    n_done = Counter((each.strategy, each.seed) for each in done)
+    schedule, training = experiment.schedule, model.training
+
+    def rows_of(n_turns: int) -> int:
+        return rows_trained(schedule.labels[:n_turns], training, from_scratch=schedule.from_scratch)
+
+    rows = n_runs * rows_of(schedule.rounds + 1) - sum(map(rows_of, n_done.values()))
+    if not rows:
+        return
+    duration = describe_duration(rows / model.rows_per_second)
+    what = f"the rest of {experiment.name}" if done else experiment.name
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
     print_note(
-        f"{why}: training {experiment.name} takes about {describe_duration(seconds)} of a core, and predictions over "
-        "pool and test set take more. An interrupted training is lost, those before it are kept"
+        f"{why}: training {what} takes about {duration} on one core, plus the predictions for pool and test set. An "
+        "interrupted training is lost; those completed before it are kept"
     )
 
 
@@ -211,11 +222,11 @@ def data_option(experiment: Experiment) -> str:
     return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
-def read_workers(text: str | None, experiment: Experiment, n_values: int = FEWEST_SHARED_VALUES) -> int:
+def read_workers(text: str | None, experiment: Experiment, n_values: int = MIN_VALUES_FOR_WORKERS) -> int:
     """The number of processes: as given, else one on a GPU or for little data, else one per core and at most 8."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    if experiment.model.on_gpu or n_values < FEWEST_SHARED_VALUES:
+    if experiment.model.on_gpu or n_values < MIN_VALUES_FOR_WORKERS:
         return 1
     return min(os.cpu_count() or 1, MOST_WORKERS, len(experiment.strategies) * len(experiment.seeds))
 
@@ -237,7 +248,7 @@ def run_with_progress(
         print_note("everything was done already")
     else:
         trained, resumed = board.last.done - board.last.resumed, board.last.resumed
-        before = f" ({resumed} were there already)" if resumed else ""
+        before = f" ({resumed} more had been trained before)" if resumed else ""
         print_note(f"trained {trained} models in {board.last.seconds:.0f} s{before}")
     return rounds
 
@@ -283,7 +294,7 @@ def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> 
 
 
 def latest_unfinished(runs: Path) -> Path:
-    """The most recent run in a folder that is not finished."""
+    """The most recent unfinished run in a folder."""
     found = by_recency(runs)
     for folder in found:
         if not is_finished(folder):
@@ -346,7 +357,7 @@ def fetch_files(experiment: Experiment, folder: Path, source: DataSource, downlo
         except MissingFile as error:
             missing.append(error.render(Span.marked))
     if missing:
-        raise MissingFile(" And ".join(missing))
+        raise MissingFile(" Also, ".join(missing))
 
 
 @contextmanager
@@ -381,33 +392,37 @@ def _bars() -> Iterator[DownloadProgress]:
         yield draw
 
 
-# Notes on the file of an experiment.
+# Notes on the data of an experiment.
 
 DOMINANCE = 100.0
 """If the spread of a feature exceeds that of many others by this factor, a note says that it dominates distances."""
 SAMPLED_ROWS = 10_000
 
 
-def describe_data(settings: Data, source: DataSource, when: StandardizeMode = "no") -> None:
-    """Print notes on the features of a file: which columns they are, and whether their scales differ."""
-    for note in () if is_quiet() else notes_on_data(settings, source, when):
+def describe_data(settings: Data, source: DataSource, standardize: StandardizeMode | None = None) -> None:
+    """Print notes on the features of a file: which columns they are, and whether their scales differ.
+
+    ``standardize`` is the option of that name; None for a command that lacks it.
+    """
+    for note in () if is_quiet() else notes_on_data(settings, source, standardize):
         print_note(note)
 
 
-def notes_on_data(settings: Data, source: DataSource, when: StandardizeMode = "no") -> Iterator[str]:
+def notes_on_data(settings: Data, source: DataSource, standardize: StandardizeMode | None = None) -> Iterator[str]:
     if source.file is None:
         return
     pool, features = source.file.pool, source.file.dataset.features
     if pool.source.is_table:
         if pool.feature_names:
             yield from describe_features(pool, settings.columns)
-        advice = describe_scale(when, pool.feature_names, features)
+        advice = describe_scale(standardize or "no", pool.feature_names, features)
         if advice is not None:
             yield advice
     if not settings.standardize and has_dominant_feature(features):
+        fix = "set standardize = true in [data]" if standardize is None else "pass --standardize yes"
         yield (
             f"the widest feature has over {DOMINANCE:.0f} times the spread of at least a quarter of the others, and "
-            "dominates the distances; if their units differ, pass --standardize yes (standardize = true in [data])"
+            f"dominates the distances; if their units differ, {fix}"
         )
 
 

@@ -26,8 +26,8 @@ from dubito.matrix import AnyArray
 
 # An interpreter of the opcodes that torch.save writes for tensors; any other opcode is an error.
 #
-# torch.load(weights_only=True) would need torch (574 MB on disk), and does not memory-map tensors after comparing their
-# checksums. pickle.Unpickler with its own find_class executes BUILD on any object, and a few bytes (LONG_BINPUT with a
+# torch.load(weights_only=True) would need torch (574 MB on disk), and does not verify checksums when it memory-maps
+# tensors. pickle.Unpickler with its own find_class executes BUILD on any object, and a few bytes (LONG_BINPUT with a
 # large index) make it allocate gigabytes.
 
 
@@ -102,13 +102,26 @@ VALUE_OPCODES = {
 TUPLE_OPCODES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-def read_pickle(file: IO[bytes]) -> object:
-    """Read a pickle, with a `StoredTensor` for each tensor. Leaves the file positioned after the pickle."""
-    interpreter = PickleInterpreter()
-    for step, argument, _ in pickletools.genops(file):
-        if step.name == "STOP":
+MEMORY_PER_BYTE = 50
+"""Upper bound on the memory that is needed per byte of a pickle."""
+CHUNK = 1 << 20
+
+
+def read_pickle(file: IO[bytes], reserve: Callable[[int], None] | None = None) -> object:
+    """Read a pickle, with a `StoredTensor` for each tensor. Leaves the file positioned after the pickle.
+
+    ``reserve`` is called after each `CHUNK` with the memory needed so far, for pickles whose size is not known before.
+    """
+    interpreter, start = PickleInterpreter(), file.tell()
+    n_reserved = 0
+    for opcode, argument, position in pickletools.genops(file):
+        n_bytes = (position or 0) - start
+        if reserve is not None and n_bytes - n_reserved > CHUNK:
+            reserve(MEMORY_PER_BYTE * n_bytes)
+            n_reserved = n_bytes
+        if opcode.name == "STOP":
             return interpreter.stack.pop()
-        interpreter.execute(step.name, argument)
+        interpreter.execute(opcode.name, argument)
     raise ValueError("the pickle is incomplete")
 
 
@@ -166,7 +179,8 @@ class PickleInterpreter:
         elif name == "REDUCE":
             called, arguments = self.pop_from(len(self.stack) - 2)
             if called not in SUPPORTED_CALLS:
-                raise UnsupportedOpcode(".".join(called) if isinstance(called, Global) else "a call of an object")
+                called_name = ".".join(called) if isinstance(called, Global) else "a call to an unknown function"
+                raise UnsupportedOpcode(called_name)
             self.stack.append(SUPPORTED_CALLS[called](*arguments))
         elif name == "BINPERSID":
             self.stack.append(_storage_of(self.stack.pop()))
@@ -219,11 +233,8 @@ TYPES = {
     "uint64": "u8",
 }
 """NumPy's element types by PyTorch's storage types, or by its dtypes for storages without a type."""
-CHUNK = 1 << 20
 MAX_DEPTH, MAX_OBJECTS = 20, 1_000_000
 """Limits on nested objects, which may occur many times and contain themselves."""
-MEMORY_PER_BYTE = 50
-"""Upper bound on the memory that is needed per byte of a pickle."""
 
 
 class ByteSpan(NamedTuple):
@@ -239,11 +250,11 @@ def open_tensors(path: str) -> Source:
     with reading(path):
         try:
             content, spans, order = _read_archive(path) if zipfile.is_zipfile(path) else _read_old(path)
-        except UnsupportedOpcode as step:
+        except UnsupportedOpcode as error:
             raise InvalidData(
-                f"{path} holds more than tensors ({step}), which only unpickling could read, and dubito never "
+                f"{path} holds more than tensors ({error}), which only unpickling could read, and dubito never "
                 "unpickles",
-                hint="save tensors alone, such as torch.save({'features': tensor}, path), or use safetensors.",
+                hint="save only tensors, for example with torch.save({'features': tensor}, path), or use safetensors.",
             ) from None
         entries = dict(_entries(path, content, spans, order))
     if not entries:
@@ -257,10 +268,10 @@ def _read_archive(path: str) -> tuple[object, dict[str, ByteSpan], str]:
         members = {member.filename: member for member in archive.infolist()}
         pickles = [name for name in members if name.endswith("data.pkl")]
         if len(pickles) != 1 or len(members) < len(archive.infolist()):
-            raise ValueError("it is not an archive of torch.save")
+            raise ValueError("it was not written by torch.save")
         folder = pickles[0].removesuffix("data.pkl")
         if f"{folder}constants.pkl" in members:
-            raise UnsupportedOpcode("a program of TorchScript")
+            raise UnsupportedOpcode("a TorchScript program")
         if members[pickles[0]].file_size > CHUNK:  # Small ones are not counted.
             reserve_memory(path, pickles[0], MEMORY_PER_BYTE * members[pickles[0]].file_size)
         content = read_pickle(io.BytesIO(archive.read(pickles[0])))
@@ -291,10 +302,11 @@ def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
     """The same for a file from before PyTorch 1.6, in which the size of each storage precedes its numbers."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
-        if read_pickle(file) != OLD_MAGIC:
+        names = ("magic.pkl", "protocol.pkl", "system.pkl", "content.pkl", "keys.pkl")
+        pickles = (read_pickle(file, partial(reserve_memory, path, name)) for name in names)
+        if next(pickles) != OLD_MAGIC:
             raise ValueError("it was not written by torch.save")
-        read_pickle(file)
-        system, content, keys = read_pickle(file), read_pickle(file), read_pickle(file)
+        _, system, content, keys = pickles
         if not isinstance(system, Mapping) or not isinstance(keys, list):
             raise ValueError("it was not written by torch.save")
         kinds = {

@@ -202,8 +202,9 @@ def test_auto_takes_the_cpu_engine() -> None:
 def test_a_limit_that_cannot_hold_the_minimum_is_refused_with_the_minimum() -> None:
     with pytest.raises(
         MemoryLimit, match=r"memory_limit=1000 cannot hold what coverage of 500 rows .* at least \d+ bytes"
-    ):
+    ) as refused:
         dubito.select(np.ones((500, 4)), 2, strategy="coverage", memory_limit=1000)
+    assert (refused.value.argument, refused.value.value) == ("memory_limit", 1000)
     with pytest.raises(MemoryLimit, match="memory_limit=1000"):
         dubito.estimate(500, 4, 0, 2, strategy="coverage", engine="cpu", memory_limit=1000)
 

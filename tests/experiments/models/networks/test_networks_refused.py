@@ -66,6 +66,7 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         ("short", "the network's 'hidden.weight' is bfloat16; return it in float32"),
         ("Asking", "head ?= ?'head' cannot be separated from the network: AttributeError.*no attribute 'weight'"),
         ("Counting", "changes 'steps' in training, which is neither a parameter nor a buffer"),
+        ("Drifting", "changes 'drift' in training, which is neither"),
         ("Averaging", "changes 'mean' in training.*register_buffer"),
         ("Listing", "two identical training steps of the network differ: it has state that is not in a buffer"),
         ("Throwing", "or uses random numbers that are not torch's"),

@@ -39,8 +39,10 @@ def most_pairs(n_pool: int, d: int, limit: int | None) -> int:
     least = least_bytes(n_pool, d)
     if limit is not None and limit < least:
         raise MemoryLimit(
-            f"memory_limit={limit} cannot hold what coverage of {n_pool} rows of {d} features needs; pass at least "
-            f"{least} bytes ({-(-least // 10**6)} MB)."
+            f"cannot hold what coverage of {n_pool} rows of {d} features needs",
+            argument="memory_limit",
+            value=limit,
+            hint=f"pass at least {least} bytes ({-(-least // 10**6)} MB).",
         )
     left = WORKING_BYTES if limit is None else limit - least
     return PAIRS_PER_ROW * n_pool + max(0, left) // PAIR_BYTES

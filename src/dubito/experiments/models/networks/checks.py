@@ -90,7 +90,7 @@ def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
     finally:
         hook.remove()
     if not calls or not all(calls):
-        problem = "is never called with an input, as in F.linear(x, head.weight), which uses only its weights"
+        problem = "is never called with an input (a call such as F.linear(x, head.weight) only uses its weights)"
         hint = "call the head itself in forward, or name the module that computes the logits."
         raise InvalidArgument(problem, argument="head", value=head, hint=hint)
     if len(calls) > 1:
@@ -191,7 +191,7 @@ def _is_same(one: Any, other: Any) -> bool:
     import torch
 
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return bool(type(one) is type(other) and (one == other or one != one))
+        return bool(type(one) is type(other) and (one == other or (one != one and other != other)))
     if one.shape != other.shape or not one.numel():
         return bool(one.shape == other.shape)
     one, other, tolerance = one.to(torch.complex128), other.to(torch.complex128), 1e-2 if one.is_cuda else 1e-6
@@ -200,7 +200,10 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _check_same_tensors(before: "dict[str, torch.Tensor]", after: "dict[str, torch.Tensor]") -> None:
-    """Raise if a buffer was replaced by another tensor: a recorded training step would still use the old one."""
+    """Raise if a buffer was replaced by another tensor.
+
+    Training side by side replays a recorded step, which would still use the old tensor.
+    """
     replaced = [name for name in {**before, **after} if before.get(name) is not after.get(name)]
     if replaced:
         raise InvalidArgument(
@@ -221,8 +224,11 @@ def check_converged(weights: "Iterable[torch.Tensor]", turn: int, learning_rate:
 # Whether a run can be continued: the header of its journal compared with the current training.
 
 GAPLESS, BY_EPOCH = "gapless", "by epoch"
-"""How rows are divided into minibatches: as by `training.minibatches`, or as in earlier versions for networks trained
-alone, where each epoch ended with a short minibatch and the learning rate changed once per epoch."""
+"""How rows are divided into minibatches.
+
+`GAPLESS`: as by `training.minibatches`, where a minibatch may span two epochs. `BY_EPOCH`: as in earlier versions for
+networks trained alone, where each epoch ended with a short minibatch and the learning rate changed once per epoch.
+"""
 
 
 def training_facts(training: Training) -> dict[str, str]:
@@ -230,31 +236,35 @@ def training_facts(training: Training) -> dict[str, str]:
     return {**device_facts(training.device), "precision": training.resolved_precision, "minibatches": GAPLESS}
 
 
-def training_refusal(begun: Facts, now: Facts, *, minibatches_coincide: bool, was_side_by_side: bool) -> str | None:
-    """Why the run with the header ``begun`` cannot be continued here, with the fix; None if it can.
+def training_refusal(
+    recorded: Facts, current: Facts, *, minibatches_coincide: bool, was_side_by_side: bool
+) -> str | None:
+    """Why a run whose journal header is ``recorded`` cannot be continued here, with the fix; None if it can.
 
-    Headers of early versions lack precision and minibatches. These followed from whether such networks were trained
-    side by side on a GPU. ``minibatches_coincide`` is the result of `epochs_are_full`.
+    Headers of early versions lack precision and minibatches. Both are inferred: they depended on whether the networks
+    were trained side by side on a GPU. ``minibatches_coincide`` is the result of `epochs_are_full`.
     """
-    was_on_gpu = begun.get("device", now["device"]) != "cpu"
-    if was_on_gpu != (now["device"] != "cpu"):
+    was_on_gpu = recorded.get("device", current["device"]) != "cpu"
+    if was_on_gpu != (current["device"] != "cpu"):
         if was_on_gpu:
             return (
-                "it was started on a GPU and torch finds none here, and networks trained on either cannot be compared; "
-                "continue on a machine with a GPU, or run the experiment in another folder."
+                "it was started on a GPU and torch finds none here, and networks trained on a CPU cannot be compared "
+                "with networks trained on a GPU; continue on a machine with a GPU, or run the experiment in another "
+                "folder."
             )
         return (
-            "it was started on a CPU and would continue on a GPU, and networks trained on either cannot be compared; "
-            'hide the GPU with CUDA_VISIBLE_DEVICES="", or run the experiment in another folder.'
-        )
-    was_parallel = was_on_gpu and was_side_by_side
-    precision = begun.get("precision", now["precision"] if was_parallel else "float32")
-    if precision != now["precision"]:
-        return (
-            f"its networks were trained in {precision} and would continue in {now['precision']}; run the experiment in "
+            "it was started on a CPU and would continue on a GPU, and networks trained on a CPU cannot be compared "
+            'with networks trained on a GPU; hide the GPU with CUDA_VISIBLE_DEVICES="", or run the experiment in '
             "another folder."
         )
-    if begun.get("minibatches", GAPLESS if was_parallel else BY_EPOCH) != GAPLESS and not minibatches_coincide:
+    was_parallel = was_on_gpu and was_side_by_side
+    precision = recorded.get("precision", current["precision"] if was_parallel else "float32")
+    if precision != current["precision"]:
+        return (
+            f"its networks were trained in {precision} and would continue in {current['precision']}; run the "
+            "experiment in another folder."
+        )
+    if recorded.get("minibatches", GAPLESS if was_parallel else BY_EPOCH) != GAPLESS and not minibatches_coincide:
         return (
             "an earlier version of dubito began it, with other minibatches (a short one at the end of every epoch) and "
             "learning rates, so results cannot be compared; run the experiment in another folder."

@@ -54,7 +54,7 @@ class Slow(Trainable, Protocol):
     """A network that takes hours or days to train without a GPU, so that users are warned."""
 
     @property
-    def rows_a_second(self) -> float:
+    def rows_per_second(self) -> float:
         """Rows per second that one core trains on."""
 
     @property
