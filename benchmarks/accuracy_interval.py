@@ -82,7 +82,7 @@ def run_project(seed: int) -> dict[str, Any]:
             items=items,
             labels=[names[item] for item in items.tolist()],
             closed=NONE,
-            only=None,
+            allowed=None,
             budget=BATCH,
             audit=share,
             strategy="auto",
