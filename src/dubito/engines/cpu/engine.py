@@ -14,7 +14,7 @@ from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm, groups
 from dubito.engines.lazy.bounds import WIDEST_ROW
-from dubito.engines.lazy.configurations import finished
+from dubito.engines.lazy.configurations import make_configuration
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import OnDevice, len_of
 
@@ -106,7 +106,7 @@ class CpuEngine:
             if problem.groups is not None:
                 return Solution((Members(problem).configuration([], [], []),), complete=False)
             none = np.empty(0, dtype=np.int64)
-            return Solution((finished(problem, none, np.empty(0), np.inf),), complete=False)
+            return Solution((make_configuration(problem, none, np.empty(0), np.inf),), complete=False)
 
     def _solve(self, problem: Problem) -> Solution:
         way = self.way if self.way is not None and can(problem) else way_of(problem)

@@ -18,9 +18,9 @@ from dubito.engines.lazy.bounds import (
     FLOAT32_SMALLEST,
     FLOOR,
     FLOOR_LENGTH,
+    LENGTH_UNITS,
     MEDIAN_ROWS,
     PICK_UNITS,
-    REACH_UNITS,
     ROUND_DOWN,
     ROUND_UP,
     SMALLEST,
@@ -139,7 +139,7 @@ class CandidateGroup:
             squared[span] = squared_lengths(points)
         length = np.sqrt(squared)
         # Triangle inequality: a reference is at most as long as its candidate plus their distance.
-        reach = REACH_UNITS * UNIT * (self.lengths[rows] + length) + FLOOR_LENGTH
+        reach = LENGTH_UNITS * UNIT * (self.lengths[rows] + length) + FLOOR_LENGTH
         low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
         high = length * (1.0 + width * UNIT) + reach
         # As in the reference implementation, distances are multiplied by the weight last: rounding keeps their order.
@@ -205,7 +205,7 @@ class PoolRows:
 
 
 class CpuKernels:
-    """See `dubito.engines.lazy.frontier.Kernels`."""
+    """See `dubito.engines.lazy.interfaces.Kernels`."""
 
     def __init__(self, problem: Problem, n_picks: int | None = None) -> None:
         """``n_picks``: the approximate number of picks among these candidates, if others are picked elsewhere."""

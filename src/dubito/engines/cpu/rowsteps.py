@@ -18,7 +18,7 @@ from dubito.engines.lazy.bounds import (
     BEYOND,
     FLOOR,
     FLOOR_LENGTH,
-    REACH_UNITS,
+    LENGTH_UNITS,
     ROUND_DOWN,
     ROUND_UP,
     SMALLEST,
@@ -249,7 +249,7 @@ def _maps(sketch: Sketch) -> compiled.Arrays:
 
 def _constants(sketch: Sketch, d: int, needed: float) -> FloatArray:
     """The constants of a refresh, in the order of ``refresh.h``."""
-    rounding = (FLOOR, FLOOR_LENGTH, ROUND_UP, ROUND_DOWN, SMALLEST, BEYOND, REACH_UNITS * UNIT, d * UNIT)
+    rounding = (FLOOR, FLOOR_LENGTH, ROUND_UP, ROUND_DOWN, SMALLEST, BEYOND, LENGTH_UNITS * UNIT, d * UNIT)
     return np.array([sketch.scale, sketch.scale**2, sketch.slack, *rounding, USELESS, needed])
 
 

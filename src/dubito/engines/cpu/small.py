@@ -16,8 +16,8 @@ from dubito.engines.cpu.products import PANEL
 from dubito.engines.cpu.rowsteps import RowSteps, SmallRun, row_steps
 from dubito.engines.cpu.sketch import Sketch, plain_sketch
 from dubito.engines.lazy.bounds import FLOOR, Float32Array, squared_lengths
-from dubito.engines.lazy.configurations import finished
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.configurations import make_configuration
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, blocks, len_of
 
@@ -58,7 +58,7 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
             if n_made == n_picks:
                 in_c.pick_small(sketch, others, run, n_picks + 1)
             radius = float(np.sqrt(run.squared[n_picks]))
-        return finished(problem, problem.candidates[run.positions[:n_picks]], run.squared[:n_picks], radius)
+        return make_configuration(problem, problem.candidates[run.positions[:n_picks]], run.squared[:n_picks], radius)
 
     found, is_uninterrupted = retry_on_interrupt(finish)
     try:

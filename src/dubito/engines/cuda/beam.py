@@ -21,9 +21,9 @@ from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs import nvrtc
 from dubito.engines.cuda.programs.exact import exact_sq_distances
 from dubito.engines.cuda.programs.pairs import near_pairs
-from dubito.engines.lazy.configurations import finished_beam
+from dubito.engines.lazy.configurations import make_configurations
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.matrix import FloatArray, IntArray
 
 # A front of a beam. All squared priorities that a candidate of the front can have are known in advance: its priority at
@@ -368,7 +368,7 @@ class DeviceBeam:
 
     def _configurations(self, tops: FloatArray) -> tuple[Configuration, ...]:
         picks, squared = trace(self.past, len(tops))
-        return finished_beam(self.problem, self.problem.candidates[picks], squared, np.sqrt(tops))
+        return make_configurations(self.problem, self.problem.candidates[picks], squared, np.sqrt(tops))
 
 
 def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:

@@ -16,9 +16,9 @@ from dubito.engines.cuda.points import Tensor
 from dubito.engines.cuda.programs.exact import exact_sq_distances
 from dubito.engines.cuda.programs.pairs import TooManyPairs, near_pairs
 from dubito.engines.cuda.programs.rounds import decide
-from dubito.engines.lazy.configurations import finished
+from dubito.engines.lazy.configurations import make_configuration
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 
 RADIUS_FRONT = 64
 WIDE = 4
@@ -108,4 +108,4 @@ class DeviceGreedy:
     def _configuration(self) -> Configuration:
         radius, squared = self._radius(), torch.cat(self.squared).cpu().numpy()
         picks = self.bounds.picked[: len(squared)].cpu().numpy()
-        return finished(self.problem, self.problem.candidates[picks], squared, radius)
+        return make_configuration(self.problem, self.problem.candidates[picks], squared, radius)

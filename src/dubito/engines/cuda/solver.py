@@ -72,7 +72,7 @@ HOST_FRONT = 1024
 
 
 class DeviceKernels:
-    """See `dubito.engines.lazy.frontier.Kernels`."""
+    """See `dubito.engines.lazy.interfaces.Kernels`."""
 
     def __init__(self, bounds: DeviceBounds) -> None:
         self.bounds = bounds

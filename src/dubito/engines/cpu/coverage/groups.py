@@ -15,7 +15,7 @@ from dubito.core.problem import Solution
 from dubito.engines.cpu.coverage.gains import CLOSED, EXACT, CompiledGains, Gains
 from dubito.engines.cpu.coverage.solver import FirstCover
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray
 

@@ -20,7 +20,7 @@ from dubito.engines.cpu.coverage.gains import CompiledGains, Gains, PlainGains
 from dubito.engines.cpu.coverage.kept import KeptRound, find_pairs, may_keep
 from dubito.engines.cpu.coverage.pairs import CHUNK, Cloud, Look, Nearest, Pairs, PairSearch, choose_width, used_rows
 from dubito.engines.cpu.coverage.space import Directions, Space, fit_directions
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import len_of
 

@@ -20,8 +20,8 @@ from dubito.engines.cpu.sketch import Sketch, is_single, orthonormal, plain_sket
 from dubito.engines.lazy.bounds import (
     FLOOR,
     FLOOR_LENGTH,
+    LENGTH_UNITS,
     MEDIAN_ROWS,
-    REACH_UNITS,
     ROUND_UP,
     SMALLEST,
     UNIT,
@@ -260,7 +260,7 @@ class Space:
         """The arrays that C needs to read rows of the pool, and the rounding constants."""
         center = np.empty(0) if self.shape.center is None else self.shape.center
         d = self.problem.pool.shape[1]
-        rounding = (d * UNIT, REACH_UNITS * UNIT, FLOOR_LENGTH, ROUND_UP, SMALLEST)
+        rounding = (d * UNIT, LENGTH_UNITS * UNIT, FLOOR_LENGTH, ROUND_UP, SMALLEST)
         constants = np.array([self.shape.scale, self.unit, *rounding, reach, reach * self.unit])
         return np.empty(0, np.uint8) if self.pool is None else self.pool.array, center, constants
 

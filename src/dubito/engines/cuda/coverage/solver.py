@@ -27,7 +27,7 @@ from dubito.engines.cuda.programs.rounds import add_terms, cover_rounds
 from dubito.engines.cuda.sketch import Sketches
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray, OnDevice, blocks, len_of
 
