@@ -370,7 +370,7 @@ static PyObject *py_refresh(PyObject *Py_UNUSED(self), PyObject *args)
     task.weights = READ(double, task.n);
     task.limits = WRITE(double, task.n);
     task.squared = WRITE(double, task.n);
-    task.is_out = WRITE(uint8_t, task.n);
+    task.is_unfinished = WRITE(uint8_t, task.n);
     expect_rows(call, task.rows, task.n, n_pool);
     for (int64_t i = 0; !call->failed && i < task.n; i++)
         expect_row(call, task.seen[i], references->n_all + 1);

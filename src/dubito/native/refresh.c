@@ -73,7 +73,7 @@ static Piece make_piece(const Refresh *task, int64_t number, void *scratch)
 
 static int is_active(const Refresh *task, int64_t row)
 {
-    return row < task->n && task->limits[row] > 0.0 && !task->is_out[row];
+    return row < task->n && task->limits[row] > 0.0 && !task->is_unfinished[row];
 }
 
 static int is_idle(const Refresh *task, int64_t first)
@@ -179,7 +179,7 @@ static int refine_nearest(const Refresh *task, Piece *piece, int64_t row, int64_
     /* A duplicate of a reference: computing it now saves exact distances to all other duplicates. */
     if (nearest.lowest <= task->constants.smallest)
         apply_exact_distance(task, piece, row, reference);
-    task->is_out[own] = task->limits[own] < task->constants.needed;
+    task->is_unfinished[own] = task->limits[own] < task->constants.needed;
     return add_pair(&piece->pairs, nearest);
 }
 
@@ -272,7 +272,7 @@ static void refresh_piece(void *data, int64_t number, void *scratch)
     Piece piece = make_piece(task, number, scratch);
     int64_t n_bounded = 0;
     for (int64_t row = piece.first; row < piece.first + piece.n; row++)
-        task->is_out[row] = task->limits[row] < task->constants.needed;
+        task->is_unfinished[row] = task->limits[row] < task->constants.needed;
     prepare(task, &piece);
     int has_memory = bound(task, &piece, &n_bounded);
     int64_t all = task->n_bounded + n_bounded, passed = task->n_passed + piece.pairs.n;

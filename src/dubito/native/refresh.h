@@ -34,7 +34,7 @@ typedef struct {
     const int32_t *seen;                  /* (n,) ascending */
     const double *weights;                /* (n,) */
     double *limits, *squared;             /* (n,) upper bounds on squared priorities; exact squared distances */
-    uint8_t *is_out;                      /* (n,) limit fell below ``needed`` */
+    uint8_t *is_unfinished;                      /* (n,) limit fell below ``needed`` */
     int64_t n_bounded, n_passed;          /* pairs in earlier calls: compared, and not ruled out */
     int64_t bounded, passed;              /* the same in this call */
     int64_t max_rows;                     /* in a piece */

@@ -14,7 +14,7 @@ from dubito.core import reference
 from dubito.core.distances import exact_sq_distances
 from dubito.core.problem import Configuration, Problem, Scaling, Solution
 from dubito.doubt import beam_scores, scaling_weights
-from dubito.engines.cpu.engine import CpuEngine, can, pays, way_of
+from dubito.engines.cpu.engine import CpuEngine, choose_method, small_can_solve, small_is_faster
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_engine
 from levels import examples
@@ -50,11 +50,11 @@ def test_the_engine_meets_the_contract_without_compiled_steps(monkeypatch: pytes
 def test_the_small_way_pays_for_small_problems_only() -> None:
     pool = np.zeros((100_000, 64), dtype=np.float32)
     small = Problem(pool, pool[:100], np.arange(2000), 20)
-    assert pays(small)
-    assert not pays(replace(small, candidates=np.arange(100_000), references=pool[:5000], budget=1000))
-    assert can(small) == (compiled.steps is not None)
-    assert not can(replace(small, memory_limit=1 << 30))
-    assert not can(replace(small, beam_width=2))
+    assert small_is_faster(small)
+    assert not small_is_faster(replace(small, candidates=np.arange(100_000), references=pool[:5000], budget=1000))
+    assert small_can_solve(small) == (compiled.steps is not None)
+    assert not small_can_solve(replace(small, memory_limit=1 << 30))
+    assert not small_can_solve(replace(small, beam_width=2))
 
 
 @BOTH
@@ -75,10 +75,10 @@ def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
 def test_small_problems_are_solved_in_c_where_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = np.zeros((1000, 8))
     small = Problem(pool, pool[:5], np.arange(100), 5)
-    assert way_of(small) == ("lazy" if compiled.steps is None else "small")
-    assert way_of(replace(small, beam_width=2)) == "lazy"
+    assert choose_method(small) == ("lazy" if compiled.steps is None else "small")
+    assert choose_method(replace(small, beam_width=2)) == "lazy"
     monkeypatch.setattr(compiled, "steps", None)
-    assert way_of(small) == "lazy"
+    assert choose_method(small) == "lazy"
 
 
 @pytest.mark.parametrize("features", [np.int16, np.uint8, ">f8", bool], ids=str)

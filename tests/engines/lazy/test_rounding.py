@@ -15,7 +15,7 @@ from dubito import native as compiled
 from dubito.core import distances
 from dubito.core.distances import QUANTUM, UNIT64, exact_sq_distances, squared_radii
 from dubito.core.problem import Problem, Scaling
-from dubito.engines.cpu.anchors import Reach
+from dubito.engines.cpu.anchors import DistanceBounds
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CandidateGroup, CpuKernels, Pairs
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch
@@ -116,7 +116,7 @@ def test_first_bounds_are_never_below_the_distance_that_decides(seed: int, edge:
     plain = sketch_for(points)
     shifted = plain.shift(points)
     for other in range(4):
-        reach = Reach(plain, shifted[other : other + 1], squared_lengths(shifted[other : other + 1]))
+        reach = DistanceBounds(plain, shifted[other : other + 1], squared_lengths(shifted[other : other + 1]))
         bounds, _ = reach.nearest(shifted)
         assert (bounds >= exact_sq_distances(points, points[other])).all()
 

@@ -16,7 +16,7 @@ from dubito import native as compiled
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.distances import read_rows
 from dubito.engines.cpu.products import PANEL, pack, product
-from dubito.engines.cpu.sketch import Sketch, is_single, orthonormal, plain_sketch
+from dubito.engines.cpu.sketch import Sketch, fits_float32, orthonormal, plain_sketch
 from dubito.engines.lazy.bounds import (
     FLOOR,
     FLOOR_LENGTH,
@@ -277,7 +277,7 @@ class Space:
     @property
     def flags(self) -> tuple[bool, bool, bool]:
         """Whether the metric is cosine, rows are shifted in float32, and there is a center."""
-        return self.problem.metric == "cosine", is_single(self.shape.scale), self.shape.center is not None
+        return self.problem.metric == "cosine", fits_float32(self.shape.scale), self.shape.center is not None
 
 
 def locate(matrix: Matrix, most_bytes: int) -> Located | None:
