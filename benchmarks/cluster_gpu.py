@@ -23,7 +23,7 @@ from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
 from dubito.engines.cluster.messages import Hardware
-from dubito.engines.cluster.solving import cut, open_all, solve
+from dubito.engines.cluster.solving import open_all, solve, split_problem
 from dubito.engines.cluster.workers import RESERVED_GPU, LocalWorkers, WorkerPlan
 from dubito.matrix import len_of
 from dubito.sharding.run import select_shards
@@ -77,7 +77,7 @@ class OnGpu(Engine[Any]):
     def solve(self, problem: Any) -> Solution:
         rng, n_pool = np.random.default_rng(self.n_shards), len_of(problem.pool)
         edges = sorted([0, n_pool, *rng.integers(0, n_pool + 1, self.n_shards - 1).tolist()])
-        workers = LocalWorkers(cut(problem, edges), Hardware("cuda", is_required=True))
+        workers = LocalWorkers(split_problem(problem, edges), Hardware("cuda", is_required=True))
         return solve(problem, workers, open_all(workers))[0]
 
 
