@@ -268,11 +268,11 @@ def cut(values: Float32Array) -> Float32Array:
 def test_products_of_ten_bits_and_of_three_parts_stay_within_their_slack(seed: int, d: int) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
-    from dubito.engines.cuda.points import fit_shape
+    from dubito.engines.cuda.points import choose_transform
 
     rng = np.random.default_rng(seed)
     points = (rng.standard_normal((2, d)) * 10.0 ** rng.integers(-3, 3, d)).astype(np.float32)
-    shape = fit_shape(torch.from_numpy(points).double(), torch.float32, float(np.abs(points).max()))
+    shape = choose_transform(torch.from_numpy(points).double(), torch.float32, float(np.abs(points).max()))
     x, y = shape.apply(torch.from_numpy(points)).numpy()
     sizes = Fraction(float(squared_lengths(x[None])[0])) + Fraction(float(squared_lengths(y[None])[0]))
     truth = exact_squared(points[0].astype(float), points[1].astype(float)) * Fraction(shape.scale) ** 2
