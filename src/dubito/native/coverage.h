@@ -68,18 +68,18 @@ INLINE const float *view_point(const Points *points, int64_t i, const Space *spa
 }
 
 /* Bounds on a distance that was computed with the errors of shifting points and of float32. */
-INLINE Interval around(const CoverageConstants *constants, double apart, double length)
+INLINE Interval distance_bounds(const CoverageConstants *constants, double distance, double length)
 {
-    double error = constants->shift * (length + apart) + constants->floor_length + constants->spread * apart;
-    return (Interval){apart > error ? apart - error : 0.0, apart + error};
+    double error = constants->shift * (length + distance) + constants->floor_length + constants->spread * distance;
+    return (Interval){distance > error ? distance - error : 0.0, distance + error};
 }
 
 /* Bounds on the distance between ``point`` and another point, from their difference in float32. */
-INLINE Interval from_difference(const CoverageConstants *constants, const Space *space, const float *point,
+INLINE Interval bounds_from_difference(const CoverageConstants *constants, const Space *space, const float *point,
                                        double length, const Points *others, int64_t other, double *scratch, float *buffer)
 {
     const float *second = view_point(others, other, space, scratch, buffer);
-    return around(constants, sqrt(squared_distance(point, second, space->d)), length);
+    return distance_bounds(constants, sqrt(squared_distance(point, second, space->d)), length);
 }
 
 /* The squared distance of two points' fine codes, divided by the squared step. */

@@ -90,10 +90,10 @@ typedef struct {
 } Rows;
 
 /* The limit of a row, as limits on the squared distances of its codes to the codes of some columns. */
-WIDE static void limit_columns(const float *restrict errors, int64_t n, float reach, float step, int32_t *restrict out)
+WIDE static void limit_columns(const float *restrict errors, int64_t n, float distance, float step, int32_t *restrict out)
 {
     for (int64_t i = 0; i < n; i++) {
-        float max = (reach + errors[i]) / step;
+        float max = (distance + errors[i]) / step;
         max = max * max * 1.00001f + 2.0f;
         out[i] = max < 1e9f ? (int32_t)max : 1000000000; /* below NO_CODE */
     }
@@ -128,7 +128,7 @@ WIDE static int check_pair(Rows *rows, int64_t i, int64_t other, const float **p
     const Points *points = &task->points, *others = &task->others;
     int64_t own = rows->first + i;
     double *limit = rows->limits + i;
-    Interval apart;
+    Interval distance;
     if (points->fine.n_codes) {
         double max =
             max_fine_distance(&task->constants, &points->fine, own, &others->fine, other, points->length[own], *limit);
@@ -137,10 +137,10 @@ WIDE static int check_pair(Rows *rows, int64_t i, int64_t other, const float **p
     }
     if (*point == NULL)
         *point = view_point(points, own, &task->space, rows->wide, rows->shifted);
-    apart = from_difference(&task->constants, &task->space, *point, points->length[own], others, other, rows->wide,
+    distance = bounds_from_difference(&task->constants, &task->space, *point, points->length[own], others, other, rows->wide,
                             rows->buffer);
-    *limit = apart.high < *limit ? apart.high : *limit;
-    return apart.low > *limit || add_undecided(&rows->found, (UndecidedPair){own, other, apart.low});
+    *limit = distance.high < *limit ? distance.high : *limit;
+    return distance.low > *limit || add_undecided(&rows->found, (UndecidedPair){own, other, distance.low});
 }
 
 /* Check the pairs of rows and columns that may be nearest, then clear the columns. Returns 0 if memory ran out. */
@@ -280,9 +280,9 @@ static void nearest_piece(void *data, int64_t piece, void *scratch)
         read_exactly(&others->matrix, others->rows[pair.other], &task->space, rows.wide, rows.other);
         exact = exact_sq_distance(rows.one, rows.other, rows.wide, d);
         if (exact < task->squared[pair.row]) {
-            double reach = sqrt(exact * task->constants.unit) * (1.0 + 1e-12);
+            double distance = sqrt(exact * task->constants.unit) * (1.0 + 1e-12);
             task->squared[pair.row] = exact;
-            *limit = reach < *limit ? reach : *limit;
+            *limit = distance < *limit ? distance : *limit;
         }
     }
     free(rows.found.items);

@@ -26,8 +26,8 @@ WIDE static void limit_codes(const float *restrict limits, const float *restrict
                              float added, float step, int32_t *restrict out)
 {
     for (int64_t i = 0; i < n; i++) {
-        float reach = (sqrtf((limits[i] > 0.0f ? limits[i] : 0.0f) + added) + errors[i] + error) / step;
-        float most = reach * reach * 1.00001f + 2.0f;
+        float distance = (sqrtf((limits[i] > 0.0f ? limits[i] : 0.0f) + added) + errors[i] + error) / step;
+        float most = distance * distance * 1.00001f + 2.0f;
         out[i] = limits[i] > 0.0f ? (int32_t)(most < 1e9f ? most : 1e9f) : -1; /* below NO_CODE */
     }
 }
@@ -153,9 +153,9 @@ static int64_t filter_by_codes(const PairSearch *task, const float *far_roots, i
         double most = max_fine_distance(&task->constants, fine, far, fine, own, points->length[far], root);
         pairs[kept] = pairs[i];
         if (is_last) {
-            double apart = fine->step * sqrt(squared) - ((double)fine->errors[far] + fine->errors[own]);
-            apart = around(&task->constants, apart > 0.0 ? apart : 0.0, points->length[far]).low;
-            pairs[kept].squared = apart * apart;
+            double distance = fine->step * sqrt(squared) - ((double)fine->errors[far] + fine->errors[own]);
+            distance = distance_bounds(&task->constants, distance > 0.0 ? distance : 0.0, points->length[far]).low;
+            pairs[kept].squared = distance * distance;
         }
         kept += squared <= most * most;
     }

@@ -116,8 +116,8 @@ class CompiledGains:
         except TooManyPairs:
             sums = np.zeros(n)
             search.run(limits, covered, np.arange(n), reach, 0, report_phase, sums)
-            nowhere = np.zeros(n, dtype=np.int64)
-            self._store_pairs(Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
+            zeros = np.zeros(n, dtype=np.int64)
+            self._store_pairs(Pairs(zeros, zeros.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
             self.bound = sums * ROUND_UP if self.costs is None else sums * ROUND_UP / self.costs
             self.n_per_search = max(1, n // 8)
 

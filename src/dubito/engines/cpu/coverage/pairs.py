@@ -160,8 +160,8 @@ def choose_width(space: Space, widest: Directions, rows: IntArray, limits: Float
     )
     widths = [width for width in WIDTHS if width <= widest.matrix.shape[1]]
     n, d = space.problem.pool.shape
-    whole = [Directions.features(space)] if 8 * n * d <= space.full_bytes else []
-    for chosen in (*(replace(widest, width=width) for width in widths), *whole):
+    all_features = [Directions.features(space)] if 8 * n * d <= space.full_bytes else []
+    for chosen in (*(replace(widest, width=width) for width in widths), *all_features):
         fitted = chosen.fitted(space)
         encoded = [encode(fitted.heads(*each), fitted.scale) for each in zip((left, right), sizes, strict=True)]
         weights = np.repeat(2.0 ** np.arange(LEVELS - 1, -1, -1), np.diff([0, *fitted.scale.ends])).astype(np.float32)
@@ -215,12 +215,12 @@ class Cells:
             return np.zeros((1, 1), dtype=np.float32), np.zeros((1, 1), dtype=np.float32)
         centers = self.centers.astype(np.float64)
         squared = (centers**2).sum(axis=1)
-        apart = np.sqrt(np.maximum(squared[:, None] + squared - 2.0 * (centers @ centers.T), 0.0))
+        distances = np.sqrt(np.maximum(squared[:, None] + squared - 2.0 * (centers @ centers.T), 0.0))
         lengths = np.sqrt(squared)
         products = 4.0 * gamma(centers.shape[1] + 8) * (lengths[:, None] + lengths)
-        error = products + apart * (8.0 * UNIT + 2.0 * directions.error) + 1e-15
+        error = products + distances * (8.0 * UNIT + 2.0 * directions.error) + 1e-15
         with np.errstate(divide="ignore"):
-            return (1.0 / (apart * (1.0 + 1e-4))).astype(np.float32), (error * NEAR).astype(np.float32)
+            return (1.0 / (distances * (1.0 + 1e-4))).astype(np.float32), (error * NEAR).astype(np.float32)
 
 
 def find_cells(steps: compiled.CompiledSteps, points: Points) -> Cells:
@@ -303,8 +303,8 @@ class PairSearch:
         order = np.argsort(key.astype(np.int16), kind="stable")  # A radix sort.
         order = order[is_used[order]]
         if len(order) == 0:
-            nowhere = np.zeros(n_candidates, dtype=np.int64)
-            return Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32))
+            zeros = np.zeros(n_candidates, dtype=np.int64)
+            return Pairs(zeros, zeros.copy(), np.empty(0, np.int32), np.empty(0, np.float32))
         points, limit, candidate_of, key = cloud.points.take(order), limit[order], candidate_of[order], key[order]
         # Candidates are numbered in the order of the points, so that near candidates have similar numbers.
         is_candidate = candidate_of >= 0

@@ -4,8 +4,8 @@ constexpr unsigned NEAREST = 0, FARTHEST = ALL - 1, NONE = ALL;
 
 // How far a child's score is behind the best one, as a number from NEAREST to FARTHEST; exact between these.
 __device__ inline unsigned distance(Score score, Score behind) {
-    const Score apart = score - behind, half = 1LL << 31;
-    return apart < -half ? NEAREST : apart > half - 2 ? FARTHEST : (unsigned)(apart + half);
+    const Score lead = score - behind, half = 1LL << 31;
+    return lead < -half ? NEAREST : lead > half - 2 ? FARTHEST : (unsigned)(lead + half);
 }
 
 // The state of a warp: its configuration, in registers.

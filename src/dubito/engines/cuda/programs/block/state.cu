@@ -131,6 +131,6 @@ __device__ inline int take_first(uint4 &bits) {
 // Reductions over a warp.
 __device__ inline int warp_max(int value) {
 #pragma unroll
-    for (int apart = 16; apart > 0; apart /= 2) value = max(value, __shfl_xor_sync(ALL, value, apart));
+    for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(ALL, value, offset));
     return value;
 }
