@@ -28,7 +28,16 @@ class CompiledSteps(Protocol):
     """The functions of the module; ``module.c`` lists the arrays in the order in which they are read."""
 
     def pick_greedily(
-        self, arrays: Arrays, n: int, limit: int, n_picks: int, unit: float, by_pick: bool, bar: float, bar_row: int, /
+        self,
+        arrays: Arrays,
+        n: int,
+        limit: int,
+        n_picks: int,
+        unit: float,
+        by_pick: bool,
+        threshold: float,
+        threshold_row: int,
+        /,
     ) -> tuple[int, int, int]:
         """Pick greedily inside a front. Returns why it ended, the number of picks and of unsure candidates."""
         ...
@@ -41,8 +50,8 @@ class CompiledSteps(Protocol):
         n_words: int,
         n_leaves: int,
         limit: int,
-        bar: float,
-        bar_row: int,
+        threshold: float,
+        threshold_row: int,
         /,
     ) -> tuple[int, int, int, int]:
         """Step a beam. Returns why it ended and the number of steps, of configurations and of unsure ones."""
@@ -65,7 +74,7 @@ class CompiledSteps(Protocol):
         ...
 
     def float16_rows(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
-        """Rows (n, d) of a finite float16 matrix, or its first n, as float32."""
+        """Convert rows (n, d) of a finite float16 matrix, or its first n, to float32."""
         ...
 
     def refresh(
@@ -89,9 +98,9 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> tuple[bool, int, int]:
-        """Exact priorities of candidates against all references.
+        """Compute exact priorities of candidates given all references.
 
-        Returns False if the sketches are useless, the number of pairs compared, and of those not ruled out.
+        Returns False if the sketches rule out too few pairs; and the numbers of pairs compared and not ruled out.
         """
         ...
 
@@ -220,30 +229,29 @@ class CompiledSteps(Protocol):
         """Pairwise squared distances (n, n) of rows of the pool, in float64."""
         ...
 
-    # The ``numbers`` of the functions below are the fields of the structs in ``coverage.h``, in the order of
-    # ``module.c``.
+    # The numbers that the following functions take are fields of the structures in ``coverage.h``; their order is that
+    # in ``module.c``.
 
     def find_nearest(self, arrays: Arrays, /, *numbers: float) -> None:
-        """Reduce each point's squared distance to that of the nearest of the other points, if smaller; exact."""
+        """Lower squared distances of points to the exact ones to the nearest of other points."""
         ...
 
     def encode_points(self, arrays: Arrays, /, *numbers: float) -> None:
-        """Codes of points (n, k)."""
+        """Encode points (n, k)."""
         ...
 
     def read_points(self, arrays: Arrays, /, *numbers: float) -> None:
-        """Heads (leading coordinates; see ``coverage.h``), lengths and codes of rows of a matrix."""
+        """Read heads, lengths and codes of rows of a matrix."""
         ...
 
     def take_rows(self, arrays: Arrays, n_from: int, n: int, row_bytes: int, n_threads: int, /) -> None:
-        """Rows of a matrix of bytes in another order."""
+        """Copy rows of a matrix of bytes in another order."""
         ...
 
     def search_pairs(self, arrays: Arrays, /, *numbers: float) -> tuple[bool, int]:
-        """Pairs of a row and a candidate within the row's limit.
+        """Find the pairs of rows and candidates within the rows' limits; if ``fills_edges``, find ``edges`` instead.
 
-        If the number ``fills`` is 1, fill ``edges`` instead, the bounds between leaves and cells. Returns whether the
-        pairs exceeded the capacity, and the number of entries used so far.
+        Returns whether there were too many pairs, and the number of entries used so far.
         """
         ...
 
@@ -256,11 +264,11 @@ class CompiledSteps(Protocol):
         ...
 
     def update_gains(self, arrays: Arrays, /, *numbers: int) -> None:
-        """Bring bounds on gains of coverage up to date, exactly if ``is_exact``."""
+        """Update the bounds on gains of coverage; with ``is_exact``, make them exact."""
         ...
 
     def magnitude(self, arrays: Arrays, n: int, itemsize: int, n_threads: int, /) -> float:
-        """The largest magnitude of n floats; NaN if any of them is NaN."""
+        """The largest magnitude of n floats; NaN if one of them is NaN."""
         ...
 
 

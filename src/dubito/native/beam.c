@@ -1,7 +1,7 @@
 /* Steps of a beam over a short list, with the same results as dubito.engines.lazy.beam.
 
-   A configuration keeps its candidates sorted. A pick lowers few of them, so a child's order is its parent's with a few
-   candidates moved back. Children of equal score are compared by hash first, then as bit sets. */
+   The candidates of a configuration are kept sorted. A pick lowers few of them, so the order of a child is that of its
+   parent with a few candidates moved back. Children of equal score are compared by hash first, then as bit sets. */
 
 #include "steps.h"
 
@@ -16,7 +16,7 @@ typedef struct {
     int32_t parent, pick;
 } Child;
 
-/* Buffers of a call: the configurations of the next step, which are swapped with the current ones. */
+/* Buffers of a call, for the configurations of the next step. After each step they are swapped with the current ones. */
 typedef struct {
     double *low, *high;           /* (width, m) */
     int32_t *order;               /* (width, m) */
@@ -46,8 +46,8 @@ static uint64_t hash_set(const uint64_t *set, int64_t n_words)
     return hash;
 }
 
-/* Lower upper bounds by the common picks. Lower bounds are combined only when read, because exact computation may raise
-   a common one. */
+/* Lower the upper bounds to those given the common picks. Lower bounds are combined only when they are read, since making a
+   common interval exact may raise its lower bound. */
 WIDE static void lower(double *restrict high, const double *restrict common, int64_t m)
 {
     for (int64_t i = 0; i < m; i++)
@@ -65,7 +65,7 @@ static int is_before(const double *high, int32_t one, int32_t other)
     return high[one] > high[other] || (high[one] == high[other] && one < other);
 }
 
-/* Insertion sort, for an order in which a few values fell. Ties to the lower index. */
+/* Insertion sort, for an order in which few values have decreased. Ties go to the lower index. */
 static void sort_nearly_sorted(int32_t *order, const double *high, int64_t m)
 {
     for (int64_t i = 1; i < m; i++) {
@@ -77,7 +77,7 @@ static void sort_nearly_sorted(int32_t *order, const double *high, int64_t m)
     }
 }
 
-/* The same if it is known which values fell: remove those and merge them from the end. */
+/* The same if the values that decreased are known: remove them from the order, and merge them into it from the end. */
 static void update_order(const Scratch *scratch, const int32_t *before, int32_t *restrict order, const double *high, int64_t m)
 {
     int64_t n_left = 0, n_moved = 0;
@@ -94,9 +94,9 @@ static void update_order(const Scratch *scratch, const int32_t *before, int32_t 
     }
 }
 
-/* How many candidates a configuration would pick; -1 if its intervals do not determine which, -2 if a candidate outside
-   the list may come first. */
-static int64_t count_firsts(const Beam *beam, Threshold bar, int64_t leaf)
+/* The number of candidates that a configuration proposes; -1 if its intervals do not determine which, -2 if a candidate
+   outside the list may come first. */
+static int64_t count_firsts(const Beam *beam, Threshold threshold, int64_t leaf)
 {
     int64_t m = beam->m, n_wanted = beam->width < m ? beam->width : m, count = 0;
     const double *high = beam->own_high + leaf * m;
@@ -106,15 +106,15 @@ static int64_t count_firsts(const Beam *beam, Threshold bar, int64_t leaf)
         double low = low_of(beam, leaf, order[i]);
         floor = low < floor ? low : floor;
     }
-    if (m > n_wanted && floor > high[order[n_wanted]] && floor > bar.value && floor > 0.0)
+    if (m > n_wanted && floor > high[order[n_wanted]] && floor > threshold.value && floor > 0.0)
         return n_wanted;
     /* The exact value cannot be higher than this upper bound. */
-    if (high[order[n_wanted - 1]] < bar.value)
+    if (high[order[n_wanted - 1]] < threshold.value)
         return -2;
     for (int64_t i = 0; i < m && high[order[i]] >= floor && high[order[i]] >= 0.0; i++)
         if (low_of(beam, leaf, order[i]) < high[order[i]])
             return -1;
-    if (bar.value >= 0.0 && !admits(bar, high[order[n_wanted - 1]], beam->rows[order[n_wanted - 1]]))
+    if (threshold.value >= 0.0 && !admits(threshold, high[order[n_wanted - 1]], beam->rows[order[n_wanted - 1]]))
         return -2;
     while (count < n_wanted && high[order[count]] >= 0.0)
         count++;
@@ -134,8 +134,8 @@ static int is_same_set(const Beam *beam, const Child *one, const Child *other)
     return 1;
 }
 
-/* Insert a child if it is among the best by score, ties to the earlier one. A set's score is the sum of its picks' scores,
-   so duplicates of a set have equal scores. */
+/* Insert a child if it is among the best by score; ties go to the earlier one. The score of a set is the sum of its picks'
+   scores, so duplicates of a set have equal scores. */
 static void insert_child(const Beam *beam, Scratch *scratch, Child child)
 {
     Child *kept = scratch->children;
@@ -209,7 +209,7 @@ static void log_step(const Beam *beam, const Scratch *scratch, int64_t step)
             double high = beam->own_high[child.parent * beam->m + child.pick];
             beam->parents[entry] = child.parent;
             beam->picks[entry] = child.pick;
-            beam->heights[entry] = high;
+            beam->pick_priorities[entry] = high;
             beam->is_exact[entry] = low_of(beam, child.parent, child.pick) == high;
         }
     }
@@ -271,7 +271,7 @@ static void drop_dead_branches(const Beam *beam, const Scratch *scratch, int64_t
     }
 }
 
-static int64_t run(Beam *beam, Scratch *scratch, Threshold bar, int64_t limit, int *why)
+static int64_t run(Beam *beam, Scratch *scratch, Threshold threshold, int64_t limit, int *why)
 {
     for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
         int64_t start = leaf * beam->m;
@@ -282,7 +282,7 @@ static int64_t run(Beam *beam, Scratch *scratch, Threshold bar, int64_t limit, i
     for (int64_t step = 0; step < limit; step++) {
         beam->n_unsure = 0;
         for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
-            scratch->n_firsts[leaf] = count_firsts(beam, bar, leaf);
+            scratch->n_firsts[leaf] = count_firsts(beam, threshold, leaf);
             if (scratch->n_firsts[leaf] == -2) {
                 *why = OUTSIDE;
                 return step;
@@ -302,7 +302,7 @@ static int64_t run(Beam *beam, Scratch *scratch, Threshold bar, int64_t limit, i
     return limit;
 }
 
-int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why)
+int64_t step_beam(Beam *beam, Threshold threshold, int64_t limit, int *why)
 {
     size_t m = (size_t)beam->m, ranks = (size_t)beam->width, cells = ranks * m, words = ranks * (size_t)beam->n_words;
     size_t each = sizeof(uint64_t) + sizeof(int64_t) + sizeof(Child);
@@ -321,7 +321,7 @@ int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why)
     scratch.order = (int32_t *)(scratch.children + ranks + 1);
     scratch.moved = scratch.order + cells;
     scratch.is_moved = (uint8_t *)(scratch.moved + m + 1);
-    made = run(beam, &scratch, bar, limit, why);
+    made = run(beam, &scratch, threshold, limit, why);
     drop_dead_branches(beam, &scratch, made);
     if (made % 2)
         copy_back(beam, &scratch);

@@ -1,5 +1,5 @@
-/* Bounds of candidates by all references of their cells. The candidates form the panel, packed by each thread, and the
-   references are read in place. */
+/* Bounds of candidates by all references of their cells. Each thread packs candidates into a panel; the references are read
+   in place. */
 
 #include "refresh.h"
 

@@ -1,4 +1,4 @@
-/* Codes of points. Processors without instructions for int8 multiply them as floats, which is exact as well. */
+/* Codes of points. On processors without instructions for int8, codes are multiplied as floats, which is exact as well. */
 
 #include "codes.h"
 #include "products.h"
@@ -12,14 +12,14 @@
 #include <immintrin.h>
 #endif
 
-/* No comparison traps here. */
+/* Floating-point exceptions are never enabled here. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math", "no-math-errno")
 #endif
 
 #define CODE_LANES 16
-#define CHUNK 256 /* numbers, and points, that are encoded together */
-#define ERROR_UP (1.0f + 1e-4f) /* more than the rounding of a length */
+#define CHUNK 256 /* coordinates, and points, that are encoded together */
+#define ERROR_UP (1.0f + 1e-4f) /* exceeds the rounding of a length */
 #define FLOOR_LENGTH 1e-15f
 
 /* Encoding */
@@ -30,7 +30,7 @@ typedef struct {
     const Codes *to;
 } Encoding;
 
-/* Encode up to CHUNK numbers of a level; adds to the sums of squares, of codes, and of squares of what is left. */
+/* Encode up to CHUNK coordinates of one level. Adds to the sums of squared codes, of codes, and of squared remainders. */
 WIDE static void encode_chunk(const float *restrict point, int64_t k, float step, int8_t *restrict codes, int32_t *squares,
                               int32_t *total, float *restrict lanes)
 {
@@ -93,7 +93,7 @@ int encode_points(const float *points, int64_t n, int64_t k, const Codes *to, in
     return parallel_for(&loop, n_threads);
 }
 
-/* Products by instructions for int8: a panel holds four codes of each column, then the next four, each plus 128 */
+/* Products by instructions for int8. A panel holds the first four codes of each column, then the next four, each plus 128. */
 
 #if HAS_TARGETS
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
@@ -233,7 +233,7 @@ WIDE static void compare_any(const int32_t *products, int64_t n, const int32_t *
     }
 }
 
-/* Chosen at run time */
+/* The functions of the header choose the implementation at run time. */
 
 void pack_codes(const int8_t *codes, int64_t k, int64_t column, float *panel)
 {

@@ -1,5 +1,5 @@
-/* Gains of candidates, and greedy picks by them. Sums that decide are added in the order of the rows, as
-   dubito.core.coverage_reference adds them; all others are upper bounds. */
+/* Gains of candidates, and greedy picks in the order of gains. Exact gains are summed in the order of the rows, as
+   dubito.core.coverage_reference does; all other sums are upper bounds. */
 
 #include "coverage.h"
 #include "steps.h"
@@ -17,7 +17,7 @@ static int by_key(const void *one, const void *other)
     return (left > right) - (left < right);
 }
 
-/* Put some points into the order of the pool. ``scratch`` is (n,), of doubles, which are as large as keys. */
+/* Sort points by their row in the pool. ``scratch`` (n,) holds the sort keys, which are as large as doubles. */
 static void sort_points(const int64_t *numbers, int32_t *points, int64_t n, double *scratch)
 {
     int64_t key;
@@ -32,7 +32,7 @@ static void sort_points(const int64_t *numbers, int32_t *points, int64_t n, doub
     }
 }
 
-/* The exact gain of a settled candidate. */
+/* The exact gain of a candidate whose pairs are exact. */
 static double exact_gain(const Gains *run, int64_t candidate)
 {
     double sum = 0.0;
@@ -45,7 +45,7 @@ static double exact_gain(const Gains *run, int64_t candidate)
     return sum;
 }
 
-/* An upper bound on a candidate's gain; pairs that can add nothing any more are dropped. */
+/* An upper bound on a candidate's gain. Drops the pairs that can no longer add anything. */
 static double upper_gain(const Gains *run, int64_t candidate)
 {
     int64_t start = run->starts[candidate], kept = start;
@@ -55,7 +55,7 @@ static double upper_gain(const Gains *run, int64_t candidate)
         double term = run->upper[i] - run->covered[row].cover;
         run->rows[kept] = row;
         run->upper[kept] = run->upper[i];
-        kept += term > 0.0; /* no branch, which could not be predicted */
+        kept += term > 0.0; /* without a branch: the processor could not predict it */
         sum += (term > 0.0 ? term : 0.0) * run->covered[row].weight;
     }
     run->stops[candidate] = kept;
@@ -64,7 +64,7 @@ static double upper_gain(const Gains *run, int64_t candidate)
 
 static void update(Gains *run, int64_t candidate)
 {
-    double gain = run->level[candidate] == EXACT ? exact_gain(run, candidate) : upper_gain(run, candidate);
+    double gain = run->pair_state[candidate] == EXACT ? exact_gain(run, candidate) : upper_gain(run, candidate);
     if (run->costs)
         gain /= run->costs[candidate];
     if (gain < run->bound[candidate])
@@ -73,7 +73,7 @@ static void update(Gains *run, int64_t candidate)
 }
 
 /* Compute the exact kernels of a candidate's pairs, in the order of the rows. ``scratch`` holds 4·d numbers. */
-static void settle(Gains *run, int64_t candidate, double *scratch)
+static void make_exact(Gains *run, int64_t candidate, double *scratch)
 {
     int64_t start = run->starts[candidate], n, d = run->space.d;
     double *own = scratch, *other = own + d, *wide = other + d;
@@ -88,7 +88,7 @@ static void settle(Gains *run, int64_t candidate, double *scratch)
         near = near > 0.0 ? near : 0.0;
         run->exact[i] = near * near;
     }
-    run->level[candidate] = EXACT;
+    run->pair_state[candidate] = EXACT;
 }
 
 /* The heap: largest bound first, ties to the lowest number. */
@@ -121,7 +121,7 @@ static void remove_first(Gains *run)
 static void take_first(Gains *run)
 {
     int64_t candidate = run->heap[0], n_picks = run->state[N_PICKS];
-    int is_exact = run->level[candidate] == EXACT;
+    int is_exact = run->pair_state[candidate] == EXACT;
     run->picks[n_picks] = candidate;
     run->gained[n_picks] = is_exact ? exact_gain(run, candidate) : 0.0;
     for (int64_t i = run->starts[candidate]; is_exact && i < run->stops[candidate]; i++)
@@ -134,45 +134,45 @@ static void take_first(Gains *run)
     remove_first(run);
 }
 
-/* Candidates together */
+/* Updating many candidates in parallel */
 
-#define TOGETHER 16
+#define PIECE_CANDIDATES 16
 
 typedef struct {
     Gains *run;
-    const int64_t *which;
-    int64_t many, at_once;
+    const int64_t *candidates;
+    int64_t n, piece_size;
     int is_exact;
-} Updating;
+} UpdateTask;
 
 static void update_piece(void *data, int64_t piece, void *scratch)
 {
-    Updating *task = data;
+    UpdateTask *task = data;
     Gains *run = task->run;
-    int64_t first = piece * task->at_once, stop = first + task->at_once < task->many ? first + task->at_once : task->many;
-    for (const int64_t *which = task->which + first; which < task->which + stop; which++) {
-        int is_due = run->stamp[*which] < run->state[N_PICKS] && run->level[*which] != CLOSED;
-        if (task->is_exact && run->level[*which] == OPEN) {
-            settle(run, *which, scratch);
-            is_due = 1;
+    int64_t first = piece * task->piece_size, stop = first + task->piece_size < task->n ? first + task->piece_size : task->n;
+    for (const int64_t *candidate = task->candidates + first; candidate < task->candidates + stop; candidate++) {
+        int is_stale = run->stamp[*candidate] < run->state[N_PICKS] && run->pair_state[*candidate] != NO_PAIRS;
+        if (task->is_exact && run->pair_state[*candidate] == BOUNDED) {
+            make_exact(run, *candidate, scratch);
+            is_stale = 1;
         }
-        if (is_due)
-            update(run, *which);
+        if (is_stale)
+            update(run, *candidate);
     }
 }
 
-int update_gains(Gains *run, const int64_t *which, int64_t many, int is_exact, int n_threads)
+int update_gains(Gains *run, const int64_t *candidates, int64_t n, int is_exact, int n_threads)
 {
-    Updating task = {run, which, many, is_exact ? 1 : TOGETHER, is_exact};
+    UpdateTask task = {run, candidates, n, is_exact ? 1 : PIECE_CANDIDATES, is_exact};
     ParallelFor loop = {.work = update_piece,
                         .task = &task,
-                        .n_pieces = (many + task.at_once - 1) / task.at_once,
+                        .n_pieces = (n + task.piece_size - 1) / task.piece_size,
                         .scratch_bytes = (int64_t)sizeof(double) * 4 * run->space.d};
     return parallel_for(&loop, n_threads);
 }
 
-/* Picks. The heap holds the first FRONT candidates, which are brought up to date together, on all threads: most of their
-   bounds are outdated. No pick depends on which bounds are up to date. */
+/* Picks. The heap holds the first FRONT candidates by bound. Most of these bounds are outdated, so they are updated together,
+   on all threads. The picks do not depend on which bounds are up to date. */
 
 #define FRONT 1024
 
@@ -182,11 +182,11 @@ static void sort_heap(Gains *run)
         sift_down(run, i);
 }
 
-/* Begin a heap, and remember the first of the other candidates. At most ``most_settled`` are settled together, nearly all of
-   which will be picked. Returns how many pairs were looked at, or -1 if memory ran out. */
-static int64_t make_heap(Gains *run, int64_t most_settled, int n_threads)
+/* Fill the heap, and store the first candidate outside it. The gains of at most ``max_exact`` candidates are made exact in
+   advance, since nearly all of these will be picked. Returns the number of pairs read, or -1 if memory ran out. */
+static int64_t make_heap(Gains *run, int64_t max_exact, int n_threads)
 {
-    int64_t n_pairs = 0, n_first = FRONT < run->n_candidates ? FRONT : run->n_candidates, n_settled = 2 * n_threads;
+    int64_t n_pairs = 0, n_first = FRONT < run->n_candidates ? FRONT : run->n_candidates, n_exact = 2 * n_threads;
     Threshold next;
     int64_t n = first_in_order(run->bound, NULL, run->n_candidates, n_first, run->heap, &next, n_threads);
     for (int64_t i = 0; i < n; i++)
@@ -196,25 +196,25 @@ static int64_t make_heap(Gains *run, int64_t most_settled, int n_threads)
     run->state[HEAP_SIZE] = n;
     run->state[REST] = next.row;
     sort_heap(run);
-    n_settled = n_settled < most_settled ? n_settled : most_settled;
-    if (run->pool.data && !update_gains(run, run->heap, n_settled < n ? n_settled : n, 1, n_threads))
+    n_exact = n_exact < max_exact ? n_exact : max_exact;
+    if (run->pool.data && !update_gains(run, run->heap, n_exact < n ? n_exact : n, 1, n_threads))
         return -1;
     sort_heap(run);
     return n_pairs;
 }
 
-/* Whether the first of the heap comes before all other candidates. */
-static int has_first(const Gains *run)
+/* Whether the first candidate of the heap comes before all candidates outside it. */
+static int heap_has_first(const Gains *run)
 {
     int64_t rest = run->state[REST];
     return run->state[HEAP_SIZE] > 0 && (rest < 0 || comes_before(run, run->heap[0], rest));
 }
 
-static int run_picks(Gains *run, int64_t limit, int64_t most_work, int n_threads, double *scratch)
+static int run_picks(Gains *run, int64_t limit, int64_t max_work, int n_threads, double *scratch)
 {
     int64_t work = 0;
-    while (run->state[N_PICKS] < limit && work <= most_work) {
-        if (!has_first(run)) {
+    while (run->state[N_PICKS] < limit && work <= max_work) {
+        if (!heap_has_first(run)) {
             int64_t n_pairs = make_heap(run, limit - run->state[N_PICKS], n_threads);
             if (n_pairs < 0)
                 return -1;
@@ -227,16 +227,16 @@ static int run_picks(Gains *run, int64_t limit, int64_t most_work, int n_threads
             run->bound[first] = -1.0;
             remove_first(run);
         } else if (run->bound[first] <= 0.0) {
-            take_first(run); /* nothing adds anything any more */
-        } else if (run->level[first] == CLOSED) {
+            take_first(run); /* no remaining candidate adds anything */
+        } else if (run->pair_state[first] == NO_PAIRS) {
             return NEEDS_PAIRS;
-        } else if (is_current && run->level[first] == EXACT) {
+        } else if (is_current && run->pair_state[first] == EXACT) {
             take_first(run);
         } else {
             if (is_current) {
                 if (run->pool.data == NULL)
                     return NEEDS_EXACT;
-                settle(run, first, scratch);
+                make_exact(run, first, scratch);
                 work += n_pairs * run->space.d;
             }
             update(run, first);
@@ -247,10 +247,10 @@ static int run_picks(Gains *run, int64_t limit, int64_t most_work, int n_threads
     return run->state[N_PICKS] < limit ? TIME_OUT : PICKED_ALL;
 }
 
-int pick_covering(Gains *run, int64_t limit, int64_t most_work, int n_threads)
+int pick_covering(Gains *run, int64_t limit, int64_t max_work, int n_threads)
 {
     double *scratch = malloc((size_t)(4 * run->space.d + 1) * sizeof(double));
-    int why = scratch == NULL ? -1 : run_picks(run, limit, most_work, n_threads, scratch);
+    int why = scratch == NULL ? -1 : run_picks(run, limit, max_work, n_threads, scratch);
     free(scratch);
     return why;
 }

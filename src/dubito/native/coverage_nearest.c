@@ -8,38 +8,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything here is a bound, but exact distances, which points.c computes. */
+/* All results here are bounds. Exact distances are computed in points.c. */
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #elif defined(__GNUC__)
 #pragma GCC optimize("fp-contract=fast", "no-math-errno")
 #endif
 
-#define LABEL_PANELS 16 /* panels of labeled points that are compared before their pairs are looked at */
+#define LABEL_PANELS 16 /* panels of labeled points that are multiplied before their pairs are checked */
 #define FAR_PANELS 4    /* the same for panels of other cells, which smaller limits may rule out */
 
 typedef struct {
     int64_t row, other;
     double low;
-} Contender;
+} UndecidedPair;
 
 typedef struct {
-    Contender *each;
+    UndecidedPair *items;
     int64_t n, capacity;
-} Contenders;
+} UndecidedPairs;
 
 /* Returns 0 if memory ran out. */
-static int add_contender(Contenders *found, Contender one)
+static int add_undecided(UndecidedPairs *found, UndecidedPair one)
 {
     if (found->n == found->capacity) {
         int64_t capacity = found->capacity ? 2 * found->capacity : 256;
-        Contender *each = realloc(found->each, (size_t)capacity * sizeof(Contender));
-        if (each == NULL)
+        UndecidedPair *items = realloc(found->items, (size_t)capacity * sizeof(UndecidedPair));
+        if (items == NULL)
             return 0;
-        found->each = each;
+        found->items = items;
         found->capacity = capacity;
     }
-    found->each[found->n++] = one;
+    found->items[found->n++] = one;
     return 1;
 }
 
@@ -67,40 +67,40 @@ WIDE static int64_t index_of_nearest(const int32_t *restrict products, const int
 typedef struct {
     double low;
     int64_t leaf;
-} Far;
+} LeafDistance;
 
-static int by_distance(const void *one, const void *other)
+static int by_low(const void *one, const void *other)
 {
-    const Far *left = one, *right = other;
+    const LeafDistance *left = one, *right = other;
     if (left->low != right->low)
         return left->low < right->low ? -1 : 1;
     return (left->leaf > right->leaf) - (left->leaf < right->leaf);
 }
 
-/* The rows of a piece and what is known of them; ``products`` are with the points of ``columns``, of which the last ones are
-   still to be multiplied by. */
+/* The rows of a piece and their state. ``products`` are those with the labeled points in ``columns``; the last of these points
+   may not be multiplied yet. */
 typedef struct {
     Nearest *task;
     int64_t first, n, n_columns, columns[LABEL_PANELS * PANEL];
-    float longest; /* of the columns */
+    float longest; /* length of the longest point in ``columns`` */
     double *limits, *one, *other, *wide;
     int32_t *products, *sizes;
-    float *errors, *panel, *shifted, *room;
-    Contenders found;
+    float *errors, *panel, *shifted, *buffer;
+    UndecidedPairs found;
 } Rows;
 
-/* The limit of a row as limits on the squared distances of its codes to those of some columns. */
-WIDE static void limit_columns(const float *restrict errors, int64_t n, float reach, float step, int32_t *restrict out)
+/* The limit of a row, as limits on the squared distances of its codes to the codes of some columns. */
+WIDE static void limit_columns(const float *restrict errors, int64_t n, float distance, float step, int32_t *restrict out)
 {
     for (int64_t i = 0; i < n; i++) {
-        float most = (reach + errors[i]) / step;
-        most = most * most * 1.00001f + 2.0f;
-        out[i] = most < 1e9f ? (int32_t)most : 1000000000; /* below NO_CODE */
+        float max = (distance + errors[i]) / step;
+        max = max * max * 1.00001f + 2.0f;
+        out[i] = max < 1e9f ? (int32_t)max : 1000000000; /* below NO_CODE */
     }
 }
 
-/* How far the codes of a row may be from those without errors, to be within its limit. */
-static float reach_of(const Rows *rows, int64_t i)
+/* The largest distance of a row's codes, without the errors of the columns, at which a column may be within its limit. */
+static float max_code_distance(const Rows *rows, int64_t i)
 {
     const Points *points = &rows->task->points;
     double length = points->length[rows->first + i], squares = length * length + (double)rows->longest * rows->longest;
@@ -121,28 +121,29 @@ static void multiply_panel(Rows *rows)
                    LABEL_PANELS * PANEL);
 }
 
-/* Look at a labeled point, which may lower the limit of the i-th row. Returns 0 if memory ran out. */
-WIDE static int look_at(Rows *rows, int64_t i, int64_t other, const float **point)
+/* Bound the distance of row i to a labeled point, which may lower the limit of the row. Returns 0 if memory ran out. */
+WIDE static int check_pair(Rows *rows, int64_t i, int64_t other, const float **point)
 {
     const Nearest *task = rows->task;
     const Points *points = &task->points, *others = &task->others;
     int64_t own = rows->first + i;
     double *limit = rows->limits + i;
-    Interval apart;
+    Interval distance;
     if (points->fine.n_codes) {
-        double most = fine_reach(&task->constants, &points->fine, own, &others->fine, other, points->length[own], *limit);
-        if (fine_squared(&points->fine, own, &others->fine, other) > most * most)
+        double max =
+            max_fine_distance(&task->constants, &points->fine, own, &others->fine, other, points->length[own], *limit);
+        if (fine_squared(&points->fine, own, &others->fine, other) > max * max)
             return 1;
     }
     if (*point == NULL)
         *point = view_point(points, own, &task->space, rows->wide, rows->shifted);
-    apart = from_difference(&task->constants, &task->space, *point, points->length[own], others, other, rows->wide,
-                            rows->room);
-    *limit = apart.high < *limit ? apart.high : *limit;
-    return apart.low > *limit || add_contender(&rows->found, (Contender){own, other, apart.low});
+    distance = bounds_from_difference(&task->constants, &task->space, *point, points->length[own], others, other, rows->wide,
+                            rows->buffer);
+    *limit = distance.high < *limit ? distance.high : *limit;
+    return distance.low > *limit || add_undecided(&rows->found, (UndecidedPair){own, other, distance.low});
 }
 
-/* Look at what may be nearest in the columns, which are then forgotten. Returns 0 if memory ran out. */
+/* Check the pairs of rows and columns that may be nearest, then clear the columns. Returns 0 if memory ran out. */
 static int compare_columns(Rows *rows)
 {
     const Codes *codes = &rows->task->points.codes;
@@ -157,15 +158,15 @@ static int compare_columns(Rows *rows)
         int64_t best = index_of_nearest(products, rows->sizes, n_columns);
         int32_t none = -1;
         const float *point = NULL;
-        if (!look_at(rows, i, rows->columns[best], &point))
+        if (!check_pair(rows, i, rows->columns[best], &point))
             return 0;
         for (int64_t at = 0; at < n_columns; at += PANEL) {
             uint64_t near;
-            limit_columns(rows->errors + at, PANEL, reach_of(rows, i), (float)codes->step, limits);
+            limit_columns(rows->errors + at, PANEL, max_code_distance(rows, i), (float)codes->step, limits);
             compare_codes(products + at, 1, rows->sizes + at, limits, &size, &none, &near);
             for (; near; near &= near - 1) {
                 int64_t column = at + first_bit(near);
-                if (column != best && !look_at(rows, i, rows->columns[column], &point))
+                if (column != best && !check_pair(rows, i, rows->columns[column], &point))
                     return 0;
             }
         }
@@ -175,7 +176,7 @@ static int compare_columns(Rows *rows)
     return 1;
 }
 
-/* Compare with a leaf of labeled points, together with others where there is room. Returns 0 if memory ran out. */
+/* Add a leaf of labeled points to the columns, which are compared whenever they are full. Returns 0 if memory ran out. */
 static int add_leaf(Rows *rows, int64_t leaf, int64_t most_columns)
 {
     const Points *others = &rows->task->others;
@@ -197,14 +198,14 @@ static int add_leaf(Rows *rows, int64_t leaf, int64_t most_columns)
 
 static double largest_limit(const Rows *rows)
 {
-    double most = 0.0;
+    double max = 0.0;
     for (int64_t i = 0; i < rows->n; i++)
-        most = rows->limits[i] > most ? rows->limits[i] : most;
-    return most;
+        max = rows->limits[i] > max ? rows->limits[i] : max;
+    return max;
 }
 
 /* Lower bounds on the distances of the leaves from the rows. */
-static void find_far(Rows *rows, int64_t leaf, float *products, float *edges, Far *far)
+static void bound_leaf_distances(Rows *rows, int64_t leaf, float *products, float *edges, LeafDistance *leaf_distances)
 {
     const Nearest *task = rows->task;
     int64_t n_cells = task->n_cells, n_panels = (n_cells + PANEL - 1) / PANEL, k = task->points.k;
@@ -218,18 +219,18 @@ static void find_far(Rows *rows, int64_t leaf, float *products, float *edges, Fa
     for (int64_t i = 0; i < rows->n; i++) {
         const float *row = products + i * n_panels * PANEL;
         longest = task->points.length[rows->first + i] > longest ? task->points.length[rows->first + i] : longest;
-        for (int64_t its = 0; n_cells > 1 && its < n_cells; its++)
-            edges[its] = row[its] - row[cell] > edges[its] ? row[its] - row[cell] : edges[its];
+        for (int64_t other_cell = 0; n_cells > 1 && other_cell < n_cells; other_cell++)
+            edges[other_cell] = row[other_cell] - row[cell] > edges[other_cell] ? row[other_cell] - row[cell] : edges[other_cell];
     }
     for (int64_t other = 0; other < task->n_other_leaves; other++) {
-        int64_t its = task->other_cells[other], pair = cell * n_cells + its;
+        int64_t other_cell = task->other_cells[other], pair = cell * n_cells + other_cell;
         double low = 0.0;
-        if (its != cell) {
-            low = -(double)edges[its] - task->edges[other * n_cells + cell] -
+        if (other_cell != cell) {
+            low = -(double)edges[other_cell] - task->edges[other * n_cells + cell] -
                   task->slack[pair] * (longest + task->longest[other]);
             low *= task->gaps[pair];
         }
-        far[other] = (Far){low > 0.0 ? low : 0.0, other};
+        leaf_distances[other] = (LeafDistance){low > 0.0 ? low : 0.0, other};
     }
 }
 
@@ -237,39 +238,39 @@ static void nearest_piece(void *data, int64_t piece, void *scratch)
 {
     Nearest *task = data;
     const Points *points = &task->points, *others = &task->others;
-    int64_t d = task->space.d, leaf = task->first + piece, stride = LABEL_PANELS * PANEL, n_left = 0;
+    int64_t d = task->space.d, leaf = task->first + piece, stride = LABEL_PANELS * PANEL, n_separate = 0;
     Rows rows = {.task = task, .first = task->starts[leaf], .n = task->starts[leaf + 1] - task->starts[leaf]};
     int is_done = 1;
     rows.one = scratch;
     rows.other = rows.one + d;
     rows.wide = rows.other + d;
     rows.limits = rows.wide + 2 * d;
-    Far *far = (Far *)(rows.limits + MOST_ROWS);
-    rows.products = (int32_t *)(far + task->n_other_leaves);
+    LeafDistance *leaf_distances = (LeafDistance *)(rows.limits + MOST_ROWS);
+    rows.products = (int32_t *)(leaf_distances + task->n_other_leaves);
     rows.sizes = rows.products + MOST_ROWS * stride;
     rows.errors = (float *)(rows.sizes + stride);
     rows.panel = rows.errors + stride;
     rows.shifted = rows.panel + PANEL * points->codes.n_codes;
-    rows.room = rows.shifted + d;
-    float *edges = rows.room + d, *with_centers = edges + task->n_cells;
+    rows.buffer = rows.shifted + d;
+    float *edges = rows.buffer + d, *with_centers = edges + task->n_cells;
     for (int64_t i = 0; i < rows.n; i++)
         rows.limits[i] = sqrt(task->squared[rows.first + i] * task->constants.unit) * (1.0 + 1e-12);
-    find_far(&rows, leaf, with_centers, edges, far);
-    /* What no bound sets apart first, then the nearest. */
+    bound_leaf_distances(&rows, leaf, with_centers, edges, leaf_distances);
+    /* First the leaves that may be at distance 0, then the others, nearest first. */
     for (int64_t i = 0; is_done && i < task->n_other_leaves; i++) {
-        if (far[i].low > 0.0) {
-            far[n_left++] = far[i];
+        if (leaf_distances[i].low > 0.0) {
+            leaf_distances[n_separate++] = leaf_distances[i];
             continue;
         }
-        is_done = add_leaf(&rows, far[i].leaf, LABEL_PANELS * PANEL);
+        is_done = add_leaf(&rows, leaf_distances[i].leaf, LABEL_PANELS * PANEL);
     }
     is_done = is_done && compare_columns(&rows);
-    qsort(far, (size_t)n_left, sizeof(Far), by_distance);
-    for (int64_t i = 0; is_done && i < n_left && far[i].low <= largest_limit(&rows); i++)
-        is_done = add_leaf(&rows, far[i].leaf, FAR_PANELS * PANEL);
+    qsort(leaf_distances, (size_t)n_separate, sizeof(LeafDistance), by_low);
+    for (int64_t i = 0; is_done && i < n_separate && leaf_distances[i].low <= largest_limit(&rows); i++)
+        is_done = add_leaf(&rows, leaf_distances[i].leaf, FAR_PANELS * PANEL);
     is_done = is_done && compare_columns(&rows);
     for (int64_t i = 0, last = -1; is_done && i < rows.found.n; i++) {
-        Contender pair = rows.found.each[i];
+        UndecidedPair pair = rows.found.items[i];
         double exact, *limit = rows.limits + (pair.row - rows.first);
         if (pair.low > *limit)
             continue;
@@ -279,12 +280,12 @@ static void nearest_piece(void *data, int64_t piece, void *scratch)
         read_exactly(&others->matrix, others->rows[pair.other], &task->space, rows.wide, rows.other);
         exact = exact_sq_distance(rows.one, rows.other, rows.wide, d);
         if (exact < task->squared[pair.row]) {
-            double reach = sqrt(exact * task->constants.unit) * (1.0 + 1e-12);
+            double distance = sqrt(exact * task->constants.unit) * (1.0 + 1e-12);
             task->squared[pair.row] = exact;
-            *limit = reach < *limit ? reach : *limit;
+            *limit = distance < *limit ? distance : *limit;
         }
     }
-    free(rows.found.each);
+    free(rows.found.items);
     if (!is_done)
         cancel(&task->loop, 1);
 }
@@ -296,7 +297,7 @@ int find_nearest(Nearest *task, int n_threads)
         .work = nearest_piece,
         .task = task,
         .n_pieces = task->n_pieces,
-        .scratch_bytes = (int64_t)sizeof(double) * (4 * d + MOST_ROWS) + (int64_t)sizeof(Far) * task->n_other_leaves +
+        .scratch_bytes = (int64_t)sizeof(double) * (4 * d + MOST_ROWS) + (int64_t)sizeof(LeafDistance) * task->n_other_leaves +
                          (int64_t)sizeof(float) * ((MOST_ROWS + 2) * stride + PANEL * task->points.codes.n_codes + 2 * d +
                                                    task->n_cells + n_panels * MOST_ROWS * PANEL)};
     return parallel_for(&task->loop, n_threads);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything here is a bound, but exact distances, which points.c computes. */
+/* All results here are bounds. Exact distances are computed in points.c. */
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #elif defined(__GNUC__)
@@ -17,17 +17,17 @@
 #endif
 
 #define CHUNK 64           /* pairs that a thread reserves at a time */
-#define DENSE 8            /* one in so many pairs of two leaves are left */
-#define SMALL_ERROR 0.005  /* of products, over the largest limit */
+#define DENSE 8            /* two leaves are dense if at least one in DENSE pairs is left */
+#define SMALL_ERROR 0.005  /* error of products, relative to the largest limit */
 
-/* Limits (n,) on squared distances of points as limits on those of codes, -1 where there is none. ``error`` is that of the
-   other points, ``added`` the error of squared distances of heads. */
+/* Limits (n,) on squared distances of points, as limits on squared distances of codes; -1 where there is none. ``error`` is
+   that of the other points' codes, ``added`` the error of squared distances of heads. */
 WIDE static void limit_codes(const float *restrict limits, const float *restrict errors, int64_t n, float error,
                              float added, float step, int32_t *restrict out)
 {
     for (int64_t i = 0; i < n; i++) {
-        float reach = (sqrtf((limits[i] > 0.0f ? limits[i] : 0.0f) + added) + errors[i] + error) / step;
-        float most = reach * reach * 1.00001f + 2.0f;
+        float distance = (sqrtf((limits[i] > 0.0f ? limits[i] : 0.0f) + added) + errors[i] + error) / step;
+        float most = distance * distance * 1.00001f + 2.0f;
         out[i] = limits[i] > 0.0f ? (int32_t)(most < 1e9f ? most : 1e9f) : -1; /* below NO_CODE */
     }
 }
@@ -69,21 +69,21 @@ int fill_edges(PairSearch *task, int n_threads)
 
 /* The search */
 
-/* A point of the far leaf and one of the own, and a lower bound on their squared distance. */
+/* A point of the far leaf and a point of the own leaf, and a lower bound on their squared distance. */
 typedef struct {
     int32_t far, own;
     double squared;
 } Near;
 
-/* A thread's reserved entries, and memory for points. */
+/* A thread's reserved entries of ``pairs``, and its memory for points. */
 typedef struct {
     int64_t next, end;
     double *wide;
-    float *shifted, *room;
+    float *shifted, *buffer;
     Near *pairs; /* (PANEL · PANEL,) */
-    float *panel, *products; /* the own leaf, once it is packed, and its products with the far one */
+    float *panel, *products; /* the own leaf, once it is packed, and its products with the far leaf */
     int is_packed;
-    double inverse_reach; /* 1/R² of shifted points, and finite, so that kernels are bounded if R² is subnormal */
+    double inverse_reach; /* 1/R² of shifted points; limited to finite values for a subnormal R² */
 } Worker;
 
 static void add_double(double *to, double value)
@@ -125,21 +125,22 @@ static void emit(PairSearch *task, Worker *worker, int64_t point, int32_t candid
     worker->next++;
 }
 
-/* What is wanted of two leaves: pairs of rows of the far one with candidates of the own one, and the reverse. */
+/* Which pairs of two leaves are needed: those of rows of the far leaf with candidates of the own leaf, and those of rows of the
+   own leaf with candidates of the far leaf. */
 typedef struct {
-    int wants, is_wanted;
+    int needs_far_rows, needs_own_rows;
 } Sides;
 
-/* The roots of limits (n,), rounded up; 0 where there is none. */
+/* The square roots of limits (n,), rounded up; 0 where there is no limit. */
 WIDE static void take_roots(const float *restrict limits, int64_t n, float *restrict roots)
 {
     for (int64_t i = 0; i < n; i++)
         roots[i] = sqrtf(limits[i] > 0.0f ? limits[i] : 0.0f) * (1.0f + 1e-6f);
 }
 
-/* Keep the pairs of leaves that are within a limit by codes of all features. Without branches, which could not be
-   predicted. ``roots`` of limits are those of the far leaf, which begins at ``start``, and of the own one. Distances are
-   bounded if nothing else will (``is_last``). */
+/* Keep the pairs of two leaves that may be within a limit according to the codes of all features. The roots of limits belong to
+   the far leaf, which begins at ``start``, and to the own leaf, which begins at ``first``. If this is the last filter
+   (``is_last``), it also bounds the distances. It has no branch on a result, which the processor could not predict. */
 static int64_t filter_by_codes(const PairSearch *task, const float *far_roots, int64_t start, const float *own_roots,
                                int64_t first, Near *pairs, int64_t n, int is_last)
 {
@@ -149,34 +150,34 @@ static int64_t filter_by_codes(const PairSearch *task, const float *far_roots, i
     for (int64_t i = 0; i < n; i++) {
         int32_t far = pairs[i].far, own = pairs[i].own, squared = fine_squared(fine, far, fine, own);
         float root = far_roots[far - start] > own_roots[own - first] ? far_roots[far - start] : own_roots[own - first];
-        double most = fine_reach(&task->constants, fine, far, fine, own, points->length[far], root);
+        double most = max_fine_distance(&task->constants, fine, far, fine, own, points->length[far], root);
         pairs[kept] = pairs[i];
         if (is_last) {
-            double apart = fine->step * sqrt(squared) - ((double)fine->errors[far] + fine->errors[own]);
-            apart = around(&task->constants, apart > 0.0 ? apart : 0.0, points->length[far]).low;
-            pairs[kept].squared = apart * apart;
+            double distance = fine->step * sqrt(squared) - ((double)fine->errors[far] + fine->errors[own]);
+            distance = distance_bounds(&task->constants, distance > 0.0 ? distance : 0.0, points->length[far]).low;
+            pairs[kept].squared = distance * distance;
         }
         kept += squared <= most * most;
     }
     return kept;
 }
 
-/* How much smaller a squared distance of shifted points can be than the one in float32: factor · squared - less. The error of
-   a length a is a·e + f, and 2·a·f <= f·(a²/t + t) for any t: no root is needed. */
+/* A lower bound on the squared distance of shifted points, from the one computed in float32: factor · squared - offset. The
+   error of a length a is a·e + f, and 2·a·f <= f·(a²/t + t) for any t: no root is needed. */
 typedef struct {
-    double factor, less;
-} Shrinking;
+    double factor, offset;
+} SquaredBound;
 
-/* Of points that are no longer than ``length``. */
-static Shrinking shrinking(const CoverageConstants *constants, double length)
+/* The bound for points that are no longer than ``length``. */
+static SquaredBound squared_bound(const CoverageConstants *constants, double length)
 {
     double error = constants->shift * length + constants->floor_length, middle = sqrt(constants->scaled_reach) + 4.0 * error;
-    return (Shrinking){1.0 - 2.0 * (constants->shift + constants->spread) - 1e-12 - error / middle, error * middle};
+    return (SquaredBound){1.0 - 2.0 * (constants->shift + constants->spread) - 1e-12 - error / middle, error * middle};
 }
 
-/* Keep the pairs of leaves within a limit of either by differences in float32, which bound squared distances. Limits are
-   those of the far leaf, which begins at ``start``, and of the own one. */
-WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker, Shrinking less, const float *far_limits,
+/* Keep the pairs of two leaves that may be within either limit according to float32 differences, and bound their squared
+   distances. The limits belong to the far leaf, which begins at ``start``, and to the own leaf, which begins at ``first``. */
+WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker, SquaredBound bound, const float *far_limits,
                                           int64_t start, const float *own_limits, int64_t first, Near *pairs, int64_t n)
 {
     const Points *points = &task->points;
@@ -188,8 +189,8 @@ WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker
         if (far != last)
             point = view_point(points, far, &task->space, worker->wide, worker->shifted);
         last = far;
-        const float *other = view_point(points, own, &task->space, worker->wide, worker->room);
-        double squared = less.factor * squared_distance(point, other, d) - less.less;
+        const float *other = view_point(points, own, &task->space, worker->wide, worker->buffer);
+        double squared = bound.factor * squared_distance(point, other, d) - bound.offset;
         squared = squared > 0.0 ? squared : 0.0;
         pairs[kept] = (Near){far, own, squared};
         kept += squared < limit;
@@ -197,20 +198,20 @@ WIDE static int64_t filter_by_differences(const PairSearch *task, Worker *worker
     return kept;
 }
 
-/* Lower bounds on squared distances from products (PANEL,) with points of these squared lengths, and whether they are
-   within a limit. */
+/* Lower bounds on the squared distances of a point to the points of a panel, from their products (PANEL,) and squared lengths,
+   and whether each is within a limit. */
 WIDE static void bound_products(const float *restrict products, float square, const float *restrict squares, float factor,
-                                float slack, float less, float limit, const float *restrict limits, float *restrict low,
+                                float slack, float offset, float limit, const float *restrict limits, float *restrict low,
                                 uint8_t *restrict is_near)
 {
     for (int64_t i = 0; i < PANEL; i++) {
-        float squared = factor * (square + squares[i] - 2.0f * products[i]) - slack * (square + squares[i]) - less;
+        float squared = factor * (square + squares[i] - 2.0f * products[i]) - slack * (square + squares[i]) - offset;
         low[i] = squared > 0.0f ? squared : 0.0f;
         is_near[i] = low[i] < (limit > limits[i] ? limit : limits[i]);
     }
 }
 
-/* The points of a leaf, packed. */
+/* A leaf whose codes are packed for products. */
 typedef struct {
     int64_t first, n;
     Leaf leaf;
@@ -218,9 +219,9 @@ typedef struct {
     float *panel;
 } PackedLeaf;
 
-/* The same as filter_by_differences for the pairs in ``near``, by products of all points of two leaves, whose heads hold all
-   features. Their error relative to squared lengths is at most the slack; as much again is for rounding here. */
-static int64_t filter_by_products(const PairSearch *task, Worker *worker, Shrinking less, const PackedLeaf *own,
+/* Like filter_by_differences for the pairs in ``near``, but by products of all points of two leaves, whose heads must hold all
+   features. The error of products, relative to squared lengths, is at most the slack; twice that also covers rounding here. */
+static int64_t filter_by_products(const PairSearch *task, Worker *worker, SquaredBound bound, const PackedLeaf *own,
                                   const float *far_limits, int64_t start, int64_t n, const float *own_limits,
                                   const uint64_t *near)
 {
@@ -239,8 +240,8 @@ static int64_t filter_by_products(const PairSearch *task, Worker *worker, Shrink
         float length = points->length[start + row], square = length * length;
         if (near[row] == 0)
             continue;
-        bound_products(worker->products + row * PANEL, square, squares, (float)less.factor, (float)(2.0 * points->slack),
-                       (float)(less.less + FLOOR), far_limits[row], own_limits, low, is_near);
+        bound_products(worker->products + row * PANEL, square, squares, (float)bound.factor, (float)(2.0 * points->slack),
+                       (float)(bound.offset + FLOOR), far_limits[row], own_limits, low, is_near);
         for (uint64_t left = near[row]; left; left &= left - 1) {
             int column = first_bit(left);
             worker->pairs[n_pairs] = (Near){(int32_t)(start + row), (int32_t)(own->first + column), low[column]};
@@ -250,7 +251,7 @@ static int64_t filter_by_products(const PairSearch *task, Worker *worker, Shrink
     return n_pairs;
 }
 
-/* Compare a leaf with another one. ``products`` has room for PANEL + TILE rows. */
+/* Compare a leaf with another one. ``products`` is scratch memory for PANEL + TILE rows. */
 static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *own, const Sides *sides, int64_t start,
                            int64_t n, const Leaf *far, int32_t *products)
 {
@@ -265,8 +266,8 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
     float added = (float)(points->slack * squares + FLOOR), step = (float)codes->step;
     multiply_codes(codes, start, (n + TILE - 1) / TILE, own->panel, products, PANEL);
     for (int64_t i = 0; i < PANEL; i++) {
-        far_limits[i] = sides->wants && i < n ? task->limits[start + i] : -1.0f;
-        own_limits[i] = sides->is_wanted && i < own->n ? task->limits[own->first + i] : -1.0f;
+        far_limits[i] = sides->needs_far_rows && i < n ? task->limits[start + i] : -1.0f;
+        own_limits[i] = sides->needs_own_rows && i < own->n ? task->limits[own->first + i] : -1.0f;
     }
     limit_codes(own_limits, codes->errors + own->first, own->n, far->error, added, step, limits);
     limit_codes(far_limits, codes->errors + start, n, own->leaf.error, added, step, row_limits);
@@ -277,11 +278,11 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
     compare_codes(products, n, own->sizes, limits, row_sizes, row_limits, near);
     for (int64_t i = 0; i < n; i++)
         n_pairs += count_bits(near[i]);
-    Shrinking less = shrinking(&task->constants, far->longest);
+    SquaredBound bound = squared_bound(&task->constants, far->longest);
     double most = far->farthest > own->leaf.farthest ? far->farthest : own->leaf.farthest;
     if (points->full == points->head && n_pairs * DENSE > n * own->n && added < SMALL_ERROR * most) {
-        /* All products together cost less than so many differences. */
-        n_pairs = filter_by_products(task, worker, less, own, far_limits, start, n, own_limits, near);
+        /* The products of all pairs cost less than this many differences. */
+        n_pairs = filter_by_products(task, worker, bound, own, far_limits, start, n, own_limits, near);
     } else {
         int has_features = points->full || points->matrix.data;
         n_pairs = 0;
@@ -295,7 +296,7 @@ static void compare_leaves(PairSearch *task, Worker *worker, const PackedLeaf *o
             n_pairs = filter_by_codes(task, far_roots, start, own_roots, own->first, pairs, n_pairs, !has_features);
         }
         if (has_features)
-            n_pairs = filter_by_differences(task, worker, less, far_limits, start, own_limits, own->first, pairs, n_pairs);
+            n_pairs = filter_by_differences(task, worker, bound, far_limits, start, own_limits, own->first, pairs, n_pairs);
     }
     for (const Near *pair = pairs; pair < pairs + n_pairs; pair++) {
         if (task->candidates[pair->own] >= 0 && pair->squared < far_limits[pair->far - start])
@@ -314,8 +315,8 @@ static void search_piece(void *data, int64_t piece, void *scratch)
     Worker worker = {.pairs = scratch, .inverse_reach = fmin(1.0 / task->constants.scaled_reach, DBL_MAX)};
     worker.wide = (double *)(worker.pairs + PANEL * PANEL);
     worker.shifted = (float *)(worker.wide + 2 * d);
-    worker.room = worker.shifted + d;
-    PackedLeaf own = {.first = first, .n = n, .leaf = task->leaves[leaf], .panel = worker.room + d};
+    worker.buffer = worker.shifted + d;
+    PackedLeaf own = {.first = first, .n = n, .leaf = task->leaves[leaf], .panel = worker.buffer + d};
     int32_t *products = (int32_t *)(own.panel + PANEL * codes->n_codes);
     worker.products = (float *)(products + (PANEL + TILE) * PANEL);
     worker.panel = worker.products + (PANEL + TILE) * PANEL;
@@ -324,23 +325,23 @@ static void search_piece(void *data, int64_t piece, void *scratch)
         pack_codes(i < n ? codes->codes + (first + i) * codes->n_codes : NULL, codes->n_codes, i, own.panel);
     }
     for (int64_t other = 0; other <= leaf && !atomic_read(&task->loop.is_canceled); other++) {
-        int64_t start = task->starts[other], its = task->cells[other];
+        int64_t start = task->starts[other], other_cell = task->cells[other];
         const Leaf *far = task->leaves + other;
-        int wants = far->farthest > 0.0f && own.leaf.has_candidates;
-        int is_wanted = other < leaf && own.leaf.farthest > 0.0f && far->has_candidates;
-        float farthest = wants ? far->farthest : -1.0f;
-        farthest = is_wanted && own.leaf.farthest > farthest ? own.leaf.farthest : farthest;
+        int needs_far_rows = far->farthest > 0.0f && own.leaf.has_candidates;
+        int needs_own_rows = other < leaf && own.leaf.farthest > 0.0f && far->has_candidates;
+        float farthest = needs_far_rows ? far->farthest : -1.0f;
+        farthest = needs_own_rows && own.leaf.farthest > farthest ? own.leaf.farthest : farthest;
         if (!(farthest > 0.0f))
             continue;
-        if (its != cell) {
-            double between = -(double)task->edges[leaf * task->n_cells + its] -
+        if (other_cell != cell) {
+            double between = -(double)task->edges[leaf * task->n_cells + other_cell] -
                              task->edges_by_cell[cell * task->n_leaves + other] -
-                             task->slack[cell * task->n_cells + its] * ((double)own.leaf.longest + far->longest);
-            double low = between * task->gaps[cell * task->n_cells + its];
+                             task->slack[cell * task->n_cells + other_cell] * ((double)own.leaf.longest + far->longest);
+            double low = between * task->gaps[cell * task->n_cells + other_cell];
             if (low > 0.0 && low * low >= farthest)
                 continue;
         }
-        Sides sides = {wants, is_wanted};
+        Sides sides = {needs_far_rows, needs_own_rows};
         compare_leaves(task, &worker, &own, &sides, start, task->starts[other + 1] - start, far, products);
     }
     for (; worker.next < worker.end && worker.end <= task->capacity; worker.next++)
@@ -362,12 +363,12 @@ int search_pairs(PairSearch *task, int n_threads)
 
 /* Sorting pairs by candidate */
 
-#define GROUPED (1 << 18)
+#define GROUP_PAIRS (1 << 18)
 
 typedef struct {
     const Pair *pairs;
     int64_t n_pairs, n_candidates, *cursors;
-    int is_alone; /* there is one piece */
+    int is_alone; /* whether there is only one piece */
     int32_t *rows;
     float *kernels;
     ParallelFor loop;
@@ -376,7 +377,7 @@ typedef struct {
 static void group_piece(void *data, int64_t piece, void *scratch)
 {
     Grouping *task = data;
-    int64_t first = piece * GROUPED, stop = first + GROUPED < task->n_pairs ? first + GROUPED : task->n_pairs;
+    int64_t first = piece * GROUP_PAIRS, stop = first + GROUP_PAIRS < task->n_pairs ? first + GROUP_PAIRS : task->n_pairs;
     (void)scratch;
     for (const Pair *pair = task->pairs + first; pair < task->pairs + stop; pair++) {
         if (pair->candidate < 0)
@@ -396,7 +397,7 @@ static void group_piece(void *data, int64_t piece, void *scratch)
 int group_pairs(const Pair *pairs, int64_t n_pairs, int64_t n_candidates, int64_t *starts, int32_t *rows, float *kernels,
                 int n_threads)
 {
-    int64_t before = 0, n_pieces = (n_pairs + GROUPED - 1) / GROUPED;
+    int64_t before = 0, n_pieces = (n_pairs + GROUP_PAIRS - 1) / GROUP_PAIRS;
     Grouping task = {pairs, n_pairs, n_candidates, starts, n_pieces == 1, NULL, NULL,
                      {.work = group_piece, .task = &task, .n_pieces = n_pieces}};
     for (int64_t i = 0; i <= n_candidates; i++)

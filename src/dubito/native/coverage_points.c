@@ -8,13 +8,13 @@
 
 #define AT_ONCE (MAX_TILES * TILE) /* rows that are multiplied by the directions together */
 
-/* The head of a shifted point: ``along`` holds its first coordinates, or is NULL if they are features. */
-static void write_head(const PointReader *task, const float *shifted, const float *along, float squared, float *head)
+/* Write the head of a shifted point: ``coordinates`` holds its first coordinates, or is NULL if these are features. */
+static void write_head(const PointReader *task, const float *shifted, const float *coordinates, float squared, float *head)
 {
     int64_t width = task->is_whole ? task->points.k : task->points.k - 1;
     float *first = task->is_whole ? head : head + 1;
     for (int64_t i = 0; i < width; i++)
-        first[i] = along ? along[i] : shifted[task->order[i]];
+        first[i] = coordinates ? coordinates[i] : shifted[task->order[i]];
     if (!task->is_whole) {
         double left = squared + 4.0 * task->error * squared - (double)squared_length(first, width);
         head[0] = (float)sqrt(left > 0.0 ? left : 0.0);
@@ -28,17 +28,17 @@ static void read_piece(void *data, int64_t piece, void *scratch)
     int64_t d = task->space.d, k = points->k, first = piece * AT_ONCE, stride = task->n_panels * PANEL;
     int64_t n = points->n - first < AT_ONCE ? points->n - first : AT_ONCE, n_tiles = (n + TILE - 1) / TILE;
     double *wide = scratch;
-    float *shifted = (float *)(wide + 2 * d), *along = shifted + AT_ONCE * d;
+    float *shifted = (float *)(wide + 2 * d), *coordinates = shifted + AT_ONCE * d;
     for (int64_t i = 0; i < n; i++)
         read_shifted(&points->matrix, points->rows[first + i], &task->space, wide, shifted + i * d);
     memset(shifted + n * d, 0, sizeof(float) * (size_t)((n_tiles * TILE - n) * d));
     for (int64_t panel = 0; panel < task->n_panels; panel++)
-        multiply_tiles(shifted, n_tiles, d, task->directions + panel * d * PANEL, along + panel * PANEL, stride, NULL);
+        multiply_tiles(shifted, n_tiles, d, task->directions + panel * d * PANEL, coordinates + panel * PANEL, stride, NULL);
     for (int64_t i = 0; i < n; i++) {
         const float *own = shifted + i * d;
         float *head = task->head + (first + i) * k, squared = squared_length(own, d);
         task->length[first + i] = sqrtf(squared);
-        write_head(task, own, task->n_panels ? along + i * stride : NULL, squared, head);
+        write_head(task, own, task->n_panels ? coordinates + i * stride : NULL, squared, head);
         encode_point(head, k, &points->codes, first + i);
         if (points->fine.n_codes)
             encode_point(own, d, &points->fine, first + i);
@@ -67,11 +67,11 @@ typedef struct {
     char *to;
     const int64_t *order;
     int64_t n, row_bytes;
-} Taking;
+} RowCopy;
 
-static void take_piece_of_rows(void *data, int64_t piece, void *scratch)
+static void copy_piece(void *data, int64_t piece, void *scratch)
 {
-    Taking *task = data;
+    RowCopy *task = data;
     int64_t first = piece * ROWS_AT_ONCE, stop = first + ROWS_AT_ONCE < task->n ? first + ROWS_AT_ONCE : task->n;
     (void)scratch;
     for (int64_t i = first; i < stop; i++)
@@ -80,7 +80,7 @@ static void take_piece_of_rows(void *data, int64_t piece, void *scratch)
 
 int take_rows(const void *from, const int64_t *order, int64_t n, int64_t row_bytes, void *to, int n_threads)
 {
-    Taking task = {from, to, order, n, row_bytes};
-    ParallelFor loop = {.work = take_piece_of_rows, .task = &task, .n_pieces = (n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE};
+    RowCopy task = {from, to, order, n, row_bytes};
+    ParallelFor loop = {.work = copy_piece, .task = &task, .n_pieces = (n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE};
     return parallel_for(&loop, n_threads);
 }

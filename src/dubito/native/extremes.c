@@ -1,4 +1,5 @@
-/* Minima and maxima by lanes, which compilers turn into vectors although infinities and signed zeros count. */
+/* Minima and maxima, computed in separate lanes so that compilers can vectorize them without ignoring infinities and signed
+   zeros. */
 
 #include "extremes.h"
 #include "steps.h"

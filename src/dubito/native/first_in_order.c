@@ -23,15 +23,15 @@ typedef struct {
     ParallelFor loop;
 } Blocks;
 
-/* Move values above ``by`` (or, with_equal, at least ``by``) to the front; returns how many there are. */
-static int64_t partition(double *values, int64_t n, double by, int with_equal)
+/* Move the values above ``pivot`` (or, with_equal, at least ``pivot``) to the front; returns their number. */
+static int64_t partition(double *values, int64_t n, double pivot, int with_equal)
 {
     int64_t above = 0;
     for (int64_t i = 0; i < n; i++) {
         double value = values[i];
         values[i] = values[above];
         values[above] = value;
-        above += with_equal ? value >= by : value > by;
+        above += with_equal ? value >= pivot : value > pivot;
     }
     return above;
 }
@@ -44,16 +44,16 @@ static double nth_largest(double *values, int64_t n, int64_t rank)
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        double by = values[random % (uint64_t)n];
-        int64_t above = partition(values, n, by, 0);
+        double pivot = values[random % (uint64_t)n];
+        int64_t above = partition(values, n, pivot, 0);
         if (rank < above) {
             n = above;
             continue;
         }
-        above += partition(values + above, n - above, by, 1);
-        /* NaN equals nothing, so no progress is possible. */
+        above += partition(values + above, n - above, pivot, 1);
+        /* A pivot of NaN equals no value, so no progress is possible. */
         if (rank < above || above == 0)
-            return by;
+            return pivot;
         values += above;
         rank -= above;
         n -= above;
@@ -117,7 +117,7 @@ static void gather(Candidates *into, const double *bound, const int64_t *subset,
     }
 }
 
-/* Write the first ``size`` candidates to ``rows``; returns how many there are. */
+/* Write the first ``size`` candidates to ``rows``; returns the number written. */
 static int64_t first_of(const Candidates *data, int64_t size, int64_t *rows, Threshold *next)
 {
     int64_t found = 0, above = 0;

@@ -13,7 +13,7 @@ typedef struct {
     int64_t n;
 } Listed;
 
-static int list(const Front *front, const int64_t *rows, int64_t n, Listed *into)
+static int gather_listed(const Front *front, const int64_t *rows, int64_t n, Listed *into)
 {
     *into = (Listed){rows, malloc(sizeof(double) * (size_t)(2 * n + 1)), NULL, n};
     if (into->errors == NULL)
@@ -43,7 +43,7 @@ int bounds_between(const Front *front, const int64_t *picks, int64_t n_picks, co
                    double *high)
 {
     Listed listed;
-    if (!list(front, rows, m, &listed))
+    if (!gather_listed(front, rows, m, &listed))
         return 0;
     for (int64_t i = 0; i < n_picks; i++)
         bound(front, picks[i], &listed, low + i * m, high + i * m);
@@ -57,9 +57,9 @@ WIDE static void lower(double *restrict values, const double *restrict by, int64
         values[i] = by[i] < values[i] ? by[i] : values[i];
 }
 
-/* Bounds of each pick, computed once however many configurations hold it. */
+/* The bounds of each pick, computed once even if several configurations have the pick. */
 typedef struct {
-    int64_t *slot, *position; /* (n,) index of a pick's bounds, and position in the list; -1 for none */
+    int64_t *slot, *position; /* (n,) index of a candidate's bounds, and its position in the list; -1 if it has none */
     double *bounds;        /* (slots, 2, m) */
     int64_t n_slots;
 } Scratch;
@@ -81,9 +81,9 @@ static const double *bounds_of(Scratch *scratch, const Front *front, int64_t pic
 {
     int64_t m = listed->n;
     if (scratch->slot[pick] < 0) {
-        double *fresh = scratch->bounds + 2 * m * scratch->n_slots;
+        double *new_bounds = scratch->bounds + 2 * m * scratch->n_slots;
         scratch->slot[pick] = scratch->n_slots++;
-        bound(front, pick, listed, fresh, fresh + m);
+        bound(front, pick, listed, new_bounds, new_bounds + m);
     }
     return scratch->bounds + 2 * m * scratch->slot[pick];
 }
@@ -111,11 +111,11 @@ int own_intervals(const Front *front, const int64_t *picks, const int64_t *start
 {
     Listed listed;
     Scratch scratch;
-    int has_list = list(front, rows, m, &listed), has_room = allocate(&scratch, front->n, starts[n_leaves], m);
-    if (has_list && has_room)
+    int has_list = gather_listed(front, rows, m, &listed), has_scratch = allocate(&scratch, front->n, starts[n_leaves], m);
+    if (has_list && has_scratch)
         lower_leaves(front, picks, starts, n_leaves, &listed, &scratch, low, high);
     free(listed.errors);
     free(scratch.slot);
     free(scratch.bounds);
-    return has_list && has_room;
+    return has_list && has_scratch;
 }

@@ -51,26 +51,26 @@ static void find_unsure(const Front *front, Picking *run, double floor)
             run->unsure[run->n_unsure++] = i;
 }
 
-int pick_greedily(const Front *front, Picking *run, Threshold bar, int64_t limit)
+int pick_greedily(const Front *front, Picking *run, Threshold threshold, int64_t limit)
 {
     while (run->n_picks < limit) {
         double second, top, lowest;
         int64_t best = first_two(run->high, front->n, &second);
         top = run->high[best];
         lowest = run->low[best];
-        if (top <= 0.0 || top < bar.value)
+        if (top <= 0.0 || top < threshold.value)
             return OUTSIDE;
-        if (lowest <= bar.value || lowest <= second) {
+        if (lowest <= threshold.value || lowest <= second) {
             /* Not below 0: picked candidates are at -1, and a lower bound may be negative. */
-            double floor = lowest > bar.value ? lowest : bar.value;
+            double floor = lowest > threshold.value ? lowest : threshold.value;
             find_unsure(front, run, floor > 0.0 ? floor : 0.0);
             if (run->n_unsure)
                 return UNSURE;
-            if (!admits(bar, top, run->rows[best]))
+            if (!admits(threshold, top, run->rows[best]))
                 return OUTSIDE;
         }
         run->picks[run->n_picks] = best;
-        run->heights[run->n_picks] = top;
+        run->pick_priorities[run->n_picks] = top;
         run->is_exact[run->n_picks++] = lowest == top;
         lower(front, best, run->low, run->high);
     }

@@ -1,4 +1,5 @@
-/* Without the sign bit, floats order as integers by magnitude, and NaN comes after all numbers. */
+/* The largest magnitude, by integer comparison: the bits of a float without the sign, read as an integer, grow with its
+   magnitude, and those of NaN are larger than those of any number. */
 
 #include "magnitude.h"
 #include "thread_pool.h"

@@ -5,7 +5,7 @@
 
 #include "points.h"
 
-/* The largest magnitude of n numbers; NaN if there is one, negative if memory ran out. */
+/* The largest magnitude of n numbers; NaN if one of them is NaN, negative if memory ran out. */
 double magnitude(const Numbers *numbers, int64_t n, int n_threads);
 
 #endif

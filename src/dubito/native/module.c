@@ -1,4 +1,4 @@
-/* The Python module: takes NumPy arrays as buffers, checks their sizes, and releases the GIL. */
+/* The Python module: reads NumPy arrays as buffers, checks their sizes and types, and releases the GIL. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -30,14 +30,14 @@ static void fail(Call *call, PyObject *kind, const char *message)
     PyErr_SetString(kind, message);
 }
 
-static void expect(Call *call, int is_so, const char *message)
+static void expect(Call *call, int condition, const char *message)
 {
-    if (!call->failed && !is_so)
+    if (!call->failed && !condition)
         fail(call, PyExc_ValueError, message);
 }
 
-/* Read an argument as the letter says: L is a size of 0 or more and B any number (both int64_t), i an int, p a truth value
-   (int), d a double. */
+/* Read an argument in the format of ``letter``: L is a size of at least 0 and B any integer (both int64_t), i an int, p a
+   Boolean (int), d a double. */
 static void parse_argument(Call *call, PyObject *argument, char letter, void *into)
 {
     if (letter == 'L' || letter == 'B') {
@@ -59,7 +59,7 @@ static void parse_argument(Call *call, PyObject *argument, char letter, void *in
     }
 }
 
-/* Read the arguments: a tuple of arrays, then one for each letter, into as many pointers. Returns 0 after an error. */
+/* Read the arguments: a tuple of arrays, then one number for each letter, into the pointers. Returns 0 after an error. */
 static int parse(Call *call, PyObject *args, const char *letters, ...)
 {
     va_list into;
@@ -76,15 +76,15 @@ static int parse(Call *call, PyObject *args, const char *letters, ...)
     return !call->failed;
 }
 
-/* The product of sizes, which must fit. */
+/* The product of two sizes; an error if it is too large. */
 static int64_t times(Call *call, int64_t one, int64_t other)
 {
     expect(call, other == 0 || one <= LARGEST_SIZE / other, "an array is too large");
     return call->failed ? 0 : one * other;
 }
 
-/* The kind of a number type: floating point, signed, unsigned; or 0 for bytes and structures, whose arrays are only
-   measured. */
+/* The kind of a number type: floating point, signed or unsigned. 0 for bytes and structures: of their arrays, only the size is
+   checked. */
 #define KIND(type)                                                                                       \
     _Generic((type *)0, double *: 'f', float *: 'f', int64_t *: 'i', int32_t *: 'i', uint64_t *: 'u', \
              uint16_t *: 'u', uint8_t *: 'u', default: 0)
@@ -100,7 +100,7 @@ static int kind_of(const Py_buffer *buffer)
     return strchr("efd", *format) ? 'f' : strchr("bhilqn", *format) ? 'i' : strchr("BHILQN?", *format) ? 'u' : 0;
 }
 
-/* The memory of the next array, which must have ``count`` items of this kind and size; NULL on error. */
+/* The memory of the next array, which must have ``count`` items of this kind and item size; NULL after an error. */
 static void *take(Call *call, int64_t count, int64_t itemsize, int kind, int flags)
 {
     if (call->failed)
@@ -137,7 +137,7 @@ static const void *take_matrix(Call *call, int64_t rows, int64_t d, int itemsize
 #define READ(type, count) (const type *)take(call, count, sizeof(type), KIND(type), PyBUF_C_CONTIGUOUS)
 #define WRITE(type, count) (type *)take(call, count, sizeof(type), KIND(type), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
 
-/* An optional array, which is passed as an empty one; NULL then. */
+/* An optional array: NULL if it is missing, in which case the caller passes an empty array. */
 #define READ_IF(has, type, count) (const type *)take_if(call, has, count, sizeof(type), KIND(type))
 
 static const void *take_if(Call *call, int has, int64_t count, int64_t itemsize, int kind)
@@ -156,7 +156,7 @@ static const void *take_if(Call *call, int has, int64_t count, int64_t itemsize,
     while (call->n > 0)          \
         PyBuffer_Release(&call->buffers[--call->n])
 
-/* None, or the exception: MemoryError unless ``is_done``. */
+/* The result of a call: None, or NULL after an error; unless ``is_done``, the error is MemoryError. */
 static PyObject *finish_call(const Call *call, int is_done)
 {
     if (call->failed)
@@ -173,19 +173,19 @@ static void expect_row(Call *call, int64_t row, int64_t n)
         fail(call, PyExc_IndexError, "row number out of range");
 }
 
-static void expect_rows(Call *call, const int64_t *rows, int64_t many, int64_t n)
+static void expect_rows(Call *call, const int64_t *rows, int64_t count, int64_t n)
 {
-    for (int64_t i = 0; !call->failed && i < many; i++)
+    for (int64_t i = 0; !call->failed && i < count; i++)
         expect_row(call, rows[i], n);
 }
 
-/* Check that starts (parts + 1,) increase from 0 to n in steps of at most ``most``. */
+/* Check that starts (parts + 1,) increase from 0 to n, by at most ``most`` each. */
 static void expect_starts(Call *call, const int64_t *starts, int64_t parts, int64_t n, int64_t most)
 {
-    int are = call->failed || (starts[0] == 0 && starts[parts] == n);
-    for (int64_t i = 0; !call->failed && are && i < parts; i++)
-        are = starts[i] <= starts[i + 1] && starts[i + 1] - starts[i] <= most;
-    expect(call, are, "starts must increase from 0 to the number of rows in small enough steps");
+    int is_valid = call->failed || (starts[0] == 0 && starts[parts] == n);
+    for (int64_t i = 0; !call->failed && is_valid && i < parts; i++)
+        is_valid = starts[i] <= starts[i + 1] && starts[i + 1] - starts[i] <= most;
+    expect(call, is_valid, "starts must increase from 0 to the number of rows in small enough steps");
 }
 
 static void take_front(Call *call, Front *into)
@@ -195,7 +195,7 @@ static void take_front(Call *call, Front *into)
     into->weights = READ(double, into->n);
 }
 
-/* The arrays of references: pool, labeled matrix, rows of it, picks. */
+/* The arrays of references: the pool, the matrix of labeled points, the rows used of it, and picks. */
 static void take_references(Call *call, References *into, int64_t n_pool, int64_t n_others, int64_t n_picks, int64_t d)
 {
     into->n_all = into->n_labeled + n_picks;
@@ -219,10 +219,10 @@ static PyObject *py_step_beam(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Call call[1];
     Beam beam = {0};
-    Threshold bar;
+    Threshold threshold;
     int64_t limit, made = 0;
     int why = DONE;
-    if (!PARSE("LLLLLdB", &beam.m, &beam.width, &beam.n_words, &beam.n_leaves, &limit, &bar.value, &bar.row))
+    if (!PARSE("LLLLLdB", &beam.m, &beam.width, &beam.n_words, &beam.n_leaves, &limit, &threshold.value, &threshold.row))
         return NULL;
     int64_t m = beam.m, width = beam.width;
     beam.common_low = READ(double, m);
@@ -239,7 +239,7 @@ static PyObject *py_step_beam(PyObject *Py_UNUSED(self), PyObject *args)
     beam.totals = WRITE(int64_t, width);
     beam.parents = WRITE(int32_t, times(call, limit, width));
     beam.picks = WRITE(int32_t, times(call, limit, width));
-    beam.heights = WRITE(double, times(call, limit, width));
+    beam.pick_priorities = WRITE(double, times(call, limit, width));
     beam.is_exact = WRITE(uint8_t, times(call, limit, width));
     beam.unsure = WRITE(int64_t, width);
     expect(call, m >= 1 && width >= 1 && m <= INT32_MAX && width <= INT32_MAX && beam.n_leaves <= width,
@@ -247,7 +247,7 @@ static PyObject *py_step_beam(PyObject *Py_UNUSED(self), PyObject *args)
     expect_rows(call, beam.positions, m, times(call, beam.n_words, 64));
     for (int64_t i = 0; !call->failed && i < beam.n_leaves * m; i++)
         expect_row(call, beam.order[i], m);
-    RUN(made = step_beam(&beam, bar, limit, &why));
+    RUN(made = step_beam(&beam, threshold, limit, &why));
     if (call->failed || made < 0)
         return finish_call(call, 0);
     return Py_BuildValue("iLLL", why, (long long)made, (long long)beam.n_leaves, (long long)beam.n_unsure);
@@ -256,19 +256,19 @@ static PyObject *py_step_beam(PyObject *Py_UNUSED(self), PyObject *args)
 static PyObject *py_first_in_order(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Call call[1];
-    int64_t n, n_subset, size, found = 0;
+    int64_t n, n_subset, size, n_written = 0;
     Threshold next = {0};
-    int is_part, n_threads;
-    if (!PARSE("LLLpi", &n, &n_subset, &size, &is_part, &n_threads))
+    int has_subset, n_threads;
+    if (!PARSE("LLLpi", &n, &n_subset, &size, &has_subset, &n_threads))
         return NULL;
     const double *bound = READ(double, n);
     const int64_t *subset = READ(int64_t, n_subset);
     int64_t *rows = WRITE(int64_t, size);
     expect_rows(call, subset, n_subset, n);
-    RUN(found = first_in_order(bound, is_part ? subset : NULL, is_part ? n_subset : n, size, rows, &next, n_threads));
-    if (call->failed || found < 0)
+    RUN(n_written = first_in_order(bound, has_subset ? subset : NULL, has_subset ? n_subset : n, size, rows, &next, n_threads));
+    if (call->failed || n_written < 0)
         return finish_call(call, 0);
-    return Py_BuildValue("LdL", (long long)found, next.value, (long long)next.row);
+    return Py_BuildValue("LdL", (long long)n_written, next.value, (long long)next.row);
 }
 
 static PyObject *py_pick_greedily(PyObject *Py_UNUSED(self), PyObject *args)
@@ -276,21 +276,21 @@ static PyObject *py_pick_greedily(PyObject *Py_UNUSED(self), PyObject *args)
     Call call[1];
     Front front = {0};
     Picking run = {0};
-    Threshold bar;
+    Threshold threshold;
     int64_t limit;
     int why = DONE;
-    if (!PARSE("LLLdpdB", &front.n, &limit, &run.n_picks, &front.unit, &front.by_pick, &bar.value, &bar.row))
+    if (!PARSE("LLLdpdB", &front.n, &limit, &run.n_picks, &front.unit, &front.by_pick, &threshold.value, &threshold.row))
         return NULL;
     take_front(call, &front);
     run.low = WRITE(double, front.n);
     run.high = WRITE(double, front.n);
     run.rows = READ(int64_t, front.n);
     run.picks = WRITE(int64_t, limit);
-    run.heights = WRITE(double, limit);
+    run.pick_priorities = WRITE(double, limit);
     run.is_exact = WRITE(uint8_t, limit);
     run.unsure = WRITE(int64_t, front.n);
     expect(call, front.n >= 1, "needs a candidate");
-    RUN(why = pick_greedily(&front, &run, bar, limit));
+    RUN(why = pick_greedily(&front, &run, threshold, limit));
     if (call->failed)
         return NULL;
     return Py_BuildValue("iLL", why, (long long)run.n_picks, (long long)run.n_unsure);
@@ -370,7 +370,7 @@ static PyObject *py_refresh(PyObject *Py_UNUSED(self), PyObject *args)
     task.weights = READ(double, task.n);
     task.limits = WRITE(double, task.n);
     task.squared = WRITE(double, task.n);
-    task.is_out = WRITE(uint8_t, task.n);
+    task.is_unfinished = WRITE(uint8_t, task.n);
     expect_rows(call, task.rows, task.n, n_pool);
     for (int64_t i = 0; !call->failed && i < task.n; i++)
         expect_row(call, task.seen[i], references->n_all + 1);
@@ -491,7 +491,7 @@ static PyObject *py_pick_small(PyObject *Py_UNUSED(self), PyObject *args)
     task.exact = WRITE(double, task.n);
     task.seen = WRITE(int32_t, task.n);
     task.picks = WRITE(int64_t, task.capacity);
-    task.heights = WRITE(double, task.capacity);
+    task.pick_priorities = WRITE(double, task.capacity);
     task.picked = WRITE(double, times(call, task.capacity, space->d));
     expect_rows(call, task.rows, task.n, n_pool);
     expect_rows(call, task.labeled_rows, task.n_labeled, n_others);
@@ -568,15 +568,15 @@ static PyObject *py_magnitude(PyObject *Py_UNUSED(self), PyObject *args)
     Numbers numbers = {0};
     int64_t n;
     int n_threads;
-    double found = 0.0;
+    double largest = 0.0;
     if (!PARSE("Lii", &n, &numbers.itemsize, &n_threads))
         return NULL;
     numbers.data = take_matrix(call, n, 1, numbers.itemsize);
-    RUN(found = magnitude(&numbers, n, n_threads));
-    return call->failed || found < 0.0 ? finish_call(call, 0) : PyFloat_FromDouble(found);
+    RUN(largest = magnitude(&numbers, n, n_threads));
+    return call->failed || largest < 0.0 ? finish_call(call, 0) : PyFloat_FromDouble(largest);
 }
 
-/* The arrays of a space, its rounding constants, and a matrix, which is empty if C cannot read it. */
+/* A matrix, which is empty if C cannot read it, the center of a space, and the constants of coverage. */
 static void take_space(Call *call, Space *space, CoverageConstants *constants, Numbers *pool, int64_t n_pool, int has_center)
 {
     const double *numbers;
@@ -590,14 +590,14 @@ static void take_space(Call *call, Space *space, CoverageConstants *constants, N
 
 #define ENDS(codes) &(codes).ends[0], &(codes).ends[1], &(codes).ends[2], &(codes).ends[3]
 
-/* The numbers of codes; fine codes have one level. */
+/* Set the numbers of codes from the ends of levels; fine codes have one level. */
 static void set_levels(Points *points)
 {
     points->codes.n_codes = points->codes.ends[LEVELS - 1];
     points->fine.ends[LEVELS - 1] = points->fine.n_codes;
 }
 
-/* Squared distances and twice the products of codes are below NO_CODE. */
+/* Check that squared distances, and twice the products, of codes stay below NO_CODE. */
 static void expect_levels(Call *call, const Codes *codes)
 {
     int64_t most = 0, start = 0;
@@ -755,11 +755,11 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     Space *space = &task.space;
     Points *points = &task.points;
     int64_t n_matrix, n_rows, n_candidates, n_sums;
-    int has_center, fills, n_threads, is_done = 0;
+    int has_center, fills_edges, n_threads, is_done = 0;
     if (!PARSE("LLLLLLLLLLLLLLLLLLdddpippppi", &space->d, &n_matrix, &n_rows, &n_candidates, &points->n, &points->k,
                ENDS(points->codes), &points->fine.n_codes, &task.n_leaves, &task.n_cells, &n_sums, &task.first,
                &task.n_pieces, &task.n_pairs, &task.capacity, &points->codes.step, &points->fine.step, &points->slack,
-               &points->has_full, &points->matrix.itemsize, &space->is_cosine, &space->in_single, &has_center, &fills,
+               &points->has_full, &points->matrix.itemsize, &space->is_cosine, &space->in_single, &has_center, &fills_edges,
                &n_threads))
         return NULL;
     int64_t n_panels = (task.n_cells + PANEL - 1) / PANEL;
@@ -790,7 +790,7 @@ static PyObject *py_search_pairs(PyObject *Py_UNUSED(self), PyObject *args)
         expect(call, task.candidates[i] < n_candidates, "candidate out of range");
     if (n_sums == 0)
         task.sums = NULL;
-    RUN(is_done = fills ? fill_edges(&task, n_threads) : search_pairs(&task, n_threads));
+    RUN(is_done = fills_edges ? fill_edges(&task, n_threads) : search_pairs(&task, n_threads));
     if (call->failed || !is_done)
         return finish_call(call, is_done);
     return Py_BuildValue("OL", task.is_full ? Py_True : Py_False, (long long)task.n_pairs);
@@ -812,7 +812,7 @@ static PyObject *py_group_pairs(PyObject *Py_UNUSED(self), PyObject *args)
     return finish_call(call, is_done);
 }
 
-/* The arrays of a greedy run. Rows of pairs are not checked: they come from search_pairs. */
+/* The arrays of a greedy run. The rows of pairs are not checked: they come from search_pairs. */
 static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs, int64_t budget, int has_center, int has_costs)
 {
     take_space(call, &run->space, &run->constants, &run->pool, n_matrix, has_center);
@@ -830,7 +830,7 @@ static void take_gains(Call *call, Gains *run, int64_t n_matrix, int64_t n_pairs
     run->rows = WRITE(int32_t, n_pairs);
     run->upper = WRITE(float, n_pairs);
     run->exact = WRITE(double, n_pairs);
-    run->level = WRITE(uint8_t, run->n_candidates);
+    run->pair_state = WRITE(uint8_t, run->n_candidates);
     run->bound = WRITE(double, run->n_candidates);
     run->stamp = WRITE(int64_t, run->n_candidates);
     run->heap = WRITE(int64_t, run->n_candidates);
@@ -849,14 +849,14 @@ static PyObject *py_pick_covering(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Call call[1];
     Gains run = {0};
-    int64_t n_matrix, n_pairs, budget, limit, most_work;
+    int64_t n_matrix, n_pairs, budget, limit, max_work;
     int has_center, has_costs, n_threads, why = -1;
-    if (!PARSE("LLLLLLLLLippppi", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &limit, &most_work,
+    if (!PARSE("LLLLLLLLLippppi", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &limit, &max_work,
                &run.pool.itemsize, &run.space.is_cosine, &run.space.in_single, &has_center, &has_costs, &n_threads))
         return NULL;
     expect(call, limit <= budget, "limit must be at most the budget");
     take_gains(call, &run, n_matrix, n_pairs, budget, has_center, has_costs);
-    RUN(why = pick_covering(&run, limit, most_work, n_threads));
+    RUN(why = pick_covering(&run, limit, max_work, n_threads));
     if (call->failed || why < 0)
         return finish_call(call, 0);
     return PyLong_FromLong(why);
@@ -866,17 +866,17 @@ static PyObject *py_update_gains(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Call call[1];
     Gains run = {0};
-    int64_t n_matrix, n_pairs, budget, many;
+    int64_t n_matrix, n_pairs, budget, count;
     int has_center, has_costs, is_exact, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLipppppi", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &many,
+    if (!PARSE("LLLLLLLLipppppi", &run.space.d, &n_matrix, &run.n, &run.n_candidates, &run.n_classes, &n_pairs, &budget, &count,
                &run.pool.itemsize, &run.space.is_cosine, &run.space.in_single, &has_center, &has_costs, &is_exact,
                &n_threads))
         return NULL;
     take_gains(call, &run, n_matrix, n_pairs, budget, has_center, has_costs);
-    const int64_t *which = READ(int64_t, many);
-    expect_rows(call, which, many, run.n_candidates);
+    const int64_t *which = READ(int64_t, count);
+    expect_rows(call, which, count, run.n_candidates);
     expect(call, !is_exact || run.pool.itemsize > 0, "no matrix to read");
-    RUN(is_done = update_gains(&run, which, many, is_exact, n_threads));
+    RUN(is_done = update_gains(&run, which, count, is_exact, n_threads));
     return finish_call(call, is_done);
 }
 

@@ -1,4 +1,4 @@
-/* Parallel product of rows and panels. */
+/* The product of rows and panels on several threads. */
 
 #include "thread_pool.h"
 #include "products.h"

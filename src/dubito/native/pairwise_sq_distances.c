@@ -29,15 +29,15 @@ static void read_piece(void *data, int64_t piece, void *scratch)
     if (stop >= task->n)
         for (int64_t i = task->n * d; i < (stop + TILE) * d; i++)
             task->points[i] = 0.0;
-    /* A few features of a point at a time, to use whole cache lines. */
+    /* Copy a few features of a point at a time, to use whole cache lines. */
     for (int64_t start = 0; start < d; start += CACHE_LINE)
         for (int64_t column = 0; column < WIDE_PANEL; column++)
             for (int64_t i = start; i < least(start + CACHE_LINE, d); i++)
                 panel[i * WIDE_PANEL + column] = points[column * d + i];
 }
 
-/* Distances of a row to the later rows of a panel, written to both halves of the matrix: so the matrix is symmetric, and
-   each entry is written by one thread. */
+/* Write the distances of a row to the later rows of a panel, in both halves of the matrix: this makes the matrix symmetric,
+   and each entry is written by one thread. */
 static void write_distances(const PairwiseDistances *task, int64_t row, int64_t start, const double *products)
 {
     int64_t stop = least(start + WIDE_PANEL, task->n);

@@ -13,7 +13,7 @@ typedef struct {
     int itemsize;
 } Numbers;
 
-/* References: first rows of the labeled matrix, then picks, which are rows of the pool. */
+/* References: some rows of the labeled matrix, then picks, which are rows of the pool. */
 typedef struct {
     Numbers pool, labeled;
     const int64_t *labeled_rows, *picks;
@@ -41,7 +41,7 @@ double read_centered(const Numbers *from, int64_t row, const Space *space, const
 /* Read a shifted row in float32, like Sketch.read; ``scratch`` holds 2·d numbers. */
 void read_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out);
 
-/* The same without a copy if the row needs no conversion, else in ``out``. */
+/* The same, without a copy if the row needs no conversion; otherwise the result is in ``out``. */
 const float *view_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out);
 
 /* The squared distance, bit for bit that of dubito.core.distances.exact_sq_distances; ``terms`` holds d numbers. */

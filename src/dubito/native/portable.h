@@ -1,4 +1,4 @@
-/* What differs between compilers: GCC, Clang (also on Windows) and MSVC. */
+/* Differences between compilers: GCC, Clang (also on Windows) and MSVC. */
 
 #ifndef DUBITO_PORTABLE_H
 #define DUBITO_PORTABLE_H
@@ -13,14 +13,15 @@
 #define WIDE
 #endif
 
-/* Functions of which every loop that is compiled for them needs a copy. */
+/* Functions that must be inlined, so that they are compiled for the same instruction set as the loop that calls them. */
 #if defined(_MSC_VER)
 #define INLINE static __forceinline
 #else
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* Other compilers, and DUBITO_PLAIN_C, get loops over arrays instead of vectors, and no further instruction sets. */
+/* With other compilers, or if DUBITO_PLAIN_C is defined, the code uses loops over arrays instead of vector types, and only the
+   default instruction set. */
 #if defined(__GNUC__) && !defined(DUBITO_PLAIN_C)
 #define HAS_VECTORS 1
 #else
@@ -34,7 +35,7 @@
 #define HAS_TARGETS 0
 #endif
 
-/* The lowest bit, the number of bits, and relaxed atomic operations. */
+/* The number of bits set, the position of the lowest one, and relaxed atomic operations. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
 

@@ -1,5 +1,5 @@
-/* Products, compiled for several instruction sets and chosen at run time. Additions may be fused and in any order: the
-   error bounds of dubito.engines.lazy.bounds allow for that. */
+/* Products, compiled for several instruction sets, of which one is chosen at run time. Additions may be fused and in any
+   order: the error bounds of dubito.engines.lazy.bounds allow for that. */
 
 #include "products.h"
 #include "steps.h"

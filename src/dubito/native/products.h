@@ -20,7 +20,7 @@ void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const d
 /* Multiply one row by a panel and add ``added``. */
 void multiply_row(const float *row, int64_t k, const float *panel, const float *added, float *out);
 
-/* How many tiles of rows (k,) to put into a piece: few if rows are wide, or if some threads would have none. */
+/* The number of tiles of rows (k,) in a piece: few if rows are wide, or if some threads would otherwise have no piece. */
 int64_t tiles_for(int64_t n_tiles, int64_t k, int n_threads);
 
 /* Multiply rows (n, k) by panels (panels, k, PANEL), into (n, panels · PANEL). Returns 0 if memory ran out. */

@@ -8,11 +8,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SPAN_BYTES (1 << 18) /* of panels that stay in the cache while all rows of a piece are multiplied */
+#define SPAN_BYTES (1 << 18) /* size of the panels that stay in the cache while all rows of a piece are multiplied */
 #define MAX_PANELS 8
-#define MIN_PAIRS 10000      /* compared before a sketch may be called useless */
+#define MIN_PAIRS 10000      /* number of pairs compared before a sketch may be judged useless */
 #define PIECES_PER_THREAD 4
-#define OWN_COST 1000        /* of reading and sketching a row, in comparisons with a reference */
+#define ROW_COST 1000        /* cost of reading and sketching a row, in comparisons with a reference */
 
 /* A row of the piece and a reference that may lower its priority, with a lower bound on the resulting priority. */
 typedef struct {
@@ -22,7 +22,7 @@ typedef struct {
 } Pair;
 
 typedef struct {
-    Pair *each;
+    Pair *items;
     int64_t n, capacity;
 } Pairs;
 
@@ -73,7 +73,7 @@ static Piece make_piece(const Refresh *task, int64_t number, void *scratch)
 
 static int is_active(const Refresh *task, int64_t row)
 {
-    return row < task->n && task->limits[row] > 0.0 && !task->is_out[row];
+    return row < task->n && task->limits[row] > 0.0 && !task->is_unfinished[row];
 }
 
 static int is_idle(const Refresh *task, int64_t first)
@@ -111,13 +111,13 @@ static void prepare(const Refresh *task, Piece *piece)
     }
 }
 
-/* The nearness from which on a pair may lower its candidate's limit. */
-static float threshold(const Refresh *task, const Piece *piece, int64_t row)
+/* The minimum nearness at which a pair may lower its candidate's limit. */
+static float nearness_threshold(const Refresh *task, const Piece *piece, int64_t row)
 {
     const Constants *constants = &task->constants;
     double limit = task->limits[piece->first + row] + constants->smallest;
-    double reach = limit / task->weights[piece->first + row] * (constants->round_up * constants->unit);
-    return (float)(piece->margins[row] - (reach < constants->beyond ? reach : constants->beyond));
+    double squared = limit / task->weights[piece->first + row] * (constants->round_up * constants->unit);
+    return (float)(piece->margins[row] - (squared < constants->beyond ? squared : constants->beyond));
 }
 
 static void lower(double *value, double by)
@@ -125,19 +125,19 @@ static void lower(double *value, double by)
     *value = by < *value ? by : *value;
 }
 
-/* Lower a row's limit by a float32 difference; returns a lower bound on the priority that the pair implies. */
+/* Lower a row's limit by a float32 difference; returns a lower bound on the squared priority that the pair implies. */
 static double tighten(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
 {
     const Constants *constants = &task->constants;
-    double weight = task->weights[piece->first + row], length, reach, low, high;
+    double weight = task->weights[piece->first + row], length, error, low, high;
     int64_t source_row, d = task->space.d;
     const Numbers *from = source(&task->references, reference, &source_row);
     length = sqrt(squared_distance(
         piece->points + row * d, view_shifted(from, source_row, &task->space, piece->scratch, piece->reference), d));
     /* By the triangle inequality, |reference| <= |candidate| + distance. */
-    reach = constants->reach * (piece->lengths[row] + length) + constants->floor_length;
-    low = length * (1.0 - constants->spread) - reach;
-    high = length * (1.0 + constants->spread) + reach;
+    error = constants->shift * (piece->lengths[row] + length) + constants->floor_length;
+    low = length * (1.0 - constants->spread) - error;
+    high = length * (1.0 + constants->spread) + error;
     low = low > 0.0 ? low : 0.0;
     /* Bound distances first, then multiply once by the weight, as the reference does: rounding is monotonic. */
     lower(&task->limits[piece->first + row], high * high * (constants->round_up / constants->unit) * weight);
@@ -157,21 +157,21 @@ static void apply_exact_distance(const Refresh *task, Piece *piece, int64_t row,
     lower(&task->limits[own], exact * task->weights[own]);
 }
 
-static int keep(Pairs *pairs, Pair pair)
+static int add_pair(Pairs *pairs, Pair pair)
 {
     if (pairs->n == pairs->capacity) {
         int64_t capacity = pairs->capacity ? 2 * pairs->capacity : 256;
-        Pair *each = realloc(pairs->each, (size_t)capacity * sizeof(Pair));
-        if (each == NULL)
+        Pair *items = realloc(pairs->items, (size_t)capacity * sizeof(Pair));
+        if (items == NULL)
             return 0;
-        pairs->each = each;
+        pairs->items = items;
         pairs->capacity = capacity;
     }
-    pairs->each[pairs->n++] = pair;
+    pairs->items[pairs->n++] = pair;
     return 1;
 }
 
-/* Lower a row's limit by the reference of a span that is nearest by its sketch. Returns 0 if memory ran out. */
+/* Lower a row's limit by the reference of a span whose sketch is nearest. Returns 0 if memory ran out. */
 static int refine_nearest(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
 {
     int64_t own = piece->first + row;
@@ -179,23 +179,24 @@ static int refine_nearest(const Refresh *task, Piece *piece, int64_t row, int64_
     /* A duplicate of a reference: computing it now saves exact distances to all other duplicates. */
     if (nearest.lowest <= task->constants.smallest)
         apply_exact_distance(task, piece, row, reference);
-    task->is_out[own] = task->limits[own] < task->constants.needed;
-    return keep(&piece->pairs, nearest);
+    task->is_unfinished[own] = task->limits[own] < task->constants.needed;
+    return add_pair(&piece->pairs, nearest);
 }
 
-/* Collect the pairs of a row and a span that may lower its limit. The nearest is refined first if it is nearer than all
-   before: that rules out most others. With a NaN bar nothing is collected, because padding would be, too. */
+/* Collect the pairs of a row and a span of references that may lower the row's limit. If the nearest reference is nearer than
+   all before it, it is refined first, which rules out most others. If the threshold is NaN, nothing is collected; otherwise
+   padding would be collected, too. */
 static int collect_pairs(const Refresh *task, Piece *piece, int64_t row, int64_t start, int64_t n_panels)
 {
     const Constants *constants = &task->constants;
-    float *near = piece->near + row * piece->stride, tops[MAX_PANELS], bar = threshold(task, piece, row);
+    float *near = piece->near + row * piece->stride, tops[MAX_PANELS], threshold = nearness_threshold(task, piece, row);
     int64_t own = piece->first + row;
     int top = 0;
     for (int panel = 0; panel < n_panels; panel++) {
         tops[panel] = largest(near + panel * PANEL, PANEL);
         top = tops[panel] > tops[top] ? panel : top;
     }
-    if (!(tops[top] >= bar))
+    if (!(tops[top] >= threshold))
         return 1;
     if (tops[top] > piece->nearest[row]) {
         int64_t best = top * PANEL + index_of(near + top * PANEL, tops[top], PANEL);
@@ -205,17 +206,17 @@ static int collect_pairs(const Refresh *task, Piece *piece, int64_t row, int64_t
             return 0;
         if (!is_active(task, own))
             return 1;
-        bar = threshold(task, piece, row);
+        threshold = nearness_threshold(task, piece, row);
     }
     for (int panel = 0; panel < n_panels; panel++) {
-        if (!(tops[panel] >= bar))
+        if (!(tops[panel] >= threshold))
             continue;
         for (int64_t column = panel * PANEL; column < (panel + 1) * PANEL; column++) {
             double lowest = piece->margins[row] - near[column];
-            if (!(near[column] >= bar))
+            if (!(near[column] >= threshold))
                 continue;
             lowest = (lowest > 0.0 ? lowest : 0.0) * (constants->round_down / constants->unit) * task->weights[own];
-            if (!keep(&piece->pairs, (Pair){row, start + column, lowest, 0}))
+            if (!add_pair(&piece->pairs, (Pair){row, start + column, lowest, 0}))
                 return 0;
         }
     }
@@ -232,12 +233,12 @@ static int may_lower_limit(const Refresh *task, const Piece *piece, const Pair *
 static void finish(const Refresh *task, Piece *piece)
 {
     Pairs *pairs = &piece->pairs;
-    for (Pair *pair = pairs->each; pair < pairs->each + pairs->n; pair++)
+    for (Pair *pair = pairs->items; pair < pairs->items + pairs->n; pair++)
         if (!pair->is_refined && may_lower_limit(task, piece, pair)) {
             pair->lowest = tighten(task, piece, pair->row, pair->reference);
             pair->is_refined = 1;
         }
-    for (Pair *pair = pairs->each; pair < pairs->each + pairs->n; pair++)
+    for (Pair *pair = pairs->items; pair < pairs->items + pairs->n; pair++)
         if (pair->is_refined && may_lower_limit(task, piece, pair))
             apply_exact_distance(task, piece, pair->row, pair->reference);
 }
@@ -271,7 +272,7 @@ static void refresh_piece(void *data, int64_t number, void *scratch)
     Piece piece = make_piece(task, number, scratch);
     int64_t n_bounded = 0;
     for (int64_t row = piece.first; row < piece.first + piece.n; row++)
-        task->is_out[row] = task->limits[row] < task->constants.needed;
+        task->is_unfinished[row] = task->limits[row] < task->constants.needed;
     prepare(task, &piece);
     int has_memory = bound(task, &piece, &n_bounded);
     int64_t all = task->n_bounded + n_bounded, passed = task->n_passed + piece.pairs.n;
@@ -281,28 +282,28 @@ static void refresh_piece(void *data, int64_t number, void *scratch)
         cancel(&task->loop, !has_memory);
     else
         finish(task, &piece);
-    free(piece.pairs.each);
+    free(piece.pairs.items);
 }
 
 static double cost(const Refresh *task, int64_t row)
 {
-    return (double)(OWN_COST + task->references.n_all - task->seen[row]);
+    return (double)(ROW_COST + task->references.n_all - task->seen[row]);
 }
 
-/* Cut rows into pieces of whole tiles of about equal cost; returns how many. */
+/* Divide the rows into pieces of whole tiles and about equal cost; returns the number of pieces. */
 static int64_t cut_pieces(const Refresh *task, int64_t *starts, int n_threads)
 {
     int64_t n_pieces = 0;
-    double most = 0.0, own = 0.0;
+    double target = 0.0, piece_cost = 0.0;
     for (int64_t row = 0; row < task->n; row++)
-        most += cost(task, row) / (PIECES_PER_THREAD * n_threads);
+        target += cost(task, row) / (PIECES_PER_THREAD * n_threads);
     for (int64_t row = 0; row < task->n; row += TILE) {
-        double tile = TILE * cost(task, row);
-        if (row == 0 || own + 0.5 * tile > most || row - starts[n_pieces - 1] == task->max_rows) {
+        double tile_cost = TILE * cost(task, row);
+        if (row == 0 || piece_cost + 0.5 * tile_cost > target || row - starts[n_pieces - 1] == task->max_rows) {
             starts[n_pieces++] = row;
-            own = 0.0;
+            piece_cost = 0.0;
         }
-        own += tile;
+        piece_cost += tile_cost;
     }
     starts[n_pieces] = task->n;
     return n_pieces;

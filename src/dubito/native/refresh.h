@@ -1,4 +1,4 @@
-/* Tasks on candidates and references: exact refresh, bounds, and small problems. */
+/* Computations on candidates and references: refreshing, first bounds, and small problems. */
 
 #ifndef DUBITO_REFRESH_H
 #define DUBITO_REFRESH_H
@@ -9,14 +9,14 @@
 
 /* Rounding constants of dubito.engines.lazy.bounds, and of this problem. */
 typedef struct {
-    double scale;       /* of shifted points */
-    double unit;        /* a squared length of 1 in scaled units */
-    double slack;       /* relative error of a sketch's bounds */
+    double scale;       /* factor of shifted points */
+    double unit;        /* scale²: factor of squared distances */
+    double slack;       /* relative error of the bounds by sketches */
     double floor, floor_length, round_up, round_down, smallest, beyond;
-    double reach;       /* error of a length by shifting, relative to the point's length and distance */
-    double spread;      /* relative error of a length in float32, by adding its terms */
-    double max_passed; /* a sketch that passes a larger share of pairs is useless */
-    double needed;
+    double shift;       /* error of a distance caused by shifting, relative to the sum of the point's length and the distance */
+    double spread;      /* relative error of a length in float32, from adding its terms */
+    double max_passed;  /* a sketch that leaves a larger share of the pairs is useless */
+    double needed;      /* candidates whose limit falls below this are left unfinished */
 } Constants;
 
 #define N_CONSTANTS (sizeof(Constants) / sizeof(double))
@@ -34,17 +34,17 @@ typedef struct {
     const int32_t *seen;                  /* (n,) ascending */
     const double *weights;                /* (n,) */
     double *limits, *squared;             /* (n,) upper bounds on squared priorities; exact squared distances */
-    uint8_t *is_out;                      /* (n,) limit fell below ``needed`` */
+    uint8_t *is_unfinished;                      /* (n,) limit fell below ``needed`` */
     int64_t n_bounded, n_passed;          /* pairs in earlier calls: compared, and not ruled out */
     int64_t bounded, passed;              /* the same in this call */
-    int64_t max_rows;                    /* in a piece */
+    int64_t max_rows;                     /* in a piece */
     const int64_t *starts;                /* (pieces + 1,) */
     ParallelFor loop;
 } Refresh;
 
 enum { REFRESHED = 0, USELESS = 1, NO_MEMORY = 2 };
 
-/* USELESS if the sketch rules out too few pairs: the output is then invalid. */
+/* Returns USELESS if the sketch rules out too few pairs; the output is then invalid. */
 int refresh(Refresh *task, int n_threads);
 
 /* Sketch and pack the references from ``start`` on: see dubito.engines.cpu.references. */
@@ -83,7 +83,7 @@ typedef struct {
     int64_t n, block;
     const int64_t *rows;
     const float *panel, *sizes; /* (d, PANEL) and (PANEL,); padded with infinitely far references */
-    double grow, floor, unit;   /* factor of a point's squared length; FLOOR; a squared length of 1 in scaled units */
+    double grow, floor, unit;   /* factor of a point's squared length; FLOOR; scale² */
     const double *weights;      /* of the pool's rows; NULL if all are 1 */
     double level;
     double *bounds;             /* (n,) upper bounds on squared distances */
@@ -112,24 +112,24 @@ typedef struct {
 
 int cell_bounds(CellBounds *task, int n_threads);
 
-/* A small problem; a later call can continue it. */
+/* A small problem. A later call can continue with the same arrays. */
 typedef struct {
     Space space;
     Numbers pool, labeled;
     const int64_t *rows, *labeled_rows; /* (n,) of the pool, (n_labeled,) of the labeled matrix */
     int64_t n, n_labeled;
     const float *others;                 /* (n_labeled, d) shifted */
-    int is_bounded;                      /* whether bounds are passed in; otherwise they are computed */
+    int is_bounded;                      /* whether ``bounds`` holds first bounds; otherwise they are computed */
     float *panels, *sizes;               /* (panels, d, PANEL) others times -2, and (panels · PANEL,) their terms */
     Constants constants;
     const double *weights;               /* (n,) */
     double *bounds;                      /* (n,) upper bounds on squared priorities; -1 once picked */
     double *exact;                       /* (n,) squared distances to the references seen */
     int32_t *seen;                       /* (n,) picks seen; negative before the labeled points are seen */
-    int64_t n_before;                    /* picks that serve as labeled points: the first of a cold start */
-    int64_t n_picks, limit, capacity;        /* made, wanted in this call, and maximum */
+    int64_t n_before;                    /* number of picks that serve as labeled points: the first of a cold start */
+    int64_t n_picks, limit, capacity;    /* number of picks: so far, after this call, and at most */
     int64_t *picks;                      /* (capacity,) */
-    double *heights;                     /* (capacity,) exact squared priorities */
+    double *pick_priorities;             /* (capacity,) exact squared priorities */
     double *picked;                      /* (capacity, d) */
 } Small;
 

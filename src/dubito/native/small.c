@@ -1,5 +1,5 @@
-/* Greedy picks of a small problem: the candidate with the highest upper bound is refreshed, and picked if it is still
-   first. See dubito.engines.cpu.small. */
+/* Greedy picks of a small problem: the candidate with the highest upper bound is refreshed, and picked if its bound is still
+   the highest. See dubito.engines.cpu.small. */
 
 #include "extremes.h"
 #include "refresh.h"
@@ -22,7 +22,7 @@ void bound_rows(const float *points, const float *products, const float *sizes, 
     }
 }
 
-/* First bounds: pack the labeled points and bound every candidate by all of them, with one product. */
+/* First bounds: pack the labeled points, and bound all candidates by one product with them. */
 
 static void pack(const Small *task)
 {
@@ -30,10 +30,10 @@ static void pack(const Small *task)
     for (int64_t other = 0; other < n_columns; other++) {
         const float *point = task->others + other * d;
         float *column = task->panels + other / PANEL * d * PANEL + other % PANEL;
-        int is_there = other < task->n_labeled;
+        int is_point = other < task->n_labeled;
         for (int64_t i = 0; i < d; i++)
-            column[i * PANEL] = is_there ? -2.0f * point[i] : 0.0f;
-        task->sizes[other] = is_there ? (float)((1.0 + task->constants.slack) * squared_length(point, d)) : FLT_MAX;
+            column[i * PANEL] = is_point ? -2.0f * point[i] : 0.0f;
+        task->sizes[other] = is_point ? (float)((1.0 + task->constants.slack) * squared_length(point, d)) : FLT_MAX;
     }
 }
 
@@ -190,7 +190,7 @@ int pick_small(const Small *task)
             candidate = first_candidate(task, &run);
         }
         task->picks[n_picks] = candidate;
-        task->heights[n_picks] = task->bounds[candidate];
+        task->pick_priorities[n_picks] = task->bounds[candidate];
         read_exactly(&task->pool, task->rows[candidate], &task->space, run.scratch, task->picked + n_picks * task->space.d);
         set_bound(task, &run, candidate, PICKED);
     }

@@ -24,9 +24,9 @@ typedef struct {
     int64_t row;
 } Threshold;
 
-static inline int admits(Threshold bar, double value, int64_t row)
+static inline int admits(Threshold threshold, double value, int64_t row)
 {
-    return value > bar.value || (value == bar.value && row < bar.row);
+    return value > threshold.value || (value == threshold.value && row < threshold.row);
 }
 
 /* Write the first ``size`` of n candidates by bound (largest first, ties to the lowest row) to ``rows``, ascending, and
@@ -40,13 +40,13 @@ typedef struct {
     double *low, *high;   /* (n,) intervals, lowered in place */
     const int64_t *rows;  /* (n,) candidates' indices */
     int64_t *picks;       /* (limit,) */
-    double *heights;      /* (limit,) */
+    double *pick_priorities; /* (limit,) squared, when picked; upper bounds unless is_exact */
     uint8_t *is_exact;    /* (limit,) */
     int64_t *unsure;      /* (n,) */
     int64_t n_picks, n_unsure;
 } Picking;
 
-int pick_greedily(const Front *front, Picking *run, Threshold bar, int64_t limit);
+int pick_greedily(const Front *front, Picking *run, Threshold threshold, int64_t limit);
 
 /* Steps of a beam over a short list of m candidates: see dubito.engines.lazy.beam.ShortList. */
 typedef struct {
@@ -59,14 +59,14 @@ typedef struct {
     uint64_t *sets;                         /* (width, n_words) own picks, a bit for each position in the front */
     int64_t *totals;                        /* (width,) */
     int32_t *parents, *picks;               /* (limit, width); parents are -1 for children without living descendants */
-    double *heights;                        /* (limit, width) */
+    double *pick_priorities;                /* (limit, width) squared, when picked; upper bounds unless is_exact */
     uint8_t *is_exact;                      /* (limit, width) */
     int64_t *unsure;                        /* (width,) configurations whose intervals do not determine their first candidates */
     int64_t n_unsure;
 } Beam;
 
 /* Returns the number of steps made, or -1 if memory ran out; ``why`` says why they ended. */
-int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why);
+int64_t step_beam(Beam *beam, Threshold threshold, int64_t limit, int *why);
 
 /* Lower and upper bounds (n_picks, m) on the priorities of listed candidates after each pick. Returns 0 if memory ran
    out. */

@@ -1,7 +1,7 @@
-/* Threads are started once and sleep between calls: starting sixteen of them takes longer than most calls do.
+/* Threads are started once and sleep between calls, since starting sixteen threads takes longer than most calls.
 
-   The calling thread works too, and waits only for threads that have started on a piece. If the pool is busy with another
-   caller, the calling thread works alone. A forked process has its own pool. */
+   The calling thread also runs pieces, and waits only for threads that have started. If the pool is busy with another caller,
+   the calling thread runs all pieces. A forked process has its own pool. */
 
 #define _POSIX_C_SOURCE 200809L /* for signals */
 
@@ -131,7 +131,7 @@ void register_atfork(void)
         pool.registers_atfork = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
-/* Starts up to n_threads. They block all signals, which the interpreter's own threads handle. */
+/* Start threads until there are n_threads. They block all signals, so that only the interpreter's threads handle signals. */
 static void start_threads(int n_threads)
 {
     sigset_t every, before;
@@ -145,7 +145,7 @@ static void start_threads(int n_threads)
 
 #endif
 
-/* Hand the loop to the pool; returns 0 if the pool is busy. */
+/* Let the pool run the loop; returns 0 if the pool is busy. */
 static int wake_threads(ParallelFor *loop, int n_others)
 {
     int is_free;

@@ -15,7 +15,7 @@ typedef struct {
     int64_t is_canceled, is_out_of_memory;
 } ParallelFor;
 
-/* Call once, before any fork after which the child uses the pool. */
+/* Must be called once, before any fork whose child uses the pool. */
 void register_atfork(void);
 
 /* Start no further pieces. */

@@ -1,5 +1,5 @@
-/* A product of TILE rows with a panel of COLUMNS, in VECTORS registers of LANES numbers for each row. products.c includes
-   this file for each number type and instruction set. */
+/* The product of TILE rows and a panel of COLUMNS columns, in VECTORS registers of LANES numbers for each row. products.c
+   includes this file once for each number type and instruction set. */
 
 #if HAS_VECTORS
 typedef NUMBER VECTOR __attribute__((vector_size(sizeof(NUMBER) * LANES), aligned(sizeof(NUMBER)), may_alias));

@@ -11,7 +11,7 @@ static int64_t scratch_bytes(const TopK *task)
     return (int64_t)sizeof(float) * task->tiles * TILE * (task->k + PANEL + task->n_best);
 }
 
-/* Insert a column into the best so far, in descending order, ties to the first. */
+/* Insert a column into the best so far, which are in descending order; ties go to the first. */
 static void insert(float value, int32_t column, float *values, int32_t *columns, int64_t n_best)
 {
     int64_t rank = n_best - 1;
@@ -25,8 +25,8 @@ static void insert(float value, int32_t column, float *values, int32_t *columns,
     columns[rank] = column;
 }
 
-/* Update a row's best by its products with a panel, less each column's offset. */
-static void look_at(const TopK *task, int64_t row, int64_t start, float *products, float *best)
+/* Update the best columns of a row by its products with a panel, minus each column's offset. */
+static void update_best(const TopK *task, int64_t row, int64_t start, float *products, float *best)
 {
     int64_t many = task->m - start < PANEL ? task->m - start : PANEL, stride = task->stride;
     float top;
@@ -56,7 +56,7 @@ static void compare_piece(void *data, int64_t piece, void *scratch)
     for (int64_t start = 0; start < task->m; start += PANEL) {
         multiply_tiles(points, n_tiles, k, task->panels + start * k, products, PANEL, NULL);
         for (int64_t row = 0; row < n; row++)
-            look_at(task, first + row, start, products + row * PANEL, best + row * task->n_best);
+            update_best(task, first + row, start, products + row * PANEL, best + row * task->n_best);
     }
 }
 

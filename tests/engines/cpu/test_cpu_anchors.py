@@ -12,7 +12,7 @@ from dubito.engines.cpu.anchors import FirstBounds
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import References
-from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch, whole
+from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch, without_directions
 from dubito.engines.lazy.bounds import squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 
@@ -30,7 +30,9 @@ def bounds_of(problem: Problem, n_anchors: int) -> FloatArray:
     sketch = fit_sketch(plain, plain.read(problem.pool, slice(0, 1024), problem.metric))
     references = References(problem, sketch, 1 << 24)
     plan = plan_memory(len_of(problem.pool), problem.pool.shape[1], None)
-    return FirstBounds(problem, references, whole(sketch, problem.pool.shape[1]), plan, n_anchors).compute()
+    return FirstBounds(
+        problem, references, without_directions(sketch, problem.pool.shape[1]), plan, n_anchors
+    ).compute()
 
 
 @pytest.mark.parametrize("offset", [0.0, 1000.0])

@@ -14,7 +14,7 @@ from dubito.core import reference
 from dubito.core.distances import exact_sq_distances
 from dubito.core.problem import Configuration, Problem, Scaling, Solution
 from dubito.doubt import beam_scores, scaling_weights
-from dubito.engines.cpu.engine import CpuEngine, method_for, small_can_solve, small_is_faster
+from dubito.engines.cpu.engine import CpuEngine, choose_method, small_can_solve, small_is_faster
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_engine
 from levels import examples
@@ -75,10 +75,10 @@ def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
 def test_small_problems_are_solved_in_c_where_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = np.zeros((1000, 8))
     small = Problem(pool, pool[:5], np.arange(100), 5)
-    assert method_for(small) == ("lazy" if compiled.steps is None else "small")
-    assert method_for(replace(small, beam_width=2)) == "lazy"
+    assert choose_method(small) == ("lazy" if compiled.steps is None else "small")
+    assert choose_method(replace(small, beam_width=2)) == "lazy"
     monkeypatch.setattr(compiled, "steps", None)
-    assert method_for(small) == "lazy"
+    assert choose_method(small) == "lazy"
 
 
 @pytest.mark.parametrize("features", [np.int16, np.uint8, ">f8", bool], ids=str)

@@ -12,21 +12,21 @@ from dubito.engines.cpu import sketch as halves
 def test_every_finite_half_is_itself() -> None:
     every = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
     finite = every[np.isfinite(every)]
-    assert halves.by_bits(finite).tobytes() == finite.astype(np.float32).tobytes()
+    assert halves.float16_to_float32(finite).tobytes() == finite.astype(np.float32).tobytes()
 
 
 def test_what_is_no_half_is_left_alone() -> None:
     single = np.ones((3, 2), dtype=np.float32)
-    assert halves.in_single(single) is single
-    assert halves.in_single(np.ones((3, 2))).dtype == np.float32
+    assert halves.as_float32(single) is single
+    assert halves.as_float32(np.ones((3, 2))).dtype == np.float32
 
 
 def test_blocks_of_any_layout_are_read() -> None:
     block = np.random.default_rng(0).standard_normal((400, 300)).astype(np.float16)
     for each in (block, np.asfortranarray(block), block[::2]):
-        assert np.array_equal(halves.by_bits(each), each.astype(np.float32))
-        assert np.array_equal(halves.in_single(each), each.astype(np.float32))
-    assert isinstance(halves.is_quicker_by_bits(), bool)
+        assert np.array_equal(halves.float16_to_float32(each), each.astype(np.float32))
+        assert np.array_equal(halves.as_float32(each), each.astype(np.float32))
+    assert isinstance(halves.is_faster_by_bits(), bool)
 
 
 @pytest.mark.parametrize("kind", ["array", "memmap", "columns", "big-endian"])
@@ -45,7 +45,7 @@ def test_rows_are_those_of_numpy(kind: str, way: str, tmp_path: Path, monkeypatc
         monkeypatch.setattr(compiled, "steps", None)
     backwards = np.arange(len(matrix))[::-1]
     for rows in (slice(None), slice(1, -1), slice(0, None, 2), slice(0, 3), backwards, backwards[:2]):
-        found = halves.rows_in_single(matrix, rows)
+        found = halves.rows_as_float32(matrix, rows)
         assert found.dtype == np.float32
         assert found.tobytes() == matrix[rows].astype(np.float32).tobytes()
 

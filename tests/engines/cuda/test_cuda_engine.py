@@ -332,7 +332,7 @@ def test_a_wide_front_with_many_near_pairs_is_made_smaller(cut: Cut, set_constan
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 10, 97, 256, 1000])
 def test_scattered_numbers_are_each_there_once_and_begin_spread_out(n: int) -> None:
-    order = places.scattered(n, "cpu").tolist()
+    order = places.spread_order(n, "cpu").tolist()
     assert sorted(order) == list(range(n))
     first = sorted(order[: n // 8])
     assert all(later - earlier <= 24 for earlier, later in pairwise([0, *first, n])) or len(first) < 8

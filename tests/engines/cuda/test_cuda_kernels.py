@@ -107,8 +107,8 @@ class Shaped:
         source = places.DeviceSource(x, DEVICE, is_resident=True)
         largest = float(max(np.abs(x).max(), np.abs(y).max()))
         references = shapes.DeviceReferences(y, places.DevicePoints(source, "euclidean"), 3, largest, DEVICE)
-        self.shape, self.constants = references.shape, references.shape.constants(DEVICE)
-        self.x, self.y = references.shape_of(source.rows(slice(0, n))), references.shaped[:m]
+        self.shape, self.constants = references.transform, references.transform.constants(DEVICE)
+        self.x, self.y = references.prepare(source.rows(slice(0, n))), references.prepared[:m]
         self.squared = np.array([distances.exact_sq_distances(y.astype(float), row) for row in x.astype(float)])
         self.own = np.array([distances.exact_sq_distances(x.astype(float), row) for row in x.astype(float)])
         lengths, others = here(self.x.lengths), here(self.y.lengths)

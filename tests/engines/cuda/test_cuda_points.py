@@ -68,7 +68,7 @@ def test_distances_from_the_mean_have_the_bits_of_numpy(metric: Metric, n: int, 
 )
 def test_centered_features_are_multiplied_unchanged(dtype: str, scale: float, offset: float, is_raw: bool) -> None:
     sample = np.random.default_rng(0).standard_normal((500, 6)) * scale + offset
-    shape = shapes.fit_shape(there(sample), getattr(torch, dtype), float(np.abs(sample).max()))
+    shape = shapes.choose_transform(there(sample), getattr(torch, dtype), float(np.abs(sample).max()))
     assert (shape.center is None) is is_raw
     assert shape.is_exact is (is_raw and dtype == "float16")
     assert shape.precision == ("ieee" if shape.is_exact else "tf32x3")

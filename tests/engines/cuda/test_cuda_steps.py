@@ -49,8 +49,8 @@ def assert_same(made: Any, plain: "Beam") -> None:
     """What is left to each configuration, and the steps by which it came to it."""
     assert made.keys.tolist() == [row.tolist() for row in plain.rows]
     assert made.totals.tolist() == plain.totals
-    assert len(made.picks) == len(made.parents) == len(made.heights) == len(plain.past)
-    for parents, picks, heights, step in zip(made.parents, made.picks, made.heights, plain.past, strict=True):
+    assert len(made.picks) == len(made.parents) == len(made.pick_keys) == len(plain.past)
+    for parents, picks, heights, step in zip(made.parents, made.picks, made.pick_keys, plain.past, strict=True):
         described = zip(parents.tolist(), picks.tolist(), heights.tolist(), strict=True)
         assert list(described)[: len(step)] == step
 
@@ -105,7 +105,7 @@ class Beam:
         picks, others = picks[order], others[order]
         left = self.lowered[picks, others]
         n_keys = 1 + int(max(self.start.max(), left.max(initial=0)))
-        return beam.DeviceBoard(
+        return beam.KeyedFront(
             there(self.start, torch.int32), there(picks), there(others), there(left, torch.int32),
             there(self.gains), there([bar], torch.int32), n_keys,
         )  # fmt: skip
@@ -282,10 +282,10 @@ def test_a_configuration_is_traced_back_to_its_first_pick(n_steps: int) -> None:
     squared = rng.random((n_steps, 3))
     half = n_steps // 2
     past = [
-        beam.Past(there(parents[span]), there(picks[span]), there(squared[span]))
+        beam.StepRecord(there(parents[span]), there(picks[span]), there(squared[span]))
         for span in (slice(0, half), slice(half, n_steps))
     ]
-    found, heights = beam.trace(past, 3)
+    found, heights = beam.trace_configurations(past, 3)
     for rank in range(3):
         now, expected = rank, list[tuple[int, float]]()
         for step in reversed(range(n_steps)):

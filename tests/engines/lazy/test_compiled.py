@@ -1,4 +1,4 @@
-"""The C extension computes the same intervals, picks, heights and configurations as NumPy."""
+"""The C extension computes the same intervals, picks, priorities and configurations as NumPy."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from dubito.core.distances import squared_radii
 from dubito.core.problem import Problem, Selection
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cpu.engine import CpuEngine
-from dubito.engines.lazy.beam import Common
+from dubito.engines.lazy.beam import CommonPicks
 from dubito.engines.lazy.front import Front, FrontPicking, Threshold
 from dubito.matrix import AnyArray, IntArray
 
@@ -43,7 +43,7 @@ def test_greedy_picks_are_those_of_numpy(error: float, by_pick: bool, n_rows: in
         ours.run(rows, threshold, limit)
         theirs.run(rows, threshold, limit, stop=lambda place: False)
         assert ours.picks == theirs.picks
-        assert (ours.heights, ours.is_exact) == (theirs.heights, theirs.is_exact)
+        assert (ours.pick_priorities, ours.is_exact) == (theirs.pick_priorities, theirs.is_exact)
         assert ours.high.tolist() == theirs.high.tolist()
         assert ours.low.tolist() == theirs.low.tolist()
 
@@ -161,9 +161,9 @@ print([f"{each.category.__name__}: {each.message}" for each in caught])
 @pytest.mark.parametrize("is_done", [False, True])
 def test_ctrl_c_while_picks_become_common_loses_none(is_done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it is done as well as after: the covering radius is that of the picks there are."""
-    real, n_calls = Common.add, 0
+    real, n_calls = CommonPicks.add, 0
 
-    def interrupted(self: Common, picks: IntArray) -> None:
+    def interrupted(self: CommonPicks, picks: IntArray) -> None:
         nonlocal n_calls
         n_calls += 1
         if is_done or n_calls != 2:
@@ -178,7 +178,7 @@ def test_ctrl_c_while_picks_become_common_loses_none(is_done: bool, monkeypatch:
         beam_width=8,
         largest=float(np.abs(pool).max()),
     )
-    monkeypatch.setattr(Common, "add", interrupted)
+    monkeypatch.setattr(CommonPicks, "add", interrupted)
     solution = CpuEngine().solve(problem)
     first = solution.configurations[0]
     assert not solution.complete

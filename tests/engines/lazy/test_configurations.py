@@ -4,7 +4,7 @@ import numpy as np
 
 from dubito.core.problem import Problem
 from dubito.doubt import beam_scores
-from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, finished, finished_beam
+from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, make_configuration, make_configurations
 
 
 def test_a_beam_is_finished_as_each_of_its_configurations_would_be() -> None:
@@ -18,9 +18,9 @@ def test_a_beam_is_finished_as_each_of_its_configurations_would_be() -> None:
         rng.random((3, 130)),
         [3.0, 2.0, 1.0],
     )
-    found = finished_beam(problem, indices, squared, np.array(radii))
+    found = make_configurations(problem, indices, squared, np.array(radii))
     for ours, *given in zip(found, indices, squared, radii, strict=True):
-        alone = finished(problem, *given)
+        alone = make_configuration(problem, *given)
         assert ours.indices.tolist() == alone.indices.tolist()
         assert ours.priorities.tobytes() == alone.priorities.tobytes()
         assert (ours.radius, ours.uncertainty) == (alone.radius, alone.uncertainty)
@@ -28,12 +28,15 @@ def test_a_beam_is_finished_as_each_of_its_configurations_would_be() -> None:
 
 def test_a_beam_without_picks_or_without_doubt_has_no_uncertainty() -> None:
     problem = Problem(np.zeros((4, 2)), np.zeros((1, 2)), np.arange(4), 2)
-    assert [each.uncertainty for each in finished_beam(problem, np.array([[0, 1]]), np.zeros((1, 2)), np.zeros(1))] == [
-        None
-    ]
+    assert [
+        each.uncertainty for each in make_configurations(problem, np.array([[0, 1]]), np.zeros((1, 2)), np.zeros(1))
+    ] == [None]
     doubted = Problem(np.zeros((4, 2)), np.zeros((1, 2)), np.arange(4), 2, np.full(4, 0.5))
     nothing = np.empty((2, 0), dtype=np.int64)
-    assert [each.uncertainty for each in finished_beam(doubted, nothing, np.zeros((2, 0)), np.zeros(2))] == [None, None]
+    assert [each.uncertainty for each in make_configurations(doubted, nothing, np.zeros((2, 0)), np.zeros(2))] == [
+        None,
+        None,
+    ]
 
 
 def test_paths_equal_plain_lists_and_unused_nodes_are_dropped() -> None:
@@ -43,8 +46,8 @@ def test_paths_equal_plain_lists_and_unused_nodes_are_dropped() -> None:
         start = len(nodes)
         for step in range(20):
             parents, new = rng.integers(0, 4, 4), rng.integers(0, 999, 4)
-            heights = np.asarray(new + 0.5, dtype=np.float64)
-            numbers = nodes.add(new, np.array(ends)[parents], heights, new % 2 == 0)
+            pick_priorities = np.asarray(new + 0.5, dtype=np.float64)
+            numbers = nodes.add(new, np.array(ends)[parents], pick_priorities, new % 2 == 0)
             ends, picks = numbers.tolist(), [[*picks[parent], pick] for parent, pick in zip(parents, new, strict=True)]
             assert len(nodes) == start + 4 * (step + 1)
         leaves = [Leaf(end, 0, frozenset()) for end in ends]
@@ -57,5 +60,5 @@ def test_paths_equal_plain_lists_and_unused_nodes_are_dropped() -> None:
     for (path, before), each in zip(nodes.paths([Leaf(end, 0, frozenset()) for end in ends]), picks, strict=True):
         assert before == NO_NODE
         assert nodes.picks[path].tolist() == each
-        assert nodes.heights[path].tolist() == [pick + 0.5 for pick in each]
+        assert nodes.pick_priorities[path].tolist() == [pick + 0.5 for pick in each]
         assert nodes.is_exact[path].tolist() == [pick % 2 == 0 for pick in each]

@@ -15,7 +15,7 @@ from dubito import native as compiled
 from dubito.core import distances
 from dubito.core.distances import QUANTUM, UNIT64, exact_sq_distances, squared_radii
 from dubito.core.problem import Problem, Scaling
-from dubito.engines.cpu.anchors import Reach
+from dubito.engines.cpu.anchors import DistanceBounds
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CandidateGroup, CpuKernels, Pairs
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch
@@ -116,7 +116,7 @@ def test_first_bounds_are_never_below_the_distance_that_decides(seed: int, edge:
     plain = sketch_for(points)
     shifted = plain.shift(points)
     for other in range(4):
-        reach = Reach(plain, shifted[other : other + 1], squared_lengths(shifted[other : other + 1]))
+        reach = DistanceBounds(plain, shifted[other : other + 1], squared_lengths(shifted[other : other + 1]))
         bounds, _ = reach.nearest(shifted)
         assert (bounds >= exact_sq_distances(points, points[other])).all()
 
@@ -268,11 +268,11 @@ def cut(values: Float32Array) -> Float32Array:
 def test_products_of_ten_bits_and_of_three_parts_stay_within_their_slack(seed: int, d: int) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
-    from dubito.engines.cuda.points import fit_shape
+    from dubito.engines.cuda.points import choose_transform
 
     rng = np.random.default_rng(seed)
     points = (rng.standard_normal((2, d)) * 10.0 ** rng.integers(-3, 3, d)).astype(np.float32)
-    shape = fit_shape(torch.from_numpy(points).double(), torch.float32, float(np.abs(points).max()))
+    shape = choose_transform(torch.from_numpy(points).double(), torch.float32, float(np.abs(points).max()))
     x, y = shape.apply(torch.from_numpy(points)).numpy()
     sizes = Fraction(float(squared_lengths(x[None])[0])) + Fraction(float(squared_lengths(y[None])[0]))
     truth = exact_squared(points[0].astype(float), points[1].astype(float)) * Fraction(shape.scale) ** 2

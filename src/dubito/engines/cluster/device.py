@@ -11,7 +11,7 @@ from dubito.engines.cuda.bounds import DeviceBounds, FirstRows, Fronts, first_un
 from dubito.engines.cuda.memory import SMALLEST_FRONT, DevicePlan, out_of_memory, plan_memory
 from dubito.engines.cuda.points import DevicePoints, DeviceReferences, DeviceSource, Tensor, to_device
 from dubito.engines.cuda.solver import bytes_of_feature, farthest_from, free_bytes
-from dubito.engines.lazy.frontier import Fresh
+from dubito.engines.lazy.interfaces import Fresh
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 
 NONE = torch.empty(0, dtype=torch.int64)
@@ -152,8 +152,8 @@ class DeviceCandidates:
     def drop(self, numbers: IntArray) -> None:
         self.bounds.value[to_device(numbers, self.device)] = -1.0
 
-    def zeros(self, n_wanted: int | None) -> IntArray:
-        found: IntArray = torch.nonzero(self.bounds.value >= 0.0)[:n_wanted, 0].cpu().numpy()
+    def zeros(self, n_first: int | None) -> IntArray:
+        found: IntArray = torch.nonzero(self.bounds.value >= 0.0)[:n_first, 0].cpu().numpy()
         return found
 
 

@@ -1,4 +1,4 @@
-"""The driver's side of a run: the candidates of all shards as one `Frontier`."""
+"""The driver's side of a run: the candidates of all shards as one `CandidateBounds`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from dubito.engines.cluster.shard import final_sum
 from dubito.engines.cluster.workers import Call, Workers
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy.front import Front, Threshold
-from dubito.engines.lazy.frontier import Fresh
+from dubito.engines.lazy.interfaces import Fresh
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
 
 FRONT_ROWS = 2048
@@ -69,7 +69,7 @@ class Traffic:
     """Bytes received from all shards together."""
 
 
-class ClusterFrontier:
+class ClusterBounds:
     """The candidates of all shards, identified by their rows in the whole pool.
 
     ``problem`` has the options and the references, but no rows of the pool.
@@ -105,12 +105,12 @@ class ClusterFrontier:
 
     # Start of a run
 
-    def cold_order(self, n_wanted: int) -> IntArray:
+    def cold_order(self, n_first: int) -> IntArray:
         total = None if self.info.has_weights and self.info.has_doubt else self._sum()
-        found = self.workers.ask("cold_order", (n_wanted, int(self.starts[-1]), total))
+        found = self.workers.ask("cold_order", (n_first, int(self.starts[-1]), total))
         keys, points = np.concatenate([each for each, _ in found]), concat_points([each for _, each in found])
         self.traffic.rounds += 1
-        first = np.lexsort((points.rows, keys))[:n_wanted]
+        first = np.lexsort((points.rows, keys))[:n_first]
         self.last_front = points.take(first[np.argsort(points.rows[first])])
         return points.rows[first]
 
@@ -218,10 +218,10 @@ class ClusterFrontier:
         self.traffic.rounds += 1
         self.traffic.sent += rows.nbytes
 
-    def zeros(self, n_wanted: int | None) -> IntArray:
-        self.last_front = concat_points(self.workers.ask("zeros", (n_wanted,)))
+    def zeros(self, n_first: int | None) -> IntArray:
+        self.last_front = concat_points(self.workers.ask("zeros", (n_first,)))
         self.traffic.rounds += 1
-        return self.last_front.rows[:n_wanted]
+        return self.last_front.rows[:n_first]
 
     # Results
 

@@ -24,7 +24,7 @@ from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.cuda.engine import missing
 from dubito.engines.lazy.bounds import Bounds
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.frontier import Fresh
+from dubito.engines.lazy.interfaces import Fresh
 from dubito.errors import InvalidArgument, named
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
 
@@ -98,7 +98,7 @@ class Candidates(Protocol):
     def drop(self, numbers: IntArray) -> None:
         """Exclude candidates from further picks."""
 
-    def zeros(self, n_wanted: int | None) -> IntArray:
+    def zeros(self, n_first: int | None) -> IntArray:
         """The first remaining candidates; all of them for None."""
 
 
@@ -197,8 +197,8 @@ class HostCandidates:
     def drop(self, numbers: IntArray) -> None:
         self.bounds.drop(numbers)
 
-    def zeros(self, n_wanted: int | None) -> IntArray:
-        return self.bounds.zeros(n_wanted)
+    def zeros(self, n_first: int | None) -> IntArray:
+        return self.bounds.zeros(n_first)
 
 
 # The shard.
@@ -304,10 +304,10 @@ class Shard:
         """The sum of all shards up to this one."""
         return self.sums.add_to(total, incomplete)
 
-    def cold_order(self, n_wanted: int, n_pool: int, total: FloatArray | None) -> tuple[FloatArray, Points]:
+    def cold_order(self, n_first: int, n_pool: int, total: FloatArray | None) -> tuple[FloatArray, Points]:
         """The first candidates of a cold start and their sort keys: by doubt or, given the sum of all rows, by mean."""
         keys, rows = self._cold_keys(n_pool, total), self.problem.candidates
-        first = np.argsort(keys, kind="stable")[:n_wanted]
+        first = np.argsort(keys, kind="stable")[:n_first]
         return keys[first], self._points(rows[first])
 
     def _cold_keys(self, n_pool: int, total: FloatArray | None) -> FloatArray:
@@ -373,9 +373,9 @@ class Shard:
         if self.candidates is not None:
             self.candidates.drop(positions_of(self.problem.candidates, rows - self.first_row))
 
-    def zeros(self, n_wanted: int | None) -> Points:
+    def zeros(self, n_first: int | None) -> Points:
         """The first remaining candidates, all of which have priority 0."""
-        numbers = NO_ROWS if self.candidates is None else self.candidates.zeros(n_wanted)
+        numbers = NO_ROWS if self.candidates is None else self.candidates.zeros(n_first)
         return self._points(self.problem.candidates[numbers])
 
     def _points(self, rows: IntArray) -> Points:

@@ -10,7 +10,7 @@ import numpy as np
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Problem, Solution
 from dubito.engines.cluster.coverage.driver import cover
-from dubito.engines.cluster.driver import ClusterFrontier, ShardLayout, Traffic, first_with_rows
+from dubito.engines.cluster.driver import ClusterBounds, ShardLayout, Traffic, first_with_rows
 from dubito.engines.cluster.messages import ShardInfo
 from dubito.engines.cluster.shard import NO_ROWS, ShardData
 from dubito.engines.cluster.workers import RayWorkers, Workers, connect, plan_workers
@@ -83,16 +83,16 @@ def solve(
     """The picks that one machine would make, and the traffic between driver and shards."""
     if isinstance(problem, CoverageProblem):
         return cover(problem, workers, layout, journal)[:2]
-    frontier = ClusterFrontier(problem, workers, layout)
-    # The frontier identifies candidates by rows. Only quotas need the array.
+    bounds = ClusterBounds(problem, workers, layout)
+    # The bounds identify candidates by rows. Only quotas need the array.
     whole = replace(problem, candidates=NO_ROWS if problem.quotas is None else np.arange(layout.starts[-1]))
     if problem.beam_width > 1:
-        return solve_over(whole, frontier), frontier.traffic
-    greedy = Greedy(whole, frontier, journal)
+        return solve_over(whole, bounds), bounds.traffic
+    greedy = Greedy(whole, bounds, journal)
     if journal is not None and len(journal.earlier[0]):
-        frontier.resume(journal.earlier[0])
+        bounds.resume(journal.earlier[0])
     greedy.open()
-    return greedy.solve(), frontier.traffic
+    return greedy.solve(), bounds.traffic
 
 
 def open_all(workers: Workers, names: Sequence[str] = (), excluded: IntArray = NO_ROWS) -> ShardLayout:

@@ -1,8 +1,9 @@
 """First bounds on distances: products of all candidates with a few references, then of some candidates with more.
 
-The few references are anchors, those that are nearest to most of a sample. Every reference belongs to the cells of its
-nearest anchors. A candidate that may be picked early is compared with all references in the cell of its own anchor: a
-few dozen references near a point give better bounds than hundreds elsewhere.
+The few references are the *anchors*: those that are the nearest reference of most candidates of a sample. Every
+reference belongs to the cells of its nearest anchors. A candidate that may be picked early is compared with all
+references in the cell of its nearest anchor: a few dozen references near a point give better bounds than hundreds
+elsewhere.
 """
 
 from itertools import pairwise
@@ -14,7 +15,7 @@ from dubito.core.problem import Problem
 from dubito.engines.cpu.memory import CpuPlan
 from dubito.engines.cpu.products import closest, pack, product
 from dubito.engines.cpu.references import References
-from dubito.engines.cpu.rowsteps import Grouped, RowSteps
+from dubito.engines.cpu.rowsteps import CandidatesByCell, RowSteps
 from dubito.engines.cpu.sketch import Sketch
 from dubito.engines.lazy.bounds import FLOOR, Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
@@ -24,34 +25,35 @@ CHOICE = 1024
 CELLS = 2
 """Number of cells that a reference belongs to."""
 CELL_ROWS = 512
-"""Maximum number of references of a cell that are compared."""
+"""Maximum number of references of a cell that candidates are compared with."""
 CLOSER = 4
-"""Candidates that are compared with a cell, per pick; half as many with doubt, which spreads the priorities."""
+"""Number of candidates, per pick, that are compared with a cell; half as many with doubt, which spreads the
+priorities."""
 
 
-class Reach:
+class DistanceBounds:
     """Shifted references, and upper bounds on distances to them."""
 
-    def __init__(self, full: Sketch, others: Float32Array, sizes: FloatArray) -> None:
-        self.full, self.others = full, others
+    def __init__(self, full: Sketch, references: Float32Array, sizes: FloatArray) -> None:
+        self.full, self.references = full, references
         self.sizes = ((1.0 + full.slack) * sizes).astype(np.float32)
 
     def squared(self, points: Float32Array) -> Float32Array:
-        """(r, references) upper bounds on squared distances, without the term of the point itself; see `own_part`."""
-        squared: Float32Array = points @ self.others.T
+        """(r, references) upper bounds on squared distances, without the term of the point itself; see `point_term`."""
+        squared: Float32Array = points @ self.references.T
         squared *= -2.0
         squared += self.sizes
         return squared
 
     def nearest(self, points: Float32Array) -> tuple[FloatArray, IntArray]:
         """(r,) upper bounds on the squared distance to the nearest reference, in feature units, and its number."""
-        squared, own = self.squared(points), own_part(self.full, points)
+        squared, own = self.squared(points), point_term(self.full, points)
         which = squared.argmin(axis=1)
         own += squared[np.arange(len(which)), which]
         return np.maximum(own, 0.0) / self.full.scale**2, which
 
 
-def own_part(full: Sketch, points: Float32Array) -> FloatArray:
+def point_term(full: Sketch, points: Float32Array) -> FloatArray:
     """(r,) the term of the point itself in upper bounds on its squared distances."""
     return (1.0 + full.slack) * squared_lengths(points) + FLOOR
 
@@ -80,48 +82,48 @@ class FirstBounds:
         self.problem, self.references, self.full, self.plan, self.in_c = problem, references, full, plan, in_c
         self.n_picks = problem.budget if n_picks is None else n_picks
         """Approximate number of candidates that will be picked."""
-        self.anchors, self.level = self._choose(n_anchors)
+        self.anchors, self.level = self._choose_anchors(n_anchors)
 
     def compute(self) -> FloatArray:
-        n_candidates, reach = len(self.problem.candidates), self._reach(self.anchors)
+        n_candidates, upper = len(self.problem.candidates), self._distance_bounds(self.anchors)
         if self.in_c is not None:
-            bounds, nearest, is_high = self.in_c.first_bounds(self.full, reach.others, reach.sizes, self.level)
+            bounds, nearest, is_high = self.in_c.first_bounds(self.full, upper.references, upper.sizes, self.level)
         else:
             bounds, nearest = np.empty(n_candidates), np.empty(n_candidates, dtype=np.uint16)
             is_high = np.empty(n_candidates, dtype=np.bool_)
             for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
-                bounds[span], nearest[span] = reach.nearest(read_candidates(self.problem, self.full, span))
+                bounds[span], nearest[span] = upper.nearest(read_candidates(self.problem, self.full, span))
                 is_high[span] = bounds[span] * self._weights(span) > self.level
         if len(self.anchors) < len(self.references):
             self._tighten_by_cells(bounds, nearest, np.flatnonzero(is_high))
         return bounds
 
-    def _reach(self, which: IntArray) -> Reach:
-        return Reach(self.full, self.references.rows(which), self.references.sizes[which])
+    def _distance_bounds(self, which: IntArray) -> DistanceBounds:
+        return DistanceBounds(self.full, self.references.rows(which), self.references.sizes[which])
 
-    def _choose(self, n_anchors: int) -> tuple[IntArray, float]:
-        """The references nearest to most of a few candidates, and a squared priority that few candidates exceed."""
+    def _choose_anchors(self, n_anchors: int) -> tuple[IntArray, float]:
+        """The anchors, and a squared priority that few candidates exceed; both from a sample of the candidates."""
         problem, references = self.problem, self.references
         stride = -(-len(references) // min(CHOICE, self.plan.reference_rows))
         chosen = np.arange(0, len(references), stride)
         step = -(-len(problem.candidates) // self.plan.refresh_rows)
-        few = np.arange(0, len(problem.candidates), step)
-        shifted = read_candidates(problem, self.full, few)
+        sample = np.arange(0, len(problem.candidates), step)
+        shifted = read_candidates(problem, self.full, sample)
         sizes = squared_lengths(shifted)
         sketches, _ = references.sketch.apply(shifted, sizes)
         nearest, nearness = self._nearest(sketches, stride)
         popular = np.argsort(-np.bincount(nearest, minlength=len(chosen)), kind="stable")
         squared = (sizes - nearness) / self.full.scale**2
-        squared *= self._weights(few)
-        n_closer = CLOSER * self.n_picks // (1 if problem.weights is None else 2)
-        position = max(0, len(few) - 1 - n_closer // step)
+        squared *= self._weights(sample)
+        n_compared = CLOSER * self.n_picks // (1 if problem.weights is None else 2)
+        position = max(0, len(sample) - 1 - n_compared // step)
         return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, position)[position])
 
     def _nearest(self, sketches: Float32Array, stride: int) -> tuple[AnyArray, Float32Array]:
-        """(r,) the nearest of every ``stride``-th reference, and (r,) the nearness of the nearest of all.
+        """(r,) the nearest of every ``stride``-th reference, and (r,) the nearness of the nearest of all references.
 
-        The nearest of a few references would give much too high a level. Lengths are those of whole points, which tell
-        more about distances than those of sketches.
+        The nearness of the nearest of a few references would give a level that is much too high. The lengths used are
+        those of whole points, from which distances are estimated better than from those of sketches.
         """
         panels, n_references = self.references.panels, len(self.references)
         if compiled.steps is not None and panels is not None:
@@ -151,22 +153,22 @@ class FirstBounds:
             lower = bounds[rows]
             sizes = ((1.0 + self.full.slack) * self.references.sizes[: len(self.references)]).astype(np.float32)
             self.in_c.tighten_by_cells(
-                self.full, self.references.picks, sizes, Grouped(rows, nearest[rows], cells), lower
+                self.full, self.references.picks, sizes, CandidatesByCell(rows, nearest[rows], cells), lower
             )
             bounds[rows] = lower
             return
         for span in blocks(len(rows), 2 * self.plan.refresh_rows):
-            lower = self._within_cells(rows[span], nearest[rows[span]], cells)
+            lower = self._bounds_by_cells(rows[span], nearest[rows[span]], cells)
             bounds[rows[span]] = np.minimum(bounds[rows[span]], lower)
 
-    def _within_cells(self, rows: IntArray, anchors: AnyArray, cells: list[IntArray]) -> FloatArray:
+    def _bounds_by_cells(self, rows: IntArray, anchors: AnyArray, cells: list[IntArray]) -> FloatArray:
         """(r,) upper bounds on squared distances to the cells of anchors; candidates are sorted by anchor."""
         points, squared = read_candidates(self.problem, self.full, rows), np.empty(len(rows))
         starts = [0, *(np.flatnonzero(np.diff(anchors)) + 1).tolist(), len(rows)]
         for start, stop in pairwise(starts):
-            reach = self._reach(cells[anchors[start]])
-            squared[start:stop] = reach.squared(points[start:stop]).min(axis=1, initial=np.inf)
-        return np.maximum(squared + own_part(self.full, points), 0.0) / self.full.scale**2
+            upper = self._distance_bounds(cells[anchors[start]])
+            squared[start:stop] = upper.squared(points[start:stop]).min(axis=1, initial=np.inf)
+        return np.maximum(squared + point_term(self.full, points), 0.0) / self.full.scale**2
 
     def _cells(self) -> list[IntArray]:
         """The references of each cell: those to which the anchor is one of the nearest, by sketches."""

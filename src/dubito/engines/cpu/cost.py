@@ -11,19 +11,19 @@ from dubito.matrix import len_of
 CALL_SECONDS, ROW_SECONDS = 1.5e-3, 2e-7
 """Time of a call, and of checking a row and its probabilities."""
 PICK_SECONDS, STEP_SECONDS = 10e-6, 180e-6
-"""One greedy pick inside a front, and one step of a beam, with NumPy's overhead."""
+"""Time of a greedy pick inside a front, and of a step of a beam, including NumPy's overhead."""
 STEP_WIDTH = 20
-"""Configurations that a step takes in that time; wider beams take longer in proportion."""
+"""Maximum number of configurations of such a step; the time of wider beams is proportional to their width."""
 PAIR_SECONDS = 12e-6
-"""Computing exact distances of a refreshed row."""
+"""Time of the exact distances of a refreshed row."""
 READ_SECONDS = 4e-9
-"""Reading one feature of the pool, once."""
+"""Time of reading one feature of the pool once."""
 FRONT_PRODUCTS = 384.0
-"""Products inside fronts, for each pick and feature."""
+"""Number of products inside fronts, per pick and feature."""
 TOUCHED = 3.0
-"""Rows refreshed per pick: most rows of a pool are never refreshed."""
+"""Number of rows refreshed per pick: most rows of a pool are never refreshed."""
 TOUCHED_SHARE = 0.08
-"""Share of all rows that is refreshed in addition if doubt does not scale distances."""
+"""Share of all rows that are refreshed in addition if doubt does not scale distances."""
 
 
 def cost_of(problem: Problem, engine: str) -> Estimate:

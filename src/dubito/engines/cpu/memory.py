@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from dubito.errors import MemoryLimit
 
 STATE_BYTES = 40
-"""For each pool row: bound, references seen, index, doubt, weight."""
+"""For each row of the pool: bound, references seen, index, doubt, weight."""
 WORKING_BYTES = 88 << 20
 """Additional memory by default: half for references, half for temporary blocks."""
 FIRST_FRONT = 384
-"""Candidates in a front. A front and the candidates refreshed in advance make one block."""
+"""Number of candidates in a front. Together with the candidates refreshed in advance, they fill one block."""
 REFRESH_ROWS = 512
 REFERENCE_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class CpuPlan:
-    """Rows at a time, and bytes for references kept between refreshes."""
+    """Numbers of rows in blocks, and bytes for references that are stored between refreshes."""
 
     front_rows: int
     refresh_rows: int
@@ -24,7 +24,7 @@ class CpuPlan:
     cache_bytes: int
 
     @property
-    def is_ample(self) -> bool:
+    def has_full_blocks(self) -> bool:
         """Whether blocks have the same size as without a limit."""
         return self.refresh_rows == REFRESH_ROWS
 

@@ -1,4 +1,4 @@
-"""Products of float32 matrices on our own threads, because BLAS threads would keep spinning beside them."""
+"""Products of float32 matrices on the threads of the C extension, with which spinning BLAS threads would compete."""
 
 import numpy as np
 
@@ -8,22 +8,22 @@ from dubito.matrix import AnyArray
 from dubito.threads import n_threads
 
 PANEL = 64
-"""Columns that are multiplied together."""
+"""Number of columns that are multiplied together."""
 
 
 def product(left: Float32Array, right: Float32Array, threads: int | None = None) -> Float32Array:
-    """(n, m) products of rows (n, k) and (m, k); ``threads`` is 1 in a caller that is one of many threads."""
+    """(n, m) products of rows (n, k) and (m, k). Pass 1 for ``threads`` if many threads call this."""
     return Packed(right).product(left, threads)
 
 
 class Packed:
-    """Rows (m, k) prepared for products with many others."""
+    """Rows (m, k), packed once for several products."""
 
     def __init__(self, rows: Float32Array) -> None:
         self.n_rows, self._columns = len(rows), rows.T if compiled.steps is None else pack(rows)
 
     def product(self, left: Float32Array, threads: int | None = None) -> Float32Array:
-        """(n, m) products of rows (n, k) and these; see `product`."""
+        """(n, m) products of rows (n, k) and the packed rows; see `product`."""
         if compiled.steps is None:
             return np.asarray(left @ self._columns)
         n_panels, k, _ = self._columns.shape
@@ -34,13 +34,13 @@ class Packed:
         return out[:, : self.n_rows]
 
 
-def along(points: Float32Array, directions: Float32Array) -> Float32Array:
+def project(points: Float32Array, directions: Float32Array) -> Float32Array:
     """(n, k) coordinates of points (n, d) along directions (d, k)."""
     return product(points, directions.T)
 
 
 def pack(rows: Float32Array) -> Float32Array:
-    """(panels, k, 64) rows (m, k) by columns, as C reads them; padded with 0."""
+    """(panels, k, 64) the rows (m, k), transposed in panels as C reads them; padded with 0."""
     (m, k), n_whole = rows.shape, len(rows) // PANEL
     panels = np.empty((-(-m // PANEL), k, PANEL), dtype=np.float32)
     panels[:n_whole] = rows[: n_whole * PANEL].reshape(n_whole, PANEL, k).transpose(0, 2, 1)

@@ -1,4 +1,4 @@
-"""The references of the CPU kernels: labeled points and picks. Sketches are kept; points are read again when needed."""
+"""The references of the CPU kernels: labeled points and picks. Sketches are stored; points are read when needed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dubito.core.distances import read_rows
 from dubito.core.problem import Metric, Problem
 from dubito.engines.cpu.products import PANEL
-from dubito.engines.cpu.sketch import Sketch, whole
+from dubito.engines.cpu.sketch import Sketch, without_directions
 from dubito.engines.lazy.bounds import Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
 
@@ -18,7 +18,7 @@ ReadRows = Callable[[Matrix, IntArray, Metric], AnyArray]
 
 READ_ROWS = 2048
 FEWEST_JUDGED = 10_000
-"""Number of pairs after which the benefit of the sketch is judged."""
+"""Minimum number of pairs from which the benefit of the sketch is estimated."""
 COMPARE_COST = 100.0
 """Cost of computing the distance of a pair, relative to the cost of bounding it by sketches."""
 
@@ -31,19 +31,19 @@ class ReferenceArrays(NamedTuple):
     targets: Float32Array
     """(capacity, k + 1)."""
     panels: Float32Array
-    """(panels, k + 1, 64) the targets by columns, as products in C read them; padded with infinitely distant ones."""
+    """(panels, k + 1, 64) the targets, packed for products in C; padded with targets that are infinitely far."""
 
 
 class ReferencePacker(Protocol):
-    """Sketches references and packs them; see `dubito.engines.cpu.rowsteps`."""
+    """A class that sketches references and packs them; see `dubito.engines.cpu.rowsteps`."""
 
     def pack_references(self, sketch: Sketch, picks: IntArray, start: int, into: ReferenceArrays) -> None:
         """Fill the arrays from reference ``start`` on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """References of an earlier run, which are the first ones of the next run."""
+class KeptReferences:
+    """The references of an earlier run, with which the references of the next run begin."""
 
     sketch: Sketch
     sizes: FloatArray
@@ -56,8 +56,8 @@ class References:
     """Labeled points first, then picks in the order made.
 
     The target of a reference y is ``(2·t, slack·|y|² - |t|²)`` for its sketch t: its product with a probe ``(s, 1)`` is
-    larger for a nearer reference. Targets that do not fit in memory are made again when they are needed, and so are the
-    shifted float32 rows.
+    larger for a nearer reference. Targets that do not fit in memory are computed again whenever they are needed, and so
+    are the shifted float32 rows.
     """
 
     def __init__(self, problem: Problem, sketch: Sketch, memory: int, in_c: ReferencePacker | None = None) -> None:
@@ -95,8 +95,8 @@ class References:
             rows = np.arange(start + span.start, start + span.stop)
             self._store(start + span.start, self._read(rows))
 
-    def note(self, n_bounded: int, n_passed: int) -> None:
-        """Count the pairs that a sketch bounded, and those it could not rule out."""
+    def count_pairs(self, n_bounded: int, n_passed: int) -> None:
+        """Count the pairs that were bounded by sketches, and those that were not ruled out."""
         self.n_bounded += n_bounded
         self.n_passed += n_passed
 
@@ -112,13 +112,17 @@ class References:
 
     def drop_sketch(self) -> None:
         """Compare whole points instead of sketches from now on."""
-        self.sketch = whole(self.sketch, self.problem.pool.shape[1])
+        self.sketch = without_directions(self.sketch, self.problem.pool.shape[1])
         self._allocate()
         self._fill(0)
 
     def _restore(self, kept: object) -> int:
-        """Copy the references that an earlier run kept, and return their number."""
-        if not isinstance(kept, Kept) or self._targets is None or (self._rows is not None and kept.rows is None):
+        """Copy the references of an earlier run; returns their number."""
+        if (
+            not isinstance(kept, KeptReferences)
+            or self._targets is None
+            or (self._rows is not None and kept.rows is None)
+        ):
             return 0
         if self._panels is not None and kept.panels is None:
             return 0
@@ -130,13 +134,13 @@ class References:
             self._rows[:n_kept] = kept.rows
         return n_kept
 
-    def keep(self, n_kept: int) -> Kept | None:
+    def keep(self, n_kept: int) -> KeptReferences | None:
         """The first references, for the next run."""
         if self._targets is None:
             return None
         rows = None if self._rows is None else self._rows[:n_kept]
         panels = None if self._panels is None else self._panels[: -(-n_kept // PANEL)]
-        return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], panels, rows)
+        return KeptReferences(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], panels, rows)
 
     def __len__(self) -> int:
         return self.n_labeled + len(self.picks)
@@ -168,7 +172,7 @@ class References:
 
     @property
     def panels(self) -> Float32Array | None:
-        """(panels, k + 1, 64) all targets, as products in C read them; None if they are not stored."""
+        """(panels, k + 1, 64) all targets, packed for products in C; None if they are not stored."""
         return None if self._panels is None else self._panels[: -(-len(self) // PANEL)]
 
     def rows(self, references: IntArray) -> Float32Array:
@@ -196,7 +200,7 @@ class References:
         return points
 
     def pick_weights(self, span: slice) -> FloatArray | None:
-        """Weights of the picks in a span if distances are scaled by the pick's doubt; otherwise None."""
+        """The weights of the picks in a span if the doubt of the pick scales distances to it; otherwise None."""
         problem = self.problem
         if problem.weights is None or problem.scaling == "respective" or span.start < self.n_labeled:
             return None

@@ -1,6 +1,6 @@
-"""Steps of the CPU kernels in C, on all cores: first bounds, and refreshing candidates.
+"""Steps of the CPU kernels in C, on all cores: first bounds, refreshing candidates, and others.
 
-They read the features in place, in memory or in a memory map. For other features the kernels use NumPy, in blocks.
+The C code reads features in place, in memory or in a memory map. Other features are processed by NumPy in blocks.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from dubito import native as compiled
 from dubito.core.problem import Problem
 from dubito.engines.cpu.products import PANEL, pack
 from dubito.engines.cpu.references import ReferenceArrays, References
-from dubito.engines.cpu.sketch import Sketch, is_single
+from dubito.engines.cpu.sketch import Sketch, fits_float32
 from dubito.engines.lazy.bounds import (
     BEYOND,
     FLOOR,
     FLOOR_LENGTH,
-    REACH_UNITS,
+    LENGTH_UNITS,
     ROUND_DOWN,
     ROUND_UP,
     SMALLEST,
@@ -29,12 +29,12 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Row
 from dubito.threads import n_threads
 
 WIDE = 4096
-"""Number of features above which a block of points does not fit in a thread's cache."""
+"""With more features than this, a block of points does not fit in a thread's cache."""
 PIECE_ROWS = 240
 CALL_ROWS = 1 << 18
-"""Rows per call of C; Ctrl-C is handled between calls."""
+"""Number of rows per call of C; Ctrl-C is handled between calls."""
 USELESS = 0.1
-"""A sketch that does not rule out more than this share of the pairs is dropped during a refresh."""
+"""If sketches leave a larger share of the pairs than this, they are dropped during a refresh."""
 NO_CENTER = NO_WEIGHTS = np.empty(0)
 NO_DIRECTIONS = np.empty(0, dtype=np.float32)
 
@@ -53,17 +53,17 @@ class Stale(NamedTuple):
 
 class Refreshed(NamedTuple):
     limits: FloatArray
-    """(r,) exact squared priorities; upper bounds where ``is_out``."""
+    """(r,) exact squared priorities; upper bounds where ``is_unfinished``."""
     squared: FloatArray
     """(r,) smallest exact squared distances."""
-    is_out: BoolArray
-    """(r,) True for candidates left unfinished because their limit fell below what is needed."""
+    is_unfinished: BoolArray
+    """(r,) True for candidates whose limit fell below ``needed``, so that their exact priority was not computed."""
 
     def part(self, span: slice) -> "Refreshed":
-        return Refreshed(self.limits[span], self.squared[span], self.is_out[span])
+        return Refreshed(self.limits[span], self.squared[span], self.is_unfinished[span])
 
 
-class Grouped(NamedTuple):
+class CandidatesByCell(NamedTuple):
     """Candidates, grouped by the cell of references that each is compared with."""
 
     rows: IntArray
@@ -74,7 +74,7 @@ class Grouped(NamedTuple):
     """The references in the cell of each anchor."""
 
     def pieces(self) -> tuple[IntArray, IntArray]:
-        """(pieces + 1,) starts of pieces of up to `PANEL` candidates of one cell, and (pieces,) the anchor of each."""
+        """(pieces + 1,) starts of pieces, of up to `PANEL` candidates of one cell, and (pieces,) the anchor of each."""
         runs = [0, *(np.flatnonzero(np.diff(self.anchors)) + 1).tolist(), len(self.rows)]
         starts = np.concatenate([np.arange(start, stop, PANEL) for start, stop in pairwise(runs)])
         return np.append(starts, len(self.rows)), self.anchors[starts].astype(np.int64)
@@ -96,22 +96,23 @@ class SmallRun:
     picked: FloatArray
     """(capacity, d) their points."""
     panels: Float32Array
-    """(panels, d, 64) the labeled points as C packs them; ``sizes`` (panels · 64,) is what each adds to a distance."""
+    """(panels, d, 64) the labeled points, packed by C."""
     sizes: Float32Array
+    """(panels · 64,) the term of each labeled point in squared distances."""
     is_bounded: bool
-    """Whether ``bounds`` are given; otherwise C computes them first."""
+    """Whether ``bounds`` holds first bounds; otherwise C computes them."""
     n_before: int
-    """Number of picks that count as labeled: the first pick of a cold start."""
+    """Number of picks that serve as labeled points: the first pick of a cold start."""
 
     @property
     def n_picks(self) -> int:
-        """Counted on each access, because Ctrl-C may have interrupted a call."""
+        """The number of picks; counted on each access, because Ctrl-C may have interrupted a call."""
         return int(np.count_nonzero(self.positions >= 0))
 
 
 @dataclass(frozen=True, slots=True)
 class RowSteps:
-    """The compiled functions, and the arrays of a problem that they read."""
+    """The compiled functions, with the arrays of a problem that they read."""
 
     steps: compiled.CompiledSteps
     problem: Problem
@@ -119,14 +120,14 @@ class RowSteps:
     labeled: AnyArray
     labeled_rows: IntArray
     workers: int
-    """Threads."""
+    """Number of threads."""
 
     def pack_references(self, sketch: Sketch, picks: IntArray, start: int, into: ReferenceArrays) -> None:
         n_pool, d = self.pool.shape
         self.steps.pack_references(
-            (*self._references(picks), *_maps(sketch), *into),
+            (*self._references(picks), *_center_and_directions(sketch), *into),
             *(d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks), sketch.width(d) + 1, start),
-            *(len(into.sizes), self.pool.itemsize, self.labeled.itemsize, self._is_cosine, is_single(sketch.scale)),
+            *(len(into.sizes), self.pool.itemsize, self.labeled.itemsize, self._is_cosine, fits_float32(sketch.scale)),
             *(sketch.center is not None, sketch.directions is not None, sketch.scale, sketch.slack, self.workers),
         )
 
@@ -138,19 +139,20 @@ class RowSteps:
     ) -> tuple[FloatArray, AnyArray, BoolArray]:
         """(n,) upper bounds on squared distances to the nearest of up to `PANEL` anchors, and the nearest anchor.
 
-        ``anchors`` are shifted, and ``sizes`` is what each adds to a squared distance. The third result (n,) says
+        ``anchors`` are shifted; ``sizes`` is the term of each anchor in squared distances. The third result (n,) tells
         whether a bound times the weight is above ``level``.
         """
         rows, (n_pool, d), weights = self.problem.candidates, self.pool.shape, self.problem.weights
         padded = np.full(PANEL, np.inf, dtype=np.float32)
         padded[: len(anchors)] = sizes
         bounds, nearest, is_high = np.empty(len(rows)), np.empty(len(rows), np.uint16), np.empty(len(rows), np.bool_)
-        own = (self.pool, _maps(full)[0], pack(anchors), padded, NO_WEIGHTS if weights is None else weights)
+        center, _ = _center_and_directions(full)
+        shared = (self.pool, center, pack(anchors), padded, NO_WEIGHTS if weights is None else weights)
         for span in blocks(len(rows), CALL_ROWS):
-            arrays = (*own, rows[span], bounds[span], nearest[span], is_high[span])
+            arrays = (*shared, rows[span], bounds[span], nearest[span], is_high[span])
             self.steps.anchor_bounds(
                 *(arrays, len(rows[span]), d, n_pool, PIECE_ROWS, self.pool.itemsize, self._is_cosine),
-                *(is_single(full.scale), full.center is not None, weights is not None, full.scale, 1.0 + full.slack),
+                *(fits_float32(full.scale), full.center is not None, weights is not None, full.scale, 1.0 + full.slack),
                 *(FLOOR, full.scale**2, level, self.workers),
             )
         return bounds, nearest, is_high
@@ -161,22 +163,22 @@ class RowSteps:
         return bool(self.pool.shape[1] <= WIDE)
 
     def tighten_by_cells(
-        self, full: Sketch, picks: IntArray, sizes: Float32Array, grouped: Grouped, bounds: FloatArray
+        self, full: Sketch, picks: IntArray, sizes: Float32Array, by_cell: CandidatesByCell, bounds: FloatArray
     ) -> None:
-        """Lower bounds (r,) by the references of cells; ``sizes`` is what each reference adds to a squared distance."""
-        if len(grouped.rows) == 0:
+        """Lower bounds (r,) by the references of cells; ``sizes`` are the references' terms in squared distances."""
+        if len(by_cell.rows) == 0:
             return
-        (n_pool, d), (starts, of_cells) = self.pool.shape, grouped.pieces()
-        members = np.concatenate(grouped.cells)
+        (n_pool, d), (starts, of_cells) = self.pool.shape, by_cell.pieces()
+        members = np.concatenate(by_cell.cells)
         arrays = (
-            *(*self._references(picks), _maps(full)[0]),
-            *(sizes, members, np.cumsum([0, *map(len, grouped.cells)])),
-            *(self.problem.candidates[grouped.rows], starts, of_cells, bounds),
+            *(*self._references(picks), _center_and_directions(full)[0]),
+            *(sizes, members, np.cumsum([0, *map(len, by_cell.cells)])),
+            *(self.problem.candidates[by_cell.rows], starts, of_cells, bounds),
         )
         self.steps.cell_bounds(
-            *(arrays, len(grouped.rows), d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks)),
-            *(len(members), len(grouped.cells), len(of_cells), self.pool.itemsize, self.labeled.itemsize),
-            *(self._is_cosine, is_single(full.scale), full.center is not None, full.scale, 1.0 + full.slack),
+            *(arrays, len(by_cell.rows), d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks)),
+            *(len(members), len(by_cell.cells), len(of_cells), self.pool.itemsize, self.labeled.itemsize),
+            *(self._is_cosine, fits_float32(full.scale), full.center is not None, full.scale, 1.0 + full.slack),
             *(FLOOR, full.scale**2, self.workers),
         )
 
@@ -188,18 +190,18 @@ class RowSteps:
         self.steps.pairwise_sq_distances(arrays, n, d, n_pool, self.pool.itemsize, self._is_cosine, scale, self.workers)
         return squared, sizes
 
-    def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
-        """Pick greedily up to ``limit`` picks; ``others`` are the shifted labeled points."""
+    def pick_small(self, full: Sketch, labeled_points: Float32Array, run: SmallRun, limit: int) -> None:
+        """Pick greedily until there are ``limit`` picks; ``labeled_points`` are shifted."""
         (n_pool, d), capacity = self.pool.shape, len(run.positions)
         arrays = (
             *(self.pool, self.labeled, self.problem.candidates, self.labeled_rows),
-            *(_maps(full)[0], others, run.panels, run.sizes, _constants(full, d, 0.0)),
+            *(_center_and_directions(full)[0], labeled_points, run.panels, run.sizes, _constants(full, d, 0.0)),
             *(run.weights, run.bounds, run.exact, run.seen, run.positions, run.squared, run.picked),
         )
         self.steps.pick_small(
             *(arrays, len(run.bounds), d, n_pool, len(self.labeled), len(self.labeled_rows)),
             *(run.n_before, run.n_picks, limit, capacity, self.pool.itemsize, self.labeled.itemsize),
-            *(self._is_cosine, is_single(full.scale), full.center is not None, run.is_bounded),
+            *(self._is_cosine, fits_float32(full.scale), full.center is not None, run.is_bounded),
         )
 
     @property
@@ -228,20 +230,20 @@ class RowSteps:
         rows, _, weights, seen = stale
         sketch, (n_pool, d), picks = references.sketch, self.pool.shape, references.picks
         arrays = (
-            *(*self._references(picks), *_maps(sketch), panels, _constants(sketch, d, needed)),
-            *(rows, seen, weights, into.limits, into.squared, into.is_out),
+            *(*self._references(picks), *_center_and_directions(sketch), panels, _constants(sketch, d, needed)),
+            *(rows, seen, weights, into.limits, into.squared, into.is_unfinished),
         )
         is_done, n_bounded, n_passed = self.steps.refresh(
             *(arrays, len(rows), d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks)),
             *(sketch.width(d) + 1, references.n_bounded, references.n_passed, self.pool.itemsize),
-            *(self.labeled.itemsize, self._is_cosine, is_single(sketch.scale)),
+            *(self.labeled.itemsize, self._is_cosine, fits_float32(sketch.scale)),
             *(sketch.center is not None, sketch.directions is not None, self.workers),
         )
-        references.note(n_bounded, n_passed)
+        references.count_pairs(n_bounded, n_passed)
         return is_done
 
 
-def _maps(sketch: Sketch) -> compiled.Arrays:
+def _center_and_directions(sketch: Sketch) -> compiled.Arrays:
     """The center and the directions of a sketch as arrays; empty if there are none."""
     center = NO_CENTER if sketch.center is None else sketch.center
     return center, NO_DIRECTIONS if sketch.directions is None else sketch.directions
@@ -249,7 +251,7 @@ def _maps(sketch: Sketch) -> compiled.Arrays:
 
 def _constants(sketch: Sketch, d: int, needed: float) -> FloatArray:
     """The constants of a refresh, in the order of ``refresh.h``."""
-    rounding = (FLOOR, FLOOR_LENGTH, ROUND_UP, ROUND_DOWN, SMALLEST, BEYOND, REACH_UNITS * UNIT, d * UNIT)
+    rounding = (FLOOR, FLOOR_LENGTH, ROUND_UP, ROUND_DOWN, SMALLEST, BEYOND, LENGTH_UNITS * UNIT, d * UNIT)
     return np.array([sketch.scale, sketch.scale**2, sketch.slack, *rounding, USELESS, needed])
 
 
@@ -264,7 +266,7 @@ def row_steps(problem: Problem) -> RowSteps | None:
 
 
 class Located(NamedTuple):
-    """An array that C can read, and the rows to use; None for all."""
+    """An array that C can read, and the rows of it to use; None for all rows."""
 
     array: AnyArray
     rows: IntArray | None

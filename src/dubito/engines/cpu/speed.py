@@ -1,4 +1,4 @@
-"""The speed of this machine, measured within milliseconds, for estimates of time."""
+"""The speed of this machine, measured in a few milliseconds, for estimates of time."""
 
 import time
 from functools import cache
@@ -9,7 +9,7 @@ from dubito.threads import n_threads, single_blas_thread
 
 TRIALS = 5
 PASS_SECONDS = 0.35e-3
-"""`_pass_trial` on the machine on which the constants of estimates were fitted."""
+"""The result of `_pass_trial` on the machine on which the constants of estimates were fitted."""
 
 
 def product_rate() -> float:
@@ -23,7 +23,7 @@ def slowness() -> float:
 
 
 def _clock() -> float:
-    """CPU time of this thread, which other processes do not affect; elapsed time if its resolution is too low."""
+    """CPU time of this thread, which other processes do not affect, or elapsed time if its resolution is too low."""
     is_fine = time.get_clock_info("thread_time").resolution <= 1e-6
     return time.thread_time() if is_fine else time.perf_counter()
 

@@ -1,7 +1,8 @@
 """Upper bounds on the squared priorities of all candidates, on a device.
 
-``tight`` is the number of references whose products were applied to a bound, ``seen`` the number of references for
-which it is exact. A bound is exact for the references seen, or the nearest reference is not among them; -1 once picked.
+For each bound, ``tight`` is the number of references whose products were applied to it, and ``seen`` is the number of
+references that were compared exactly. If these are all references, the bound is exact; otherwise it is exact for the
+references seen, or the nearest reference is not among them. It is -1 once the candidate is picked.
 """
 
 from collections.abc import Callable
@@ -12,22 +13,30 @@ import torch
 
 from dubito.core.problem import Problem
 from dubito.engines.cuda.memory import DeviceSizes
-from dubito.engines.cuda.points import FULL_PAIRS, DevicePoints, DeviceReferences, Shaped, Tensor, spread_out, to_device
+from dubito.engines.cuda.points import (
+    FULL_PAIRS,
+    DevicePoints,
+    DeviceReferences,
+    PreparedPoints,
+    Tensor,
+    evenly_spaced_rows,
+    to_device,
+)
 from dubito.engines.cuda.programs.exact import lower_priorities
 from dubito.engines.cuda.programs.pairs import near_pairs, tighten
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import IntArray, blocks
 
 ANCHORS, SOME = 256, 4096
-"""Number of references that are applied to the first bounds if there are many, and then to candidates that may come
-first: each time twice as many, to those that may still come first."""
+"""If there are many references, `ANCHORS` of them are applied to the first bounds. Then up to `SOME`, and at last all,
+are applied to candidates that may come first: twice as many each time, to the candidates that still may."""
 STAGED_PAIRS = 2.5e8
-"""Up to this number of candidate-reference pairs, this is done in one step."""
+"""Up to this number of pairs of candidates and references, they are applied at once instead."""
 LEVEL_ROWS, LEVEL_SPARE = 1 << 14, 8
-"""Size of the sample that tells how high the first bounds will be. If there are many references, they are applied to
-this multiple of the part of the sample that is wanted."""
+"""Size of the sample from which the level of the first bounds is estimated. If there are many references, they are
+applied only to this multiple of the number of bounds in the sample that are above the level."""
 LENGTH_ROWS = 1 << 20
-"""Number of rows whose lengths are computed at a time, if they are not copied."""
+"""Number of rows of a resident pool whose lengths are computed at a time."""
 
 
 class DeviceBounds:
@@ -38,7 +47,7 @@ class DeviceBounds:
     ) -> None:
         self.problem, self.points, self.references, self.sizes = problem, points, references, sizes
         self.device = references.exact.device
-        self.constants = references.shape.constants(self.device)
+        self.constants = references.transform.constants(self.device)
         n = len(problem.candidates)
         self.numbers = None if n == problem.pool.shape[0] else to_device(problem.candidates, self.device)
         if problem.weights is None:
@@ -77,30 +86,30 @@ class DeviceBounds:
         count = self.references.count
         n_anchors = count if len(self.value) * count <= FULL_PAIRS else min(ANCHORS, count)
         self.tighten_by(slice(0, n_anchors), weights)
-        self._note_tight(min(n_anchors, self.n_wanted))
+        self._note_tight(min(n_anchors, self.n_applicable))
 
     @cached_property
-    def whole(self) -> Shaped | None:
-        """The pool as prepared for products, if it is so already and on the device: then rows of it are not copied."""
-        pool, shape = self.points.pool.tensor, self.references.shape
-        if pool is None or shape.center is not None or pool.dtype != shape.dtype or not pool.is_contiguous():
+    def resident_points(self) -> PreparedPoints | None:
+        """The pool prepared for products, if it is on the device and needs no preparation, so that no row is copied."""
+        pool, transform = self.points.pool.tensor, self.references.transform
+        if pool is None or transform.center is not None or pool.dtype != transform.dtype or not pool.is_contiguous():
             return None
-        parts = [self.references.shape_of(pool[span]).lengths for span in blocks(len(pool), LENGTH_ROWS)]
-        return Shaped(pool, parts[0] if len(parts) == 1 else torch.cat(parts))
+        parts = [self.references.prepare(pool[span]).lengths for span in blocks(len(pool), LENGTH_ROWS)]
+        return PreparedPoints(pool, parts[0] if len(parts) == 1 else torch.cat(parts))
 
     def tighten_by(self, references: slice, weights: Tensor) -> None:
         """Lower all bounds by products with some references, scaled by weights (n,)."""
-        targets = self.references.shaped[references]
-        if self.whole is not None:
-            tighten(self.whole, targets, self.value, weights, self.constants, x_rows=self.numbers)
+        targets = self.references.prepared[references]
+        if self.resident_points is not None:
+            tighten(self.resident_points, targets, self.value, weights, self.constants, x_rows=self.numbers)
             return
         for span in blocks(len(self.value), self.sizes.rows):
-            own = self.references.shape_of(self.exact(span))
+            own = self.references.prepare(self.exact(span))
             tighten(own, targets, self.value[span], weights[span], self.constants)
 
     @property
-    def n_wanted(self) -> int:
-        """The number of references for `tighten`. Picks are left out if their weights scale the distances."""
+    def n_applicable(self) -> int:
+        """The number of references that `tighten` can apply: without picks if their weights scale the distances."""
         return self.references.n_labeled if self.by_pick else self.references.count
 
     def _note_tight(self, n_tight: int) -> None:
@@ -109,33 +118,34 @@ class DeviceBounds:
 
     def tighten_all(self) -> None:
         """Lower all bounds by products with the references that were not applied yet."""
-        if self.n_tight < self.n_wanted:
-            self.tighten_by(slice(self.n_tight, self.n_wanted), self.weights)
-            self._note_tight(self.n_wanted)
+        if self.n_tight < self.n_applicable:
+            self.tighten_by(slice(self.n_tight, self.n_applicable), self.weights)
+            self._note_tight(self.n_applicable)
 
-    def n_loose(self, rows: Tensor, n_references: int) -> int:
-        """The number of bounds to which not all of the first references were applied."""
+    def n_untightened(self, rows: Tensor, n_references: int) -> int:
+        """The number of bounds to which not all of the first ``n_references`` references were applied."""
         return int((self.tight[rows] < n_references).sum())
 
     def tighten(self, rows: Tensor, n_references: int) -> bool:
-        """Apply the first references to some bounds; returns False if there was nothing to do."""
+        """Apply the first references to some bounds; returns False if all were applied already."""
         tight, order = self.tight[rows].sort()
         n_stale = int((tight < n_references).sum())
         rows = rows[order[:n_stale]]
-        targets = self.references.shaped[:n_references]
-        if self.whole is not None and n_stale:
+        targets = self.references.prepared[:n_references]
+        if self.resident_points is not None and n_stale:
             own = rows if self.numbers is None else self.numbers[rows]
-            tighten(self.whole, targets, self.value, self.weights, self.constants, rows, self.tight, own)
-        for span in blocks(n_stale if self.whole is None else 0, self.sizes.rows):
-            own = self.references.shape_of(self.exact(rows[span]))
+            tighten(self.resident_points, targets, self.value, self.weights, self.constants, rows, self.tight, own)
+        for span in blocks(n_stale if self.resident_points is None else 0, self.sizes.rows):
+            own = self.references.prepare(self.exact(rows[span]))
             tighten(own, targets, self.value, self.weights, self.constants, rows[span], self.tight)
         self.tight[rows] = n_references
         return n_stale > 0
 
     def tighten_above(self, level: float, rows: Tensor, n_references: int) -> None:
-        """Apply the first references to bounds: each time twice as many, to those that are not below a level yet.
+        """Apply the first references to bounds: twice as many each time, to the bounds that are not below a level yet.
 
-        Few are applied at once, which takes less time than to ask the device which bounds are below.
+        If there are few pairs, all references are applied at once, since finding out which bounds are below the level
+        would take longer.
         """
         n_applied = n_references
         if len(rows) * n_references > STAGED_PAIRS:
@@ -147,20 +157,20 @@ class DeviceBounds:
             rows, n_applied = rows[self.value[rows] >= level], 2 * n_applied
 
     def refresh(self, rows: Tensor) -> bool:
-        """Make the bounds of candidates exact for all references; returns False if they were already."""
+        """Make the bounds of candidates exact for all references; returns False if they were exact already."""
         references = self.references
         rows = rows[(self.seen[rows] < references.count) & (self.value[rows] > 0.0)]
         if not len(rows):
             return False
         exact = references.widen(self.exact(rows))
-        own, step = references.shape_of(exact), max(1, self.sizes.pairs // len(rows))
-        for begin, end, by_pick in self._kinds():
+        own, step = references.prepare(exact), max(1, self.sizes.pairs // len(rows))
+        for begin, end, by_pick in self._reference_spans():
             for start in range(begin, end, step):
                 span = slice(start, min(start + step, end))
                 scales = self.weights[self.picked[span.start - begin : span.stop - begin]] if by_pick else None
                 pairs = near_pairs(
-                    own, references.shaped[span], rows, self.value, self.weights, self.constants,
-                    references.shape.precision, scales, self.seen, span.start,
+                    own, references.prepared[span], rows, self.value, self.weights, self.constants,
+                    references.transform.precision, scales, self.seen, span.start,
                 )  # fmt: skip
                 weights = self.weights if scales is None else scales
                 others = references.exact[span]
@@ -168,8 +178,8 @@ class DeviceBounds:
         self.seen[rows] = references.count
         return True
 
-    def _kinds(self) -> list[tuple[int, int, bool]]:
-        """Spans of references, and whether their own weights scale the distances."""
+    def _reference_spans(self) -> list[tuple[int, int, bool]]:
+        """Spans of references, and whether the weights of the references scale the distances."""
         n_labeled, count = self.references.n_labeled, self.references.count
         return [(0, n_labeled, False), (n_labeled, count, True)] if self.by_pick else [(0, count, False)]
 
@@ -177,7 +187,7 @@ class DeviceBounds:
 # The first candidates by bound, and the first of the others.
 
 TOP_FRONTS = 4
-"""About the number of candidates whose bounds are tightened by all references, in fronts."""
+"""Approximate number of candidates to whose bounds all references are applied, as a multiple of the front size."""
 
 
 class FirstRows(NamedTuple):
@@ -204,15 +214,15 @@ class Fronts:
         return self.first(self.bounds.value, size)
 
     def _first_of_top(self, size: int) -> FirstRows:
-        """For a large pool: tighten only the bounds of candidates that may be among the first once this is done.
+        """For a large pool: tighten only the bounds of candidates that may still be among the first afterwards.
 
-        If there are many references, some are applied first.
+        If there are many references, only some of them are applied at first.
         """
-        bounds, value, n_wanted = self.bounds, self.bounds.value, self.bounds.n_wanted
+        bounds, value, n_applicable = self.bounds, self.bounds.value, self.bounds.n_applicable
         front = self.first(value, size)
-        for n_references in (n_wanted,) if n_wanted <= 2 * SOME else (SOME, n_wanted):
+        for n_references in (n_applicable,) if n_applicable <= 2 * SOME else (SOME, n_applicable):
             n_searched = TOP_FRONTS * size
-            while bounds.n_loose(front.rows, n_references):
+            while bounds.n_untightened(front.rows, n_references):
                 rows, level = front.rows, -1.0
                 if front.threshold.row >= 0:
                     level = min(self._level(n_searched, n_references), front.threshold.value)
@@ -222,9 +232,9 @@ class Fronts:
         return front
 
     def _level(self, n_searched: int, n_references: int) -> float:
-        """About the bound of the candidate at this place, if so many references were applied to all bounds."""
+        """The approximate bound at rank ``n_searched`` if the first references were applied to all bounds."""
         n, value = len(self.bounds.value), self.bounds.value
-        sample = spread_out(n, min(n, LEVEL_ROWS), value.device)
+        sample = evenly_spaced_rows(n, min(n, LEVEL_ROWS), value.device)
         n_above = len(sample) * n_searched // n + 1
         if n_above >= len(sample):
             return -1.0
@@ -235,9 +245,9 @@ class Fronts:
 
 def first_in_order(bound: Tensor, size: int) -> FirstRows:
     """At most ``size`` candidates with positive bounds, by (bound, largest first; number, lowest first)."""
-    n_asked = min(size + 1, len(bound))
-    values, rows = torch.topk(bound, n_asked)
-    if n_asked <= size:
+    n_top = min(size + 1, len(bound))
+    values, rows = torch.topk(bound, n_top)
+    if n_top <= size:
         return FirstRows(rows[values > 0.0].sort().values, Threshold(0.0, -1))
     last = values[-1].clamp(min=0.0)
     answers = torch.stack([last, (values > last).sum(), (bound == last).int().argmax()])
@@ -249,11 +259,11 @@ def first_in_order(bound: Tensor, size: int) -> FirstRows:
 
 
 def first_unpicked(bound: Tensor, size: int) -> FirstRows:
-    """The first ``size`` unpicked candidates in the same order, including those with bound 0."""
-    n_asked = min(size + 1, len(bound))
-    values, rows = torch.topk(bound, n_asked)
+    """The first ``size`` candidates not picked, in the same order, including those with bound 0."""
+    n_top = min(size + 1, len(bound))
+    values, rows = torch.topk(bound, n_top)
     cut = float(values[-1])
-    if n_asked <= size or cut < 0.0:
+    if n_top <= size or cut < 0.0:
         return FirstRows(rows[values >= 0.0].sort().values, Threshold(-1.0, -1))
     above, tied = rows[values > cut], torch.nonzero(bound == cut)[:, 0]
     n_tied = size - len(above)

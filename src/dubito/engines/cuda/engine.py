@@ -20,7 +20,7 @@ from dubito.errors import MemoryLimit
 from dubito.matrix import Matrix, OnDevice, Rows, len_of
 
 WORTHWHILE = 3e11
-"""The number of products from which using the GPU saves more time than copying the features and starting torch take."""
+"""From this number of products on, the GPU saves more time than it takes to copy the features and to start torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,14 @@ class CudaEngine:
         return refusals_of(problem, self.device, "dubito.engines.cuda.solver")
 
     def pays(self, problem: Problem) -> bool:
-        """If the features are on a GPU, or if there is enough work to copy them there."""
+        """Whether the features are on a GPU, or the problem is large enough to copy them there."""
         n_products = len(problem.candidates) * (len_of(problem.references) + problem.budget) * problem.pool.shape[1]
         return is_on_device(problem.pool) or n_products >= WORTHWHILE
 
     def estimate(self, problem: Problem) -> Estimate:
-        found: Estimate = import_module("dubito.engines.cuda.solver").cost_of(by_rows(problem), self.device, self.name)
-        return found
+        solver = import_module("dubito.engines.cuda.solver")
+        estimate: Estimate = solver.cost_of(by_rows(problem), self.device, self.name)
+        return estimate
 
     def catch_up(self, problem: Problem) -> None:
         """Known distances are not used: computing them again is faster than copying them."""
@@ -71,8 +72,8 @@ class CudaCoverage:
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
         planning = import_module("dubito.engines.cuda.coverage.planning")
-        found: Estimate = planning.cost_of(problem, self.device, self.name)
-        return found
+        estimate: Estimate = planning.cost_of(problem, self.device, self.name)
+        return estimate
 
     def catch_up(self, problem: CoverageProblem) -> None:
         """Known distances are not used: computing them again is faster than copying them."""
@@ -83,10 +84,10 @@ class CudaCoverage:
 
 
 def refusals_of(problem: Problem | CoverageProblem, device: str, planner: str) -> list[str]:
-    """What the engine does not support, what this machine lacks, or that the memory of the GPU is too small."""
+    """Why the engine cannot solve a problem: it is not supported, software is missing, or memory is too small."""
     if problem.costs is not None:
         return ["it does not support costs; the engine 'cpu' does"]
-    if problem.groups is not None and problem.quotas is not None:  # Quotas of rows are enforced by the caller.
+    if problem.groups is not None and problem.quotas is not None:  # The caller enforces quotas of rows.
         return ["it does not support quotas of groups; the engine 'cpu' does"]
     reasons = missing(device, problem.pool.shape[1])
     if not reasons:
@@ -117,7 +118,7 @@ def is_installed(package: str) -> bool:
 
 
 def has_driver() -> bool:
-    """Whether there is an NVIDIA driver: without one, torch, which takes a second or two, need not be imported."""
+    """Whether there is an NVIDIA driver. Without one, torch need not be imported, which takes a second or two."""
     return any(map(os.path.exists, ("/dev/nvidiactl", "/dev/dxg"))) or shutil.which("nvidia-smi") is not None
 
 

@@ -1,10 +1,10 @@
-"""Greedy picks on a device: a front of thousands of candidates is decided in a few rounds.
+"""Greedy picks on a device: the picks among a front of thousands of candidates are made in a few rounds.
 
 Greedy picks are ordered by priority, largest first, ties by index, and priorities only decrease. So a candidate is
-certain to be picked, at its current priority, once no candidate that comes before it could lower it. A round picks all
-certain candidates and then lowers the others. Only pairs that are near enough to lower one another matter, a few for
-each candidate. Products on tensor cores find them, with bounds that never miss one, and their distances are then
-computed like those of the reference. So all decisions are made with the reference's numbers, ties included.
+certain to be picked, at its current priority, once no candidate that comes before it could lower this priority. A round
+picks all certain candidates and then lowers the priorities of the others. Only pairs of near candidates matter, a few
+for each candidate. Products on tensor cores find them, with bounds that never miss a pair; their distances are then
+computed like those of the reference. So all decisions are made with the numbers of the reference, including ties.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from dubito.engines.cuda.points import Tensor
 from dubito.engines.cuda.programs.exact import exact_sq_distances
 from dubito.engines.cuda.programs.pairs import TooManyPairs, near_pairs
 from dubito.engines.cuda.programs.rounds import decide
-from dubito.engines.lazy.configurations import finished
+from dubito.engines.lazy.configurations import make_configuration
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 
 RADIUS_FRONT = 64
 WIDE = 4
@@ -72,7 +72,7 @@ class DeviceGreedy:
         bounds.value[rows] = priorities
         self._take(rows[positions[order[:n_left]]], squared[:n_left])
         bounds.seen[rows] = bounds.references.count
-        bounds.tight[rows] = bounds.n_wanted
+        bounds.tight[rows] = bounds.n_applicable
 
     def _take(self, rows: Tensor, squared: Tensor) -> None:
         self.bounds.pick(rows)
@@ -85,12 +85,12 @@ class DeviceGreedy:
         return ranked
 
     def _decide(self, rows: Tensor, threshold: Threshold, priorities: Tensor) -> Tensor:
-        """Which candidates of a front are picked. Lowers the ``priorities`` of the others."""
+        """Whether each candidate of a front is picked. Lowers the ``priorities`` of the others."""
         bounds, references = self.bounds, self.bounds.references
         exact = references.widen(bounds.exact(rows))
-        own, weights = references.shape_of(exact), bounds.weights[rows]
+        own, weights = references.prepare(exact), bounds.weights[rows]
         pairs = near_pairs(
-            own, own, rows, bounds.value, bounds.weights, bounds.constants, references.shape.precision,
+            own, own, rows, bounds.value, bounds.weights, bounds.constants, references.transform.precision,
             weights if bounds.by_pick else None, most=MOST_PAIRS if len(rows) > bounds.sizes.front else None,
         )  # fmt: skip
         squared = exact_sq_distances(exact, exact, pairs)
@@ -108,4 +108,4 @@ class DeviceGreedy:
     def _configuration(self) -> Configuration:
         radius, squared = self._radius(), torch.cat(self.squared).cpu().numpy()
         picks = self.bounds.picked[: len(squared)].cpu().numpy()
-        return finished(self.problem, self.problem.candidates[picks], squared, radius)
+        return make_configuration(self.problem, self.problem.candidates[picks], squared, radius)

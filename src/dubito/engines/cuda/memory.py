@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from dubito.errors import MemoryLimit, named
 
 STATE_BYTES = 56
-"""Per candidate: bound, weight, number, length, reference counts, and temporary copies during searches."""
+"""For each candidate: bound, weight, number, length, reference counts, and temporary copies during searches."""
 SMALLEST_FRONT = 64
 USABLE = 0.9
-"""The part of the free memory that the engine uses."""
+"""The share of the free memory that the engine uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,11 @@ class DeviceSizes:
     """Block sizes."""
 
     front: int = 4096
-    """Candidates decided together."""
+    """Number of candidates in a front."""
     rows: int = 1 << 16
-    """Candidates refreshed together."""
+    """Number of candidates that are refreshed together."""
     pairs: int = 1 << 28
-    """Candidate-reference pairs searched at a time; all of them may be near."""
+    """Number of candidate-reference pairs that are searched at a time; all of them may be near."""
 
     def smaller(self) -> "DeviceSizes":
         """Sizes that need about a quarter of the memory."""
@@ -64,7 +64,7 @@ def plan_bytes(plan: DevicePlan, shape: tuple[int, ...], itemsize: int, n_refere
 
 
 def out_of_memory(shape: tuple[int, int], n_references: int, needed: int, free: int) -> MemoryLimit:
-    """An error with the memory needed, and how to need less."""
+    """The error if memory is too small; it says how much is needed, and how to need less."""
     return MemoryLimit(
         f"{shape[0]} rows of {shape[1]} features with {n_references} references and picks need {_megabytes(needed)} MB "
         f"of GPU memory in addition to the pool, and {_megabytes(free)} MB may be used",

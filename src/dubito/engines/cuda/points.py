@@ -19,11 +19,12 @@ Tensor = Any
 SIXTEEN_BIT = (torch.float16, torch.bfloat16)
 FULL_PAIRS = 1e9
 """Up to this number of pairs of rows and labeled points, all labeled points are applied to the first bounds."""
-KEPT = (*SIXTEEN_BIT, torch.float32, torch.float64)
+FLOAT_TYPES = (*SIXTEEN_BIT, torch.float32, torch.float64)
+"""Types in which features are stored on the device; others are converted to float64."""
 
 
 class DeviceSource:
-    """A matrix whose rows are read to a device: resident there, or copied from the host on each access."""
+    """A matrix whose rows are read on a device: resident there, or copied from the host on each access."""
 
     def __init__(self, matrix: Matrix, device: str, *, is_resident: bool) -> None:
         self.matrix, self.device, self.shape = matrix, device, matrix.shape
@@ -34,7 +35,7 @@ class DeviceSource:
             self.tensor = self._whole()
 
     def _whole(self) -> Tensor:
-        """The matrix on the device; copied in blocks unless it is an array in memory, to need little of it."""
+        """The matrix on the device. Unless it is an array in memory, it is copied in blocks, to use little memory."""
         n_rows, step = self.shape[0], rows_per_read(self.matrix)
         if n_rows <= step or (isinstance(self.matrix, np.ndarray) and self.matrix.flags.writeable):
             return self._upload(self.matrix[:])
@@ -51,30 +52,30 @@ class DeviceSource:
             block = self._upload(self.matrix[rows if isinstance(rows, slice) else rows.cpu().numpy()])
         else:
             block = self.tensor[rows].to(self.device)
-        return (block if block.dtype in KEPT else block.double()).contiguous()
+        return (block if block.dtype in FLOAT_TYPES else block.double()).contiguous()
 
     def _upload(self, block: object) -> Tensor:
         array = np.asarray(block)
         if array.dtype.kind != "f" or not array.dtype.isnative:
             array = array.astype(np.float64)
-        # Torch has no read-only tensors, so read-only arrays are copied.
+        # torch has no read-only tensors, so read-only arrays are copied.
         return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
 
 
 def source_of(matrix: Matrix, device: str) -> tuple[DeviceSource, Tensor | None]:
-    """A resident source, and which of its rows to use; None for all."""
+    """A resident source, and the rows of it to use; None for all rows."""
     if isinstance(matrix, Rows) and isinstance(matrix.matrix, OnDevice):
         return DeviceSource(matrix.matrix, device, is_resident=True), to_device(matrix.rows, device)
     return DeviceSource(matrix, device, is_resident=True), None
 
 
-def spread_out(n_rows: int, n_chosen: int, device: str) -> Tensor:
-    """``n_chosen`` evenly spaced row numbers. In float64, since float32 cannot represent all row numbers."""
+def evenly_spaced_rows(n_rows: int, n_chosen: int, device: str) -> Tensor:
+    """``n_chosen`` evenly spaced row numbers, computed in float64, since float32 cannot represent all row numbers."""
     return torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=device).long()
 
 
-def scattered(n: int, device: str) -> Tensor:
-    """The numbers from 0 to n - 1 in an order in which the first of them, however many, are evenly spaced."""
+def spread_order(n: int, device: str) -> Tensor:
+    """The numbers from 0 to n - 1, ordered so that the first k of them are nearly evenly spaced, for every k."""
     return (torch.arange(n, device=device) * GOLDEN % (1 << 32)).argsort()
 
 
@@ -137,25 +138,26 @@ def sums_by_halving(terms: Tensor) -> Tensor:
 
 
 def _power_of_two(exponents: Tensor) -> Tensor:
-    """2 to these integer powers, built from the bits, since a library's power function may be off by one bit."""
+    """2 to these integer powers, computed from their bits, since the power function of a library may be inexact."""
     return ((exponents.long() + 1023) << 52).view(torch.float64)
 
 
-# Points for products: shifted and scaled so that float32 does not overflow or underflow, with error bounds.
+# Points prepared for products: shifted and scaled so that float32 does not overflow or underflow, with error bounds.
 
 SAMPLE_ROWS = 1024
 CUT = 2
-"""Tensor cores truncate in additions instead of rounding, which doubles the error."""
+"""Factor of the error, since tensor cores truncate the results of additions instead of rounding them."""
 OTHER_UNITS = 32
-"""Errors in units of |x|² + |y|², times two: shifting points, rounding lengths, adding three terms, comparing."""
+"""Other errors in units of |x|² + |y|², doubled: shifting points, rounding lengths, adding three terms, comparing."""
 TEN_BITS = 1.01 * 2.0**-9
 """Error of truncating both factors of a product to ten bits, in units of |x|² + |y|²."""
 THREE_PARTS = 2.0**-17
-"""The same for three products of the first ten bits and the remaining bits: 2·3·2**-20, and a margin."""
+"""Error of computing a product as three products of the first ten bits and the remaining bits: 2·3·2**-20, with a
+margin."""
 
 
 class Slot(IntEnum):
-    """Positions in `Shape.constants`, used by kernels."""
+    """Positions in `PointTransform.constants`, used by kernels."""
 
     LOOSE = 0
     SLACK = 1
@@ -168,11 +170,12 @@ class Slot(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PointTransform:
     """How points are prepared for products: shifted by ``-center`` and scaled by a power of two, in ``dtype``.
 
-    For such points x, y, the computed ``|x|² + |y|² - 2·x·y`` is off by at most ``slack·(|x|² + |y|²) + FLOOR``; with
-    ``loose`` instead of ``slack`` on tensor cores that truncate float32 to ten bits.
+    For prepared points x, y, the error of the computed ``|x|² + |y|² - 2·x·y`` is at most
+    ``slack·(|x|² + |y|²) + FLOOR``, with ``loose`` instead of ``slack`` on tensor cores that truncate float32 to ten
+    bits.
     """
 
     center: Tensor | None
@@ -182,7 +185,7 @@ class Shape:
     loose: float
 
     def apply(self, points: Tensor) -> Tensor:
-        """Points (r, d), prepared."""
+        """Prepare points (r, d)."""
         if self.center is not None:
             points = (points.double() - self.center) * self.scale
         return points.to(self.dtype)
@@ -216,8 +219,8 @@ def product_slack(d: int) -> float:
     return 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
 
 
-def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
-    """The shape for points like a sample (r, d) in float64, with features up to ``largest``.
+def choose_transform(sample: Tensor, dtype: Tensor, largest: float) -> PointTransform:
+    """The transform for points like a sample (r, d) in float64, with features up to ``largest``.
 
     Features of moderate size near the origin stay unchanged; others are centered and scaled, so that products do not
     cancel or overflow.
@@ -226,31 +229,31 @@ def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     slack = product_slack(d)
     loose = slack + TEN_BITS
     few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
-    # By sorting, since torch has no deterministic median on GPUs.
+    # The median by sorting, since torch has no deterministic median on GPUs.
     center = few.sort(dim=0).values[(len(few) - 1) // 2]
     is_near_origin = center @ center <= 2.0 * ((few - center) ** 2).sum(dim=1).median()
     if dtype != torch.float64 and 1e-6 < largest < 1e6 and bool(is_near_origin):
-        return Shape(None, 1.0, dtype, slack, slack if dtype in SIXTEEN_BIT else loose)
+        return PointTransform(None, 1.0, dtype, slack, slack if dtype in SIXTEEN_BIT else loose)
     if largest < FLOAT32_LARGEST:
         center = center.float().double()
-    return Shape(center, scale_for(largest), torch.float32, slack, loose)
+    return PointTransform(center, scale_for(largest), torch.float32, slack, loose)
 
 
 @dataclass(frozen=True, slots=True)
-class Shaped:
+class PreparedPoints:
     """Points (r, d) prepared for products, and their lengths (r,) in float32."""
 
     points: Tensor
     lengths: Tensor
 
-    def __getitem__(self, rows: Any) -> "Shaped":
-        return Shaped(self.points[rows], self.lengths[rows])
+    def __getitem__(self, rows: Any) -> "PreparedPoints":
+        return PreparedPoints(self.points[rows], self.lengths[rows])
 
 
 class DeviceReferences:
     """Labeled points and picks on the device, exact and prepared for products, with memory for ``n_more`` picks.
 
-    Many labeled points are in the order of `scattered`, so that the first few are a sample of all.
+    If there are many labeled points, they are in the order of `spread_order`, so that the first ones are a sample.
     """
 
     def __init__(self, labeled: Matrix, points: DevicePoints, n_more: int, largest: float, device: str) -> None:
@@ -258,38 +261,38 @@ class DeviceReferences:
         source, rows = source_of(labeled, device)
         n_pool = points.pool.shape[0]
         if n_pool * self.n_labeled > FULL_PAIRS:
-            order = scattered(self.n_labeled, device)
+            order = spread_order(self.n_labeled, device)
             rows = order if rows is None else rows[order]
         first = source.rows(slice(0, self.n_labeled) if rows is None else rows)
         if points.metric == "cosine" and len(first):
             first = unit_rows(first.double())
-        sample = points.exact(spread_out(n_pool, min(n_pool, SAMPLE_ROWS), device))
+        sample = points.exact(evenly_spaced_rows(n_pool, min(n_pool, SAMPLE_ROWS), device))
         dtype = torch.promote_types(sample.dtype, first.dtype) if len(first) else sample.dtype
-        self.shape = fit_shape(sample.double(), dtype, largest)
+        self.transform = choose_transform(sample.double(), dtype, largest)
         self.exact = torch.empty((self.n_labeled + n_more, sample.shape[1]), dtype=dtype, device=device)
-        kept = self.exact if self.shape.center is None else torch.empty_like(self.exact, dtype=torch.float32)
-        self.shaped = Shaped(kept, torch.empty(len(self.exact), dtype=torch.float32, device=device))
+        kept = self.exact if self.transform.center is None else torch.empty_like(self.exact, dtype=torch.float32)
+        self.prepared = PreparedPoints(kept, torch.empty(len(self.exact), dtype=torch.float32, device=device))
         self.count = 0
         self.add(first)
 
     def widen(self, exact: Tensor) -> Tensor:
-        """Exact points in the type of the references."""
+        """Exact points, converted to the type of the references."""
         return exact.to(self.exact.dtype)
 
-    def shape_of(self, exact: Tensor) -> Shaped:
+    def prepare(self, exact: Tensor) -> PreparedPoints:
         """Exact points prepared for products."""
-        points = self.shape.apply(self.widen(exact))
-        return Shaped(points, _lengths(points))
+        points = self.transform.apply(self.widen(exact))
+        return PreparedPoints(points, _lengths(points))
 
     def add(self, exact: Tensor) -> None:
         span = slice(self.count, self.count + len(exact))
         self.exact[span] = exact
-        if self.shape.center is not None:
-            self.shaped.points[span] = self.shape.apply(self.exact[span])
-        self.shaped.lengths[span] = _lengths(self.shaped.points[span])
+        if self.transform.center is not None:
+            self.prepared.points[span] = self.transform.apply(self.exact[span])
+        self.prepared.lengths[span] = _lengths(self.prepared.points[span])
         self.count = span.stop
 
 
 def _lengths(points: Tensor) -> Tensor:
-    """In float32; the slacks hold for any order of additions."""
+    """(r,) lengths in float32. The error bounds hold for any order of additions."""
     return torch.linalg.vector_norm(points, dim=1, dtype=torch.float32)

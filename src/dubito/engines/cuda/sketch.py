@@ -1,8 +1,8 @@
 """Sketches of the pool on a device, and its rows sorted by clusters.
 
-A sketch holds the coordinates of a point along the directions of largest variance. Two sketches are never farther apart
-than their points, so that blocks of rows whose sketches are too far apart need no products of all features. Rows are
-sorted by their nearest center, so that this holds for most pairs of blocks.
+A sketch holds the coordinates of a point along the directions of largest variance. The distance of two sketches never
+exceeds that of their points, so blocks of rows whose sketches are too far apart need not be compared by all features.
+Rows are sorted by their nearest center, so that this is true of most pairs of blocks.
 """
 
 from math import frexp
@@ -10,13 +10,13 @@ from math import frexp
 import numpy as np
 import torch
 
-from dubito.engines.cuda.points import Shaped, Tensor, product_slack, spread_out
+from dubito.engines.cuda.points import PreparedPoints, Tensor, evenly_spaced_rows, product_slack
 from dubito.matrix import blocks
 
 SKETCH_WIDTH = 64
 SKETCH_SAMPLE = 4096
 DEPENDENT = 1e-10
-"""Directions with a smaller fraction of the largest squared length are left out."""
+"""Directions whose squared length, relative to the largest, is at most this are left out."""
 CELL_ROWS, MOST_CELLS = 1024, 4096
 LARGEST_BITS = 10
 """Coordinates are scaled to magnitudes below 2 to this power, so that float16 does not overflow."""
@@ -30,21 +30,21 @@ BLOCK_ROWS = 1 << 16
 
 
 class Sketches:
-    """Sketches of all rows of the pool, in the units of products times ``unit``."""
+    """Sketches of all rows of the pool. Their squared distances are in units of prepared points, times ``unit``."""
 
-    def __init__(self, shaped: Shaped, limits: Tensor) -> None:
-        n, device = len(shaped.points), shaped.points.device
-        sample = shaped.points[spread_out(n, min(n, SKETCH_SAMPLE), device)].double()
+    def __init__(self, prepared: PreparedPoints, limits: Tensor) -> None:
+        n, device = len(prepared.points), prepared.points.device
+        sample = prepared.points[evenly_spaced_rows(n, min(n, SKETCH_SAMPLE), device)].double()
         center = sample.mean(dim=0)
         directions = long_directions(sample - center)
         coordinates = torch.zeros((n, SKETCH_WIDTH), dtype=torch.float32, device=device)
         for span in blocks(n, BLOCK_ROWS):
-            coordinates[span, : len(directions)] = (shaped.points[span].double() - center) @ directions.T
+            coordinates[span, : len(directions)] = (prepared.points[span].double() - center) @ directions.T
         scale = 2.0 ** (LARGEST_BITS - frexp(float(coordinates.abs().amax()))[1])
         self.unit = scale * scale
         self.points = (coordinates * scale).half()
         squared = self.points.double().square().sum(dim=1)
-        lost = self.unit * SHIFT_SLACK * shaped.lengths.double().square()
+        lost = self.unit * SHIFT_SLACK * prepared.lengths.double().square()
         slack = product_slack(SKETCH_WIDTH) + HALF_SLACK
         self.sizes = ((1.0 - slack) * squared - lost - HALF_FLOOR).float()
         """(n,) squared lengths minus the error bound."""
@@ -53,22 +53,24 @@ class Sketches:
         """The rows by cell, and within a cell by limit."""
 
     def _cells(self) -> Tensor:
-        """(n,) the nearest of some rows, the centers."""
+        """(n,) the number of the nearest center for each row; the centers are some of the rows."""
         n = len(self.points)
-        centers = self.points[spread_out(n, min(max(n // CELL_ROWS, 1), MOST_CELLS), self.points.device)].float()
+        centers = self.points[
+            evenly_spaced_rows(n, min(max(n // CELL_ROWS, 1), MOST_CELLS), self.points.device)
+        ].float()
         sizes = centers.square().sum(dim=1)
         spans = (self.points[span].float() for span in blocks(n, BLOCK_ROWS))
         return torch.cat([(sizes - 2.0 * (points @ centers.T)).argmin(dim=1) for points in spans])
 
     def ordered(self, rows: Tensor) -> Tensor:
-        """Some rows, by cell."""
-        is_wanted = torch.zeros(len(self.order), dtype=torch.bool, device=rows.device)
-        is_wanted[rows] = True
-        return self.order[is_wanted[self.order]]
+        """Some rows, sorted by cell."""
+        is_included = torch.zeros(len(self.order), dtype=torch.bool, device=rows.device)
+        is_included[rows] = True
+        return self.order[is_included[self.order]]
 
 
 def long_directions(sample: Tensor) -> Tensor:
-    """(k, d) orthogonal directions of large variance of centered points (r, d); they lengthen no vector.
+    """(k, d) orthogonal directions of large variance of centered points (r, d), as a map that lengthens no vector.
 
     One step of subspace iteration, started from points of the sample.
     """

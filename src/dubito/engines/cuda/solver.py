@@ -1,4 +1,4 @@
-"""Solving a problem on a device, and predicting what that costs."""
+"""Solving a problem on a device, and estimating the cost."""
 
 import time
 from contextlib import nullcontext
@@ -47,22 +47,22 @@ def _coldness(bounds: DeviceBounds) -> FloatArray:
 
 
 def farthest(bounds: DeviceBounds, picks: IntArray) -> Tensor:
-    """(n,) upper bounds on the squared priorities that any single one of these candidates would leave."""
+    """(n,) upper bounds on the squared priorities after picking any single one of these candidates."""
     rows = to_device(picks, bounds.device)
     return farthest_from(bounds, bounds.exact(rows), bounds.weights[rows])
 
 
 def farthest_from(bounds: DeviceBounds, exact: Tensor, weights: Tensor) -> Tensor:
     """The same for points (r, d) with weights (r,), which need not be candidates."""
-    shape, others = bounds.references.shape, bounds.references.shape_of(exact)
+    transform, others = bounds.references.transform, bounds.references.prepare(exact)
     own = (bounds.weights > 0.0).double()[:, None] * weights if bounds.by_pick else None
     parts = []
     for span in blocks(len(bounds.value), bounds.sizes.rows):
-        points = bounds.references.shape_of(bounds.exact(span))
+        points = bounds.references.prepare(bounds.exact(span))
         sizes = points.lengths.double().square()[:, None] + others.lengths.double().square()
-        squared = (1.0 + shape.loose) * sizes + FLOOR - 2.0 * (points.points.double() @ others.points.double().T)
+        squared = (1.0 + transform.loose) * sizes + FLOOR - 2.0 * (points.points.double() @ others.points.double().T)
         scales = bounds.weights[span, None] if own is None else own[span]
-        parts.append((squared.clamp(min=0.0) / shape.scale**2 * scales).amax(dim=1))
+        parts.append((squared.clamp(min=0.0) / transform.scale**2 * scales).amax(dim=1))
     return torch.cat(parts)
 
 
@@ -72,7 +72,7 @@ HOST_FRONT = 1024
 
 
 class DeviceKernels:
-    """See `dubito.engines.lazy.frontier.Kernels`."""
+    """See `dubito.engines.lazy.interfaces.Kernels`."""
 
     def __init__(self, bounds: DeviceBounds) -> None:
         self.bounds = bounds
@@ -87,13 +87,13 @@ class DeviceKernels:
         return self.bounds.value.cpu().numpy(), self.bounds.seen.cpu().numpy()
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
-        found: FloatArray = farthest(self.bounds, picks).cpu().numpy()
-        return found
+        upper: FloatArray = farthest(self.bounds, picks).cpu().numpy()
+        return upper
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray]:
-        """Make all of them exact, whatever is needed."""
+        """Make the priorities of all these candidates exact; ``needed`` is ignored."""
         device, index = self.bounds, to_device(rows, self.bounds.device)
         device.value[index] = to_device(bounds, device.device)
         device.seen[index] = to_device(seen, device.device).int()
@@ -104,7 +104,7 @@ class DeviceKernels:
         """Distances from one product in float64."""
         bounds, index = self.bounds, to_device(rows, self.bounds.device)
         points = bounds.exact(index).double()
-        scale = bounds.references.shape.scale
+        scale = bounds.references.transform.scale
         shifted = (points - points.mean(dim=0)) * scale
         sizes = shifted.square().sum(dim=1)
         squared = sizes[:, None] + sizes - 2.0 * (shifted @ shifted.T)
@@ -122,7 +122,7 @@ class DeviceKernels:
 
 
 def solve(problem: Problem, device: str) -> Solution:
-    """The configurations of the reference, best first. If memory runs out, it starts again with smaller blocks.
+    """The configurations of the reference, best first. If memory runs out, the run is repeated with smaller blocks.
 
     Runs on the GPU that holds the features, or else on the current one, in the current stream.
     """
@@ -206,7 +206,7 @@ def _beam(problem: Problem, bounds: DeviceBounds, scores: IntArray) -> DeviceBea
     return beam
 
 
-# Predicted cost of a problem, without starting torch or compiling kernels. The constants were measured on an H200
+# Estimated cost of a problem, without compiling kernels. The constants were measured on an H200
 # (``benchmarks/results/cuda.md``); the rate of products is measured on the device.
 
 CALL_SECONDS = 4e-3
@@ -216,7 +216,7 @@ ROW_SECONDS = 12e-9
 PICK_SECONDS, STEP_SECONDS, WIDE_STEP_SECONDS = 0.3e-6, 2.5e-6, 30e-6
 """Time of a greedy pick, of a step of a beam in one thread block, and of a step of a wider beam."""
 RATE_FRACTION = 0.25
-"""Products for bounds (float32 truncated to ten bits) reach this fraction of the rate of large bfloat16 products."""
+"""The rate of products for bounds (float32 truncated to ten bits), relative to large bfloat16 products."""
 TRANSFER_RATE = 8e9
 """Bytes per second from NumPy memory to the device: 7.4e9 to 9.4e9 were measured."""
 TRIAL_ROWS = 4096

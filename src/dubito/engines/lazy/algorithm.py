@@ -1,13 +1,13 @@
 """The exact lazy block algorithm: core-sets without a pass over the pool for every pick.
 
 A priority only decreases as references are added, so a stale one is an upper bound. For each candidate the engine
-keeps a bound and the number of references it accounts for (`dubito.engines.lazy.bounds`), and repeats:
+stores a bound and the number of references that it accounts for (`dubito.engines.lazy.bounds`), and repeats:
 
 1. select the front: the first K candidates by (bound, largest first; index, lowest first). The threshold is the first
-   candidate outside;
+   candidate outside the front;
 2. refresh the candidates of the front that have not seen every reference, until the whole front is fresh;
 3. pick greedily inside the front, using one K×K product, while the best candidate comes before the threshold; then
-   write the lowered bounds back. A beam steps all its configurations there.
+   write the lowered bounds back. A beam extends all its configurations inside the front.
 
 **Why the picks equal the reference's.** A fresh priority is exact: it is the number that the reference computes, by
 `dubito.core.distances.exact_sq_distances`. float32 products only rule references out, by bounds on their rounding error
@@ -28,7 +28,7 @@ from dubito.core.problem import Configuration, Problem, Solution
 from dubito.engines.lazy.beam import Beam
 from dubito.engines.lazy.bounds import Bounds
 from dubito.engines.lazy.front import FrontPicking
-from dubito.engines.lazy.frontier import Frontier, Kernels, Reporter
+from dubito.engines.lazy.interfaces import CandidateBounds, Kernels, Reporter
 from dubito.engines.lazy.interrupts import DeferInterrupt, retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray
 
@@ -48,10 +48,10 @@ class PickLog(Protocol):
 
 
 class Greedy:
-    """A greedy run over fronts (Algorithms 1 and 2). It never reads features; the frontier does."""
+    """A greedy run over fronts (Algorithms 1 and 2). Only ``bounds`` reads features."""
 
-    def __init__(self, problem: Problem, frontier: Frontier, journal: PickLog | None = None) -> None:
-        self.problem, self.frontier, self.journal = problem, frontier, journal
+    def __init__(self, problem: Problem, bounds: CandidateBounds, journal: PickLog | None = None) -> None:
+        self.problem, self.bounds, self.journal = problem, bounds, journal
         self.picks: list[IntArray] = []
         self.squared: list[FloatArray] = []
         self.n_picks = 0
@@ -61,8 +61,8 @@ class Greedy:
         """Compute the first bounds; a cold start makes its first pick."""
         if self.journal is not None:
             self._append(*self.journal.earlier)
-        first = self.frontier.cold_order(1) if self.frontier.is_cold else NONE
-        self.frontier.open(first)
+        first = self.bounds.cold_order(1) if self.bounds.is_cold else NONE
+        self.bounds.open(first)
         self._record(first, np.full(len(first), np.inf))
         full: list[int] = []
         for candidate in first.tolist():
@@ -75,26 +75,26 @@ class Greedy:
         try:
             while self.n_picks < self.problem.budget:
                 self._step()
-                reporter.report(self.n_picks, self.frontier.largest)
+                reporter.report(self.n_picks, self.bounds.largest)
         except KeyboardInterrupt:
             complete = False
-        found, is_uninterrupted = retry_on_interrupt(self._configuration)
-        return Solution((found,), complete and is_uninterrupted)
+        configuration, is_uninterrupted = retry_on_interrupt(self._configuration)
+        return Solution((configuration,), complete and is_uninterrupted)
 
     def _step(self) -> None:
         """Refresh one front and pick from it."""
         n_left = self.problem.budget - self.n_picks
-        fresh = self.frontier.fresh(min(self.frontier.front_rows, 2 * n_left + RADIUS_FRONT), NONE)
+        fresh = self.bounds.fresh(min(self.bounds.front_rows, 2 * n_left + RADIUS_FRONT), NONE)
         if fresh.values.max(initial=0.0) <= 0.0:
             self._pick_zeros(n_left)
             return
-        picking = FrontPicking(self.frontier.front(fresh.rows), fresh.values)
+        picking = FrontPicking(self.bounds.front(fresh.rows), fresh.values)
         full: list[int] = []
         stop = None if self.quota_left is None else lambda position: self._fills_class(int(fresh.rows[position]), full)
         picking.run(fresh.rows, fresh.threshold, n_left, stop)
         picks = fresh.rows[picking.picks]
         with DeferInterrupt() as deferred:
-            self.frontier.close(fresh.rows, picking.high, picks)
+            self.bounds.close(fresh.rows, picking.high, picks)
             self._record(picks, picking.priorities())
             self._drop_classes(full)
         deferred.raise_if_pending()
@@ -102,11 +102,11 @@ class Greedy:
     def _pick_zeros(self, n_left: int) -> None:
         """All remaining priorities are 0: fill the budget with the lowest indices."""
         quotas = self.problem.quotas
-        zeros = self.frontier.zeros(n_left if quotas is None else None)
+        zeros = self.bounds.zeros(n_left if quotas is None else None)
         if quotas is not None and self.quota_left is not None:
             zeros = zeros[quotas.allowed(self.problem.candidates[zeros], self.quota_left)][:n_left]
         with DeferInterrupt() as deferred:
-            self.frontier.close(NONE, np.empty(0), zeros)
+            self.bounds.close(NONE, np.empty(0), zeros)
             self._record(zeros, np.zeros(len(zeros)))
         deferred.raise_if_pending()
 
@@ -115,15 +115,15 @@ class Greedy:
         quotas = self.problem.quotas
         if quotas is None or self.quota_left is None:
             return False
-        own = int(quotas.classes[self.problem.candidates[candidate]])
-        self.quota_left[own] -= 1
-        full += [own] * int(self.quota_left[own] == 0)
-        return bool(self.quota_left[own] == 0)
+        label = int(quotas.classes[self.problem.candidates[candidate]])
+        self.quota_left[label] -= 1
+        full += [label] * int(self.quota_left[label] == 0)
+        return bool(self.quota_left[label] == 0)
 
     def _drop_classes(self, full: list[int]) -> None:
         if self.problem.quotas is not None and full:
             classes = self.problem.quotas.classes[self.problem.candidates]
-            self.frontier.drop(np.flatnonzero(np.isin(classes, full)))
+            self.bounds.drop(np.flatnonzero(np.isin(classes, full)))
 
     def _record(self, picks: IntArray, squared: FloatArray) -> None:
         if self.journal is not None and len(picks):
@@ -137,10 +137,8 @@ class Greedy:
 
     def _configuration(self) -> Configuration:
         """The result so far. The radius is the priority that the next pick would have."""
-        left = self.frontier.fresh(RADIUS_FRONT, NONE).values.max(initial=0.0)
-        return self.frontier.configuration(
-            np.concatenate(self.picks), np.concatenate(self.squared), float(np.sqrt(left))
-        )
+        left = self.bounds.fresh(RADIUS_FRONT, NONE).values.max(initial=0.0)
+        return self.bounds.configuration(np.concatenate(self.picks), np.concatenate(self.squared), float(np.sqrt(left)))
 
 
 def solve(problem: Problem, kernels: Kernels) -> Solution:
@@ -167,8 +165,8 @@ def max_distinct_sets(n: int, budget: int, enough: int) -> int:
     return n_sets
 
 
-def solve_over(problem: Problem, frontier: Frontier) -> Solution:
-    """Solve over any `Frontier`: candidates in this process or in several."""
-    run = (Greedy if problem.beam_width == 1 else Beam)(problem, frontier)
+def solve_over(problem: Problem, bounds: CandidateBounds) -> Solution:
+    """Solve with any `CandidateBounds`, whose candidates are in this process or in several."""
+    run = (Greedy if problem.beam_width == 1 else Beam)(problem, bounds)
     run.open()
     return run.solve()

@@ -7,34 +7,36 @@ from dubito import native as compiled
 from dubito.core.distances import UNIT64
 from dubito.core.problem import Configuration, Problem
 from dubito.core.reference import cold_order
-from dubito.engines.lazy.configurations import finished
+from dubito.engines.lazy.configurations import make_configuration
 from dubito.engines.lazy.front import Front, Threshold
-from dubito.engines.lazy.frontier import Fresh, Kernels
+from dubito.engines.lazy.interfaces import Fresh, Kernels
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
 from dubito.threads import n_threads
 
 LOOK_AHEAD, LEAST_LOOK = 2.7, 512
-"""Refresh at most this many fronts, and this many candidates, at a time when few are stale."""
+"""If few candidates of a front are stale, the candidates that follow are refreshed as well: at most so many in all, in
+multiples of the front size, or in candidates if that is more."""
 AHEAD, LEAST_AHEAD = 1.7, 256
-"""Look ahead by at least this many fronts, and this many candidates."""
+"""At least so many of the candidates that follow are refreshed with the front, in the same units."""
 SPARE = 0.8
 """Refreshing a candidate may stop once its bound is below this fraction of the threshold."""
 MANY = 8
-"""Arrays larger than this multiple of the wanted size are filtered by a sampled level first."""
+"""Arrays larger than this multiple of the requested size are first filtered by a level estimated from a sample."""
 SAMPLED = 64
 """The sample is every 64th bound."""
 TOP_FRONTS = 5
-"""Candidates kept between passes over the pool, as a multiple of the front size."""
+"""Number of candidates that are stored between passes over the pool, as a multiple of the front size."""
 ALONE = 1 << 16
-"""Smaller arrays are searched faster by one thread."""
+"""Smaller arrays are searched by one thread, which is faster."""
 NONE = np.empty(0, dtype=np.int64)
 
 
 class Bounds:
-    """The `Frontier` of the candidates in this process: O(n) numbers, and a device's kernels.
+    """The `CandidateBounds` of candidates in this process: O(n) numbers, and the kernels of a device.
 
-    ``bound`` is an upper bound on the squared priority, -1 once picked. It is exact if every reference is ``seen``;
-    otherwise it is exact for the references seen, or the nearest reference is not among them.
+    ``bound`` is an upper bound on the squared priority, or -1 once picked. ``seen`` is the number of references that it
+    accounts for. If these are all references, the bound is exact; otherwise it is exact for the references seen, or the
+    nearest reference is not among them.
     """
 
     def __init__(self, problem: Problem, kernels: Kernels) -> None:
@@ -52,8 +54,8 @@ class Bounds:
     def is_cold(self) -> bool:
         return len_of(self.problem.references) == 0
 
-    def cold_order(self, n_wanted: int) -> IntArray:
-        return cold_order(self.problem)[:n_wanted]
+    def cold_order(self, n_first: int) -> IntArray:
+        return cold_order(self.problem)[:n_first]
 
     def open(self, first: IntArray) -> None:
         self.kernels.add_references(first)
@@ -88,9 +90,9 @@ class Bounds:
         """Exclude candidates: they count as picked."""
         self.bound[rows] = -1.0
 
-    def zeros(self, n_wanted: int | None) -> IntArray:
-        """Unpicked candidates, whatever their bounds: a restarted shard may not know yet that they are 0."""
-        return np.flatnonzero(self.bound >= 0.0)[:n_wanted]
+    def zeros(self, n_first: int | None) -> IntArray:
+        """The first candidates not picked, whatever their bounds: in a restarted shard, bounds may not be 0 yet."""
+        return np.flatnonzero(self.bound >= 0.0)[:n_first]
 
     def largest(self) -> float:
         return float(self.bound.max())
@@ -102,19 +104,19 @@ class Bounds:
 
     def configuration(self, rows: IntArray, squared: FloatArray, radius: float) -> Configuration:
         """The result in row numbers of the pool."""
-        return finished(self.problem, self.problem.candidates[rows], squared, radius)
+        return make_configuration(self.problem, self.problem.candidates[rows], squared, radius)
 
     def first(self, size: int) -> tuple[IntArray, Threshold]:
         """The first candidates by bound, ascending by index, and the next one.
 
-        Bounds only decrease, so a candidate list several times larger stays valid while its candidates come before the
-        rest: the whole pool is searched only now and then.
+        A list of the first candidates, several times as long, is stored. Since bounds only decrease, it can be used as
+        long as enough of its candidates come before all others; only then the whole pool is searched again.
         """
-        found = self._first_of_top(size)
-        if found is None:
+        first = self._first_of_top(size)
+        if first is None:
             self._top, self._rest = first_in_order(self.bound, TOP_FRONTS * size)
-            found = self._first_of_top(size)
-        return found or first_in_order(self.bound, size)
+            first = self._first_of_top(size)
+        return first or first_in_order(self.bound, size)
 
     def _first_of_top(self, size: int) -> tuple[IntArray, Threshold] | None:
         """The first of the stored list; None if a candidate outside it may come before one of them."""
@@ -131,7 +133,7 @@ class Bounds:
         n_stale, size = int(np.count_nonzero(self.is_stale(rows))), len(rows)
         n_most, n_ahead = max(LEAST_LOOK, int(LOOK_AHEAD * size)), max(LEAST_AHEAD, int(AHEAD * size))
         if 0 < n_stale < n_most:
-            # Refreshing a few takes nearly as long as many, and others move up as these fall.
+            # Refreshing a few candidates takes nearly as long as many, and others come first once these are lowered.
             rows, threshold = self.first(size + min(max(n_stale, n_ahead), n_most - n_stale))
         # A candidate just below the threshold will be needed soon.
         return self.refresh(rows, SPARE * threshold.value)
@@ -153,7 +155,8 @@ class Bounds:
 def first_in_order(bound: FloatArray, size: int, subset: IntArray | None = None) -> tuple[IntArray, Threshold]:
     """The first candidates by (bound, largest first; index, lowest first), ascending, and the next one.
 
-    ``subset``: ascending rows to choose from. Any other choice among equal bounds could pick wrongly, or never advance.
+    ``subset``: ascending rows to choose from. The tie rule is essential: with another one, the picks could be wrong, or
+    the algorithm could make no progress.
 
     Examples
     --------
@@ -204,15 +207,16 @@ def _first_of_all(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
 
 
 def _level_of(bound: FloatArray, n_above: int) -> float:
-    """A level >= 0 with about ``n_above`` bounds above it, estimated from a sample."""
+    """A level of at least 0 that about ``n_above`` bounds exceed, estimated from a sample."""
     sample = bound[::SAMPLED]
     position = max(0, len(sample) - 1 - n_above // SAMPLED)
     return max(0.0, float(np.partition(sample, position)[position]))
 
 
-# Rounding constants. Every bound must hold against `core.distances.exact_sq_distances` for any order of additions;
-# the proofs are in ``docs/explanation/engine.md`` (The bounds). Assumptions: floats round to nearest; reading and
-# subtracting support gradual underflow; matrix products may add in any order, fuse, and flush subnormals to zero.
+# Rounding constants. Every bound must hold for the result of `core.distances.exact_sq_distances`, in any order of
+# additions; the proofs are in ``docs/explanation/engine.md`` (The bounds). Assumptions: floats are rounded to nearest;
+# reading and subtraction support gradual underflow; matrix products may add in any order, use fused operations, and
+# flush subnormals to zero.
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -223,7 +227,8 @@ FLOAT32_LARGEST = 1e37
 FLOAT32_SMALLEST = 2.0**-126
 """The smallest normal float32; smaller numbers lose digits or are flushed to zero."""
 WIDEST_ROW = 1 << 20
-"""Most features for which the bounds hold: three times `gamma` stays well below 1, and `FLOOR` above underflow."""
+"""Maximum number of features for which the bounds hold: three times `gamma` stays well below 1, and `FLOOR` exceeds
+what is lost to underflow."""
 
 FLOOR = 1e-30
 """Bound on what products lose to underflow, in scaled units: 4·d·`FLOAT32_SMALLEST` for any allowed d."""
@@ -240,11 +245,11 @@ SMALLEST = 2.0**-1040
 SHIFT_UNITS, SUM_UNITS, COMPARE_UNITS = 5.0, 6.0, 5.0
 """Errors in units of |x|² + |y|²: of shifting two points in float32, adding three terms, and rounding the compared
 value. See `product_slack`."""
-REACH_UNITS = 8.0
-"""Error of a length in units of the point's length and distance: shifting it and its reference (2 and 1), a difference
-and a square (2), with a safety margin."""
+LENGTH_UNITS = 8.0
+"""Error of a distance, in units of the point's length plus the distance: shifting the point and its reference (2 and
+1), a difference and a square (2), with a safety margin."""
 PICK_UNITS = 4.0
-"""Error of a priority scaled by the pick's weight: its own rounding and its limit's (1 each), times two."""
+"""Error of a priority scaled by the pick's weight: the rounding of the priority and of its limit (1 each), doubled."""
 
 EXACT_ROUNDINGS = 16
 """Extra columns, 3 units each, for the rounding of `exact_sq_distances`: at most 2·(log2(d) + 3) of |x|² + |y|²."""
@@ -278,25 +283,25 @@ def product_slack(width: int, unit: float = UNIT) -> float:
 
 
 def front_slack(width: int) -> float:
-    """`product_slack` in float64, compared with `exact_sq_distances`, whose own rounding is of the same order here."""
+    """`product_slack` in float64. It includes the rounding of `exact_sq_distances`, which is of the same order here."""
     return product_slack(width + EXACT_ROUNDINGS, UNIT64)
 
 
 def projection_slack(width: int, d: int) -> float:
     """`product_slack` for points sketched to ``width`` coordinates, which may increase their distance.
 
-    Each coordinate of a sketch is off by at most `gamma` of its point's length, all of them by sqrt(width) times that,
-    which counts four times against |x|² + |y|². Directions rounded to float32 are too long by 3·sqrt(width) units at
-    most: of the eight that are added to d, two.
+    Each coordinate of a sketch is off by at most `gamma` times the length of its point, and all together by sqrt(width)
+    times that; relative to |x|² + |y|², this counts four times. Directions rounded to float32 are too long by at most
+    3·sqrt(width) units, for which two of the eight units added to d suffice.
     """
     error = np.sqrt(width) * gamma(d + 8)
     return float(product_slack(width) * (1.0 + 4.0 * error) + 4.0 * error + 2.0 * error * error)
 
 
 def scale_for(largest: float) -> float:
-    """A power of two that brings differences of numbers up to ``largest`` to about 1 without rounding them.
+    """A power of two that scales differences of numbers up to ``largest`` to about 1 without rounding them.
 
-    Not beyond 2**440 for tiny numbers, so that `FLOOR` is more than `SMALLEST` in their units.
+    At most 2**440 for tiny numbers, so that `FLOOR` exceeds `SMALLEST` in their units.
 
     Examples
     --------

@@ -33,10 +33,10 @@ class Front:
     weights: FloatArray
     """(K,) squared scaling factors."""
     by_pick: bool
-    """Whether the pick's weight scales an update, instead of the remaining point's."""
+    """Whether distances to a pick are scaled by the weight of the pick instead of the remaining candidate's."""
 
     def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds (K,) on the squared priorities after a pick; lower ones may be negative."""
+        """Lower and upper bounds (K,) on the squared priorities after a pick; lower bounds may be negative."""
         slack = self.error + self.error[pick]
         squared = self.squared[pick]
         return self._scaled(squared - slack, squared + slack, self.weights[pick] if self.by_pick else self.weights)
@@ -78,7 +78,7 @@ class Front:
         return lowest
 
 
-class Exact:
+class ExactPriorities:
     """Exact squared priorities of a front's candidates against a growing list of picks.
 
     Each pair is computed at most once, which bounds the cost of a front full of near-ties.
@@ -117,15 +117,15 @@ class FrontPicking:
     def __init__(self, front: Front, priorities: FloatArray) -> None:
         self.front = front
         self.start = priorities
-        self.exact = Exact(priorities)
+        self.exact = ExactPriorities(priorities)
         self.low = priorities.copy()
         self.high = priorities.copy()
         self.picks: list[int] = []
-        self.heights: list[float] = []
+        self.pick_priorities: list[float] = []
         self.is_exact: list[bool] = []
 
     def run(self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool] | None = None) -> None:
-        """Pick until ``limit``, until a candidate outside may come first, or until ``stop(position)`` is true.
+        """Pick until there are ``limit`` picks, a candidate outside may come first, or ``stop(position)`` is true.
 
         ``rows`` are the candidates' indices.
         """
@@ -138,10 +138,10 @@ class FrontPicking:
         front, n_rows = self.front, len(rows)
         limit = min(limit, n_rows)
         picks, unsure = np.empty(limit, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
-        heights, is_exact = np.empty(limit), np.empty(limit, dtype=np.bool_)
+        pick_priorities, is_exact = np.empty(limit), np.empty(limit, dtype=np.bool_)
         arrays = (
             *(front.squared, front.error, front.weights, self.low, self.high, rows),
-            *(picks, heights, is_exact, unsure),
+            *(picks, pick_priorities, is_exact, unsure),
         )
         why, n_picks = compiled.UNSURE, 0
         while why == compiled.UNSURE:
@@ -151,7 +151,7 @@ class FrontPicking:
             self.picks = picks[:n_picks].tolist()
             if why == compiled.UNSURE:
                 self.make_exact(unsure[:n_unsure])
-        self.heights, self.is_exact = heights[:n_picks].tolist(), is_exact[:n_picks].tolist()
+        self.pick_priorities, self.is_exact = pick_priorities[:n_picks].tolist(), is_exact[:n_picks].tolist()
 
     def _run(self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool]) -> None:
         high, best = self.high, int(self.high.argmax())
@@ -175,13 +175,13 @@ class FrontPicking:
             self.take(best)
             if stop(best):
                 return
-            # Priorities only decrease: the second is now first, unless the pick lowered it.
+            # Priorities only decrease, so the second candidate is now the first, unless the pick lowered it.
             best = second if high[second] == next_top else int(high.argmax())
 
     def take(self, best: int) -> None:
         """Pick a candidate and lower the intervals of the others."""
         self.picks.append(best)
-        self.heights.append(float(self.high[best]))
+        self.pick_priorities.append(float(self.high[best]))
         self.is_exact.append(bool(self.low[best] == self.high[best]))
         low, high = self.front.bounds(best)
         np.minimum(self.low, low, out=self.low)
@@ -195,10 +195,10 @@ class FrontPicking:
 
     def priorities(self) -> FloatArray:
         """Exact squared priorities of the picks at the time they were picked."""
-        picks, heights = np.array(self.picks, dtype=np.int64), np.array(self.heights)
+        picks, pick_priorities = np.array(self.picks, dtype=np.int64), np.array(self.pick_priorities)
         unsure = np.flatnonzero(~np.array(self.is_exact, dtype=np.bool_))
         # The priority of a pick that was never made exact is determined by an earlier pick.
         is_earlier = np.arange(len(picks)) < unsure[:, None]
-        limits = np.where(is_earlier, heights[unsure, None], -1.0)
-        heights[unsure] = self.front.exact_priorities(picks[unsure], picks, self.start[picks[unsure]], limits)
-        return heights
+        limits = np.where(is_earlier, pick_priorities[unsure, None], -1.0)
+        pick_priorities[unsure] = self.front.exact_priorities(picks[unsure], picks, self.start[picks[unsure]], limits)
+        return pick_priorities

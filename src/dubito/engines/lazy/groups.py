@@ -1,7 +1,7 @@
-"""Core-sets by groups of rows, lazily: only rows of groups that may come first are compared with new references.
+"""Core-sets of groups of rows, lazily: only rows of groups that may come first are compared with new references.
 
-The bounds are those of rows. The group of the largest bound is refreshed, with rows of others that may come next, until
-that bound is exact. See `dubito.core.groups` for the meaning.
+Each row has a bound. The group of the row with the largest bound is refreshed, together with rows of other groups that
+may come next, until that bound is exact. `dubito.core.groups` defines core-sets of groups.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from dubito.core.groups import Members, by_rows, first_of_cold_start
 from dubito.core.problem import Problem, Solution
 from dubito.core.reference import cold_order
 from dubito.engines.lazy.bounds import Bounds
-from dubito.engines.lazy.frontier import Kernels, Reporter
+from dubito.engines.lazy.interfaces import Kernels, Reporter
 from dubito.matrix import FloatArray, IntArray, len_of
 
 TOGETHER = 512
-"""Rows that are refreshed together, at least."""
+"""Number of rows that are refreshed together with those of the first group."""
 
 
 class GroupRun:
@@ -31,14 +31,14 @@ class GroupRun:
         while True:
             by_group = np.where(allowed, self.members.largest(bounds.bound), -1.0)
             best = int(np.argmax(by_group))
-            own = self.members.positions(best)
-            if by_group[best] <= 0.0 or not bounds.is_stale(own[bounds.bound[own] == by_group[best]]).any():
+            members = self.members.positions(best)
+            if by_group[best] <= 0.0 or not bounds.is_stale(members[bounds.bound[members] == by_group[best]]).any():
                 return best, float(by_group[best])
             rows = np.flatnonzero(allowed[self.members.of])
             others = rows[bounds.is_stale(rows)]
             if len(others) > TOGETHER:
                 others = others[np.argpartition(-bounds.bound[others], TOGETHER)[:TOGETHER]]
-            bounds.refresh(np.union1d(own, others), needed=0.0)
+            bounds.refresh(np.union1d(members, others), needed=0.0)
 
     def pick(self) -> None:
         if not self.picks and len_of(self.problem.references) == 0:
@@ -48,17 +48,20 @@ class GroupRun:
             if not self.picks:
                 self.bounds.open(np.empty(0, dtype=np.int64))
             best, _ = self.first()
-            own = self.members.positions(best)
-            self.bounds.refresh(own, needed=0.0)
-            parts = np.sqrt(self.bounds.bound[own])
-            self.bounds.close(own, self.bounds.bound[own], own)
+            members = self.members.positions(best)
+            self.bounds.refresh(members, needed=0.0)
+            parts = np.sqrt(self.bounds.bound[members])
+            self.bounds.close(members, self.bounds.bound[members], members)
         self.picks.append(best)
         self.priorities.append(float(parts.max()))
         self.earned.append(parts)
 
 
 def solve(problem: Problem, kernels: Kernels, cold: Callable[[], IntArray] | None = None) -> Solution:
-    """The reference's groups; after Ctrl-C those so far. ``cold`` returns the order of a cold start, or its first."""
+    """The groups that the reference picks; after Ctrl-C, those picked so far.
+
+    ``cold`` returns the order of a cold start, or at least its first candidate.
+    """
     run = GroupRun(problem, kernels, cold or (lambda: cold_order(problem)))
     reporter, radius, complete = Reporter(problem), None, True
     try:

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def retry_on_interrupt(make: Callable[[], T]) -> tuple[T, bool]:
-    """The result of ``make`` and whether it was not interrupted. It is called again after the first Ctrl-C only."""
+    """The result of ``make``, and False if it was interrupted. After the first Ctrl-C, it is called once more."""
     try:
         return make(), True
     except KeyboardInterrupt:

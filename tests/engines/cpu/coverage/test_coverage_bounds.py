@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.core.distances import exact_sq_distances, squared_radii
 from dubito.core.problem import Known
-from dubito.engines.cpu.coverage.pairs import Cloud, Nearest, choose_width, find_cells
+from dubito.engines.cpu.coverage.pairs import Nearest, PointCloud, choose_width, find_cells
 from dubito.engines.cpu.coverage.space import (
     LEVELS,
     Codes,
@@ -19,7 +19,7 @@ from dubito.engines.cpu.coverage.space import (
     Space,
     best_scale,
     encode,
-    evenly,
+    evenly_spaced,
     fit_directions,
 )
 from dubito.engines.lazy.bounds import squared_lengths
@@ -140,7 +140,7 @@ def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
     references = np.asarray(rng.integers(-4, 5, (int(rng.integers(1, 200)), d)) * 1.1, dtype=np.float64)
     space = Space(problem_of(pool, references))
     chosen = directions_of(space, 16)
-    found = Nearest(space, lambda *_: None).of(np.arange(n), chosen)
+    found = Nearest(space, lambda *_: None).squared_distances(np.arange(n), chosen)
     assert found.tobytes() == squared_radii(pool, references).tobytes()
 
 
@@ -152,7 +152,7 @@ def test_what_is_known_is_not_computed_again_and_new_labels_are_compared() -> No
         problem = problem_of(pool, references[:n_labeled])
         object.__setattr__(problem, "known", known)
         space = Space(problem)
-        found = Nearest(space, lambda *_: None).of(rows, directions_of(space, 16))
+        found = Nearest(space, lambda *_: None).squared_distances(rows, directions_of(space, 16))
         assert found.tobytes() == squared_radii(pool[rows], references[:n_labeled]).tobytes()
         assert set(known.seen[rows].tolist()) == {n_labeled}
     assert known.seen.tolist() == [20] * 50
@@ -180,8 +180,8 @@ def test_cells_do_not_change_distances_to_what_is_labeled(seed: int) -> None:
     references = np.concatenate([pool[:200], 2.0 * pool[:100], 40.0 + pool[:3]])
     space, used = Space(problem_of(pool, references)), np.arange(0, 3300, int(rng.integers(1, 3)))
     chosen = directions_of(space, 16)
-    cloud = Cloud(steps, space, chosen, np.arange(3300))
-    found = Nearest(space, lambda *_: None).of(used, chosen, cloud)
+    cloud = PointCloud(steps, space, chosen, np.arange(3300))
+    found = Nearest(space, lambda *_: None).squared_distances(used, chosen, cloud)
     assert len(cloud.cells.centers) >= 5
     assert found.tobytes() == squared_radii(pool[used], references).tobytes()
 
@@ -209,4 +209,4 @@ def test_projections_between_centers_bound_distances() -> None:
 
 @pytest.mark.parametrize(("n_rows", "n_chosen", "expected"), [(5, 2, [0, 2]), (2, 5, [0, 1]), (0, 3, [])])
 def test_rows_are_chosen_evenly(n_rows: int, n_chosen: int, expected: list[int]) -> None:
-    assert evenly(n_rows, n_chosen).tolist() == expected
+    assert evenly_spaced(n_rows, n_chosen).tolist() == expected

@@ -256,7 +256,7 @@ def test_phases_are_reported_before_the_first_pick(monkeypatch: pytest.MonkeyPat
         def phase(self, name: str, share: float, seconds: float, /) -> None:
             seen.append((name, share))
 
-    monkeypatch.setattr("dubito.engines.lazy.frontier.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("dubito.engines.lazy.interfaces.REPORT_SECONDS", 0.0)
     rows = np.random.default_rng(0).random((3000, 12))
     dubito.select(rows, 5, labeled=np.arange(300), strategy="coverage", engine="cpu", progress=Reports())
     names = list(dict.fromkeys(name for name, _ in seen))

@@ -117,7 +117,7 @@ def test_sketches_are_never_farther_apart_than_their_points() -> None:
     rng = np.random.default_rng(5)
     for points in (rng.standard_normal((60, 90)) + 40.0, rng.standard_normal((60, 3)), np.zeros((60, 5))):
         rows = torch.tensor(points.astype(np.float32), device=DEVICE)
-        shaped = shapes.Shaped(rows, torch.linalg.vector_norm(rows, dim=1))
+        shaped = shapes.PreparedPoints(rows, torch.linalg.vector_norm(rows, dim=1))
         found = sketch.Sketches(shaped, torch.ones(60, device=DEVICE))
         halves, sizes = (each.double().cpu().numpy() for each in (found.points, found.sizes))
         apart = sizes[:, None] + sizes - 2.0 * halves @ halves.T
@@ -134,7 +134,7 @@ def test_blocks_that_sketches_rule_out_have_no_near_pairs(set_constant: SetConst
     points = centers + np.random.default_rng(6).standard_normal((96, 30))
     rows = torch.tensor(points.astype(np.float32), device=DEVICE)
     limits = torch.full((96,), 80.0, device=DEVICE)
-    found = sketch.Sketches(shapes.Shaped(rows, torch.linalg.vector_norm(rows, dim=1)), limits)
+    found = sketch.Sketches(shapes.PreparedPoints(rows, torch.linalg.vector_norm(rows, dim=1)), limits)
     tiles = pairs.near_tiles(found, found.order, found.order, limits, slice(0, 6)).tolist()
     near = ((points[:, None] - points) ** 2).sum(axis=2)[np.ix_(found.order.cpu(), found.order.cpu())] <= 80.0
     down, across = np.nonzero(np.triu(near))

@@ -30,7 +30,7 @@ from dubito.engines.cluster.messages import RequestSizes
 from dubito.engines.cluster.workers import Workers
 from dubito.engines.lazy.algorithm import PickLog
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 
 

@@ -238,7 +238,7 @@ class CoverageShard:
 
             return nearest(self.problem.pool[local], references, self.problem.metric, largest, self.hardware)
         space = Space(replace(self.problem, references=references, largest=largest, known=None))
-        return Nearest(space, lambda *_: None).of(local, Directions.features(space).fitted(space))
+        return Nearest(space, lambda *_: None).squared_distances(local, Directions.features(space).fitted(space))
 
     def start(self, start: CoverageStart, update: CoverUpdate) -> None:
         """Compute the first bounds of all candidates."""

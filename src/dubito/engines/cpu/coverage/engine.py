@@ -1,4 +1,4 @@
-"""The engine `cpu` for coverage: what it takes, what it costs, and how it solves."""
+"""The engine `cpu` for coverage: which problems it solves, and at what cost."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,26 +16,28 @@ from dubito.errors import MemoryLimit
 from dubito.matrix import len_of
 from dubito.threads import n_threads
 
-# How coverage uses the memory that it may use.
+# Memory.
 
 STATE_BYTES = 300
-"""For each pool row: distances, cover, limits, bounds, and where its pairs begin."""
+"""For each row of the pool: distances, cover, limits, bounds, and the start of its pairs."""
 FEATURE_BYTES, CODE_BYTES = 10, 2
-"""A feature of a point and its code, or its code alone, twice: as it was read, and in the order of the search."""
+"""For a coordinate of a head with its code, and for a fine code. Points are stored twice: in the order of the cells and
+in the order of the search."""
 WORKING_BYTES = 2 << 30
-"""For pairs and points without a memory limit."""
+"""Memory for pairs if there is no memory limit."""
 PAIR_BYTES = 20
-"""A pair as it is found, and as it is kept."""
+"""For each pair: unsorted, and sorted by candidate."""
 PAIRS_PER_ROW = 4
-"""Memory for this many pairs of each row is always needed."""
+"""The minimum number of pairs per row for which there must be memory."""
 BLOCK_BYTES = 48 << 20
-"""Directions, cells and blocks that are being read, at most."""
+"""Maximum memory for directions, cells, and blocks of features."""
 BLOCK_FEATURE_BYTES = 32
 SCRATCH_BYTES = 1 << 20
+"""For each thread."""
 
 
 def most_pairs(n_pool: int, d: int, limit: int | None) -> int:
-    """Number of pairs that fit in memory; raises MemoryLimit if a pool (n, d) does not fit into the limit in bytes."""
+    """The number of pairs that fit in memory; raises MemoryLimit if a pool (n, d) needs more than ``limit`` bytes."""
     least = least_bytes(n_pool, d)
     if limit is not None and limit < least:
         raise MemoryLimit(
@@ -60,41 +62,40 @@ def most_bytes(n_pool: int, d: int, limit: int | None) -> int:
     return least_bytes(n_pool, d) + min(WORKING_BYTES, PAIR_BYTES * n_pool * n_pool) if limit is None else limit
 
 
-# What coverage will cost the CPU engine, before it runs.
+# Estimated cost.
 
 HEAD_WIDTH = 64
-"""Features that a pair of rows is compared by, at most."""
+"""Assumed maximum number of coordinates by which pairs of rows are compared."""
 PRODUCT_SHARE = 0.03
-"""Of the products of all pairs, those that cells leave, on data with clusters."""
+"""Share of all products that cells do not rule out, on data with clusters."""
 CALL_SECONDS, ROW_SECONDS, FEATURE_SECONDS = 4e-3, 5e-7, 5.2e-8
-"""A call, and what each row and each of its features take."""
+"""Time of a call, per row, and per feature of a row."""
 PAIR_SECONDS = 1.3e-7
-"""Of a near pair. A row has about as many as there are rows for each labeled one."""
+"""Time per near pair. A row has about as many near pairs as there are rows per labeled row."""
 COLD_LABELED = 10
-"""Labeled rows that the reach of a cold start corresponds to, about."""
+"""The reach of a cold start is about as large as with this number of labeled rows."""
 PICK_SECONDS = 5e-6
 SERIAL_SHARE = 0.1
-"""Of the time with one thread, what more threads do not shorten."""
+"""Share of the time on one thread that more threads do not reduce."""
 
 
 def cost_of(problem: CoverageProblem, engine: str) -> Estimate:
     """Bytes and seconds; raises MemoryLimit if the limit is too small."""
     (n, d), m = problem.pool.shape, len_of(problem.references)
     most_pairs(n, d, problem.memory_limit)
-    n_wanted, n_candidates = int(np.count_nonzero(problem.weights)), len(problem.candidates)
-    products = 2.0 * PRODUCT_SHARE * min(d, HEAD_WIDTH) * n_wanted * (2.0 * m + n_candidates)
+    n_weighted, n_candidates = int(np.count_nonzero(problem.weights)), len(problem.candidates)
+    products = 2.0 * PRODUCT_SHARE * min(d, HEAD_WIDTH) * n_weighted * (2.0 * m + n_candidates)
     rows = ROW_SECONDS * n + FEATURE_SECONDS * n * d
-    pairs = PAIR_SECONDS * n_wanted * n_candidates / max(m, COLD_LABELED)
-    threads = n_threads()
+    pairs = PAIR_SECONDS * n_weighted * n_candidates / max(m, COLD_LABELED)
     others = CALL_SECONDS + PICK_SECONDS * problem.budget + rows + pairs
-    share = SERIAL_SHARE + (1.0 - SERIAL_SHARE) / threads
+    share = SERIAL_SHARE + (1.0 - SERIAL_SHARE) / n_threads()
     seconds = products / product_rate() + share * slowness() * others
     return Estimate(most_bytes(n, d, problem.memory_limit), seconds, engine)
 
 
 @dataclass(frozen=True, slots=True)
 class CpuCoverage:
-    """Exact, lazy, on every core."""
+    """Exact coverage by lazy evaluation, on all cores."""
 
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
@@ -113,10 +114,10 @@ class CpuCoverage:
         return cost_of(problem, self.name)
 
     def catch_up(self, problem: CoverageProblem) -> None:
-        """Nothing: distances to what is labeled are those of a core-set, which a `Pool` asks for. See `kept`."""
+        """Nothing to do: a `Pool` has the engine for core-sets update distances to labeled rows. See also `kept`."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
-        """See `dubito.engines.cpu.coverage`, which is imported on first use."""
+        """Solve by `dubito.engines.cpu.coverage.solver`, which is imported on first use."""
         from dubito.engines.cpu.coverage.groups import solve_groups
         from dubito.engines.cpu.coverage.solver import solve
 

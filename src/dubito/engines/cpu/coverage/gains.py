@@ -1,4 +1,4 @@
-"""What each candidate adds to the cover: upper bounds that are made exact for the candidates that come first."""
+"""The gain of each candidate, which is what it adds to the cover: upper bounds, made exact for the first candidates."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -8,31 +8,32 @@ import numpy as np
 from dubito import native as compiled
 from dubito.core.coverage_reference import kernel, sums_in_order
 from dubito.core.distances import QUANTUM, UNIT64, exact_sq_distances
-from dubito.engines.cpu.coverage.pairs import NEAR_PAIRS, Look, Pairs, PairSearch, TooManyPairs
+from dubito.engines.cpu.coverage.pairs import NEAR_PAIRS, Pairs, PairSearch, ReportPhase, TooManyPairs
 from dubito.engines.cpu.coverage.space import Space
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, first_in_order
 from dubito.matrix import FloatArray, IntArray, blocks, rows_per_read
 
-CLOSED, OPEN, EXACT = range(3)
-"""What is known of a candidate's pairs: nothing, upper bounds, all of it."""
+NO_PAIRS, BOUNDED, EXACT = range(3)
+"""What is stored of a candidate's pairs: nothing, upper bounds on kernels, or exact kernels."""
 PICKED_ALL, NEEDS_PAIRS, NEEDS_EXACT, TIME_OUT = range(4)
-"""Why C ended."""
+"""Why the greedy loop in C returned."""
 CALL_WORK = 20_000_000
-"""Features and pairs that C looks at in a call of the greedy loop, some hundredths of a second."""
-ROOM = 1.5
-"""How many times the expected number of pairs there should be memory for."""
-HEAP, PICKS = range(2)
-"""Places in the state: the size of the heap (0: to be made), and the number of picks."""
+"""Maximum number of features and pairs that a call of the greedy loop in C reads, in some hundredths of a second."""
+MEMORY_MARGIN = 1.5
+"""Memory for so many times the expected number of pairs is reserved."""
+HEAP_SIZE, N_PICKS = range(2)
+"""Indices in ``state``: the size of the heap (0 if it is not filled yet), and the number of picks."""
 
 
 class Gains(Protocol):
-    """Candidates are numbered from 0 in the order of their rows."""
+    """The gains of candidates, which are numbered from 0 in the order of their rows, and the picks so far."""
 
     bound: FloatArray
     """(c,) upper bounds on the gains over the costs; -1 once picked."""
     picks: IntArray
-    """(budget,) the first `n_picks` are set."""
+    """(budget,) of which the first `n_picks` are set."""
     gained: FloatArray
+    """(budget,) the gains of the picks."""
 
     @property
     def n_picks(self) -> int: ...
@@ -42,30 +43,33 @@ class Gains(Protocol):
         ...
 
     def cover_of(self, rows: IntArray) -> FloatArray:
-        """The exact cover of rows of the pool that have a weight."""
+        """The exact cover of rows of the pool, which must have a weight."""
         ...
 
     def raise_cover(self, rows: IntArray, kernels: FloatArray) -> None:
-        """Raise the cover of such rows to these kernels; all bounds are outdated then."""
+        """Raise the cover of such rows to these kernels, which makes all bounds stale."""
         ...
 
     def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
-        """Update the bounds of the first of some candidates, exactly if asked, and return these candidates."""
+        """Update the bounds of candidates, exactly with ``is_exact``, and return the candidates that were updated.
+
+        Candidates for whose pairs there is no memory are left out.
+        """
         ...
 
     def is_due(self, candidates: IntArray) -> IntArray:
-        """Those that `update` would change."""
+        """The candidates whose bounds `update` would change."""
         ...
 
     def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
-        """Rows, ascending, and kernels of an exact candidate where it adds something."""
+        """The rows, ascending, to which an exact candidate adds cover, and the kernels there."""
         ...
 
     def drop(self, candidates: IntArray) -> None: ...
 
 
 class CompiledGains:
-    """Gains by lists of pairs, in C."""
+    """Gains from lists of pairs, in C."""
 
     def __init__(
         self,
@@ -74,70 +78,80 @@ class CompiledGains:
         covered: FloatArray,
         reach: float,
         capacity: int,
-        look: Look,
+        report_phase: ReportPhase,
         budget: int,
-        find: Callable[[], Pairs] | None = None,
+        find_all_pairs: Callable[[], Pairs] | None = None,
     ) -> None:
-        """``limits`` and ``covered`` are those of `PairSearch.run`.
+        """``limits`` and ``covered`` are arguments of `PairSearch.run`.
 
-        ``find`` returns the pairs of all candidates; by default, the search finds them.
+        ``find_all_pairs`` returns the pairs of all candidates; by default, ``search`` finds them.
         """
         self.steps, self.search, self.space, self.problem = search.steps, search, search.space, search.space.problem
-        self.limits, self.covered, self.reach, self.capacity, self.look = limits, covered, reach, capacity, look
+        self.limits, self.covered, self.reach, self.capacity, self.report_phase = (
+            limits,
+            covered,
+            reach,
+            capacity,
+            report_phase,
+        )
         problem, n, quotas = self.problem, len(self.problem.candidates), self.problem.quotas
         self.costs = None if problem.costs is None else problem.costs[problem.candidates]
         none = np.empty(0, dtype=np.int64)
         self.classes = none if quotas is None else quotas.classes[problem.candidates].astype(np.int64)
         self.remaining = none if quotas is None else quotas.limits.astype(np.int64)
         self.cloud, self.candidates = search.cloud, search.cloud.numbers[problem.candidates].astype(np.int64)
-        self.bound, self.level = np.full(n, np.inf), np.zeros(n, dtype=np.uint8)
+        self.bound, self.pair_state = np.full(n, np.inf), np.zeros(n, dtype=np.uint8)
         self.stamp, self.heap = np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
         self.picks, self.gained = np.empty(budget, dtype=np.int64), np.empty(budget)
         self.state = np.array([0, 0, -1])
-        self.n_together = n
+        self.n_per_search = n
         try:
-            found = find() if find else search.run(limits, covered, np.arange(n), reach, capacity, look)
+            found = (
+                find_all_pairs()
+                if find_all_pairs
+                else search.run(limits, covered, np.arange(n), reach, capacity, report_phase)
+            )
             self._store_pairs(found, np.arange(n))
             self.update(np.arange(n), is_exact=False)
         except TooManyPairs:
             sums = np.zeros(n)
-            search.run(limits, covered, np.arange(n), reach, 0, look, sums)
-            nowhere = np.zeros(n, dtype=np.int64)
-            self._store_pairs(Pairs(nowhere, nowhere.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
+            search.run(limits, covered, np.arange(n), reach, 0, report_phase, sums)
+            zeros = np.zeros(n, dtype=np.int64)
+            self._store_pairs(Pairs(zeros, zeros.copy(), np.empty(0, np.int32), np.empty(0, np.float32)), none)
             self.bound = sums * ROUND_UP if self.costs is None else sums * ROUND_UP / self.costs
-            self.n_together = max(1, n // 8)
+            self.n_per_search = max(1, n // 8)
 
     def _store_pairs(self, pairs: Pairs, candidates: IntArray) -> None:
-        self.held, self.stops = pairs, pairs.stops
+        self.stored, self.stops = pairs, pairs.stops
         self.exact = np.empty(len(pairs.rows))
-        self.level[:] = CLOSED
-        self.level[candidates] = OPEN
+        self.pair_state[:] = NO_PAIRS
+        self.pair_state[candidates] = BOUNDED
 
     @property
     def n_picks(self) -> int:
-        return int(self.state[PICKS])
+        return int(self.state[N_PICKS])
 
     def open(self) -> None:
         """Find the pairs of the candidates with the largest bounds, as many as fit in memory."""
         reach = self.reach * self.space.unit
-        # Beyond R²·(1 - √cover) a kernel is no larger than the cover.
+        # At squared distances above R²·(1 - √cover), the kernel is not larger than the cover.
         now = reach * ((1.0 - np.sqrt(self.covered[:, 0])) * (1.0 + 1e-9) + 1e-12)
         limits = np.where(self.limits > 0.0, np.minimum(self.limits, now), -1.0)
         while True:
-            first, _ = first_in_order(self.bound, self.n_together)
-            # Alone, a candidate has no more pairs than there are rows, and threads reserve some in advance.
+            first, _ = first_in_order(self.bound, self.n_per_search)
+            # A single candidate has at most one pair per row; threads reserve some entries in advance.
             capacity = self.capacity if len(first) > 1 else len(limits) + 64 * (len(limits) // 32 + 1)
             try:
-                pairs = self.search.run(limits, self.covered, first, self.reach, capacity, self.look)
+                pairs = self.search.run(limits, self.covered, first, self.reach, capacity, self.report_phase)
             except TooManyPairs:
-                self.n_together = max(1, len(first) // 4)
+                self.n_per_search = max(1, len(first) // 4)
             else:
                 break
         self._store_pairs(pairs, first)
-        self.n_together = max(1, int(len(first) * self.capacity / (ROOM * max(len(pairs.rows), 1))))
-        self.n_together = min(self.n_together, len(self.bound))
+        self.n_per_search = max(1, int(len(first) * self.capacity / (MEMORY_MARGIN * max(len(pairs.rows), 1))))
+        self.n_per_search = min(self.n_per_search, len(self.bound))
         self.update(first, is_exact=False)
-        self.state[HEAP] = 0
+        self.state[HEAP_SIZE] = 0
 
     def pick(self, limit: int) -> None:
         numbers = *self._sizes(), limit, CALL_WORK, self.space.itemsize, *self.space.flags, self.costs is not None
@@ -151,12 +165,20 @@ class CompiledGains:
         return (
             *(*self.space.arrays(self.reach), self.cloud.points.rows, self.cloud.rows, self.candidates, self.covered),
             *(np.empty(0) if self.costs is None else self.costs, self.classes, self.remaining),
-            *(self.held.starts, self.stops, self.held.rows, self.held.kernels, self.exact, self.level, self.bound),
+            *(
+                self.stored.starts,
+                self.stops,
+                self.stored.rows,
+                self.stored.kernels,
+                self.exact,
+                self.pair_state,
+                self.bound,
+            ),
             *(self.stamp, self.heap, self.picks, self.gained, self.state),
         )
 
     def _sizes(self) -> tuple[int, ...]:
-        n, n_pairs, budget = len(self.problem.candidates), len(self.held.rows), len(self.picks)
+        n, n_pairs, budget = len(self.problem.candidates), len(self.stored.rows), len(self.picks)
         return (
             self.problem.pool.shape[1],
             self.space.n_matrix,
@@ -168,16 +190,16 @@ class CompiledGains:
         )
 
     def _make_exact(self, candidate: int) -> None:
-        """Compute the pairs of a candidate exactly with NumPy, if C cannot read the features."""
-        start, stop = self.held.starts[candidate], self.stops[candidate]
-        rows, point = self.held.rows[start:stop], self.space.exact(self.problem.candidates[[candidate]])
-        near = np.sort(self.cloud.rows[rows[self.held.kernels[start:stop] > self.covered[rows, 0]]])
+        """Compute the exact kernels of a candidate with NumPy, for features that C cannot read."""
+        start, stop = self.stored.starts[candidate], self.stops[candidate]
+        rows, point = self.stored.rows[start:stop], self.space.exact(self.problem.candidates[[candidate]])
+        near = np.sort(self.cloud.rows[rows[self.stored.kernels[start:stop] > self.covered[rows, 0]]])
         squared = [exact_sq_distances(self.space.exact(near[part]), point[0]) for part in blocks(len(near), 1024)]
         stop = start + len(near)
-        self.held.rows[start:stop] = self.cloud.numbers[near]
-        self.stops[candidate], self.level[candidate] = stop, EXACT
+        self.stored.rows[start:stop] = self.cloud.numbers[near]
+        self.stops[candidate], self.pair_state[candidate] = stop, EXACT
         self.exact[start:stop] = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
-        self.stamp[candidate] = -1  # Its bound is still that of the upper bounds.
+        self.stamp[candidate] = -1  # The bound was computed from upper bounds on kernels.
 
     def cover_of(self, rows: IntArray) -> FloatArray:
         return np.asarray(self.covered[self.cloud.numbers[rows], 0])
@@ -185,14 +207,14 @@ class CompiledGains:
     def raise_cover(self, rows: IntArray, kernels: FloatArray) -> None:
         numbers = self.cloud.numbers[rows]
         self.covered[numbers, 0] = np.maximum(self.covered[numbers, 0], kernels)
-        self.state[PICKS] += 1
+        self.state[N_PICKS] += 1
 
     def update(self, candidates: IntArray, is_exact: bool) -> IntArray:
-        if (self.level[candidates] == CLOSED).any():
+        if (self.pair_state[candidates] == NO_PAIRS).any():
             self.open()
-            candidates = candidates[self.level[candidates] != CLOSED]
+            candidates = candidates[self.pair_state[candidates] != NO_PAIRS]
         if is_exact and self.space.pool is None:
-            for candidate in candidates[self.level[candidates] == OPEN].tolist():
+            for candidate in candidates[self.pair_state[candidates] == BOUNDED].tolist():
                 self._make_exact(candidate)
         arrays, is_exact = (*self._arrays(), np.ascontiguousarray(candidates)), is_exact and self.space.pool is not None
         numbers = *self._sizes(), len(candidates), self.space.itemsize, *self.space.flags, self.costs is not None
@@ -200,26 +222,26 @@ class CompiledGains:
         return candidates
 
     def is_due(self, candidates: IntArray) -> IntArray:
-        is_stale = (self.stamp[candidates] < self.state[PICKS]) | (self.level[candidates] < EXACT)
+        is_stale = (self.stamp[candidates] < self.state[N_PICKS]) | (self.pair_state[candidates] < EXACT)
         return np.asarray(candidates[is_stale & (self.bound[candidates] > 0.0)])
 
     def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
-        if self.level[candidate] < EXACT:
+        if self.pair_state[candidate] < EXACT:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        span = slice(self.held.starts[candidate], self.stops[candidate])
-        numbers, kernels = self.held.rows[span], self.exact[span]
-        more = kernels > self.covered[numbers, 0]
-        return self.cloud.rows[numbers[more]], kernels[more]
+        span = slice(self.stored.starts[candidate], self.stops[candidate])
+        numbers, kernels = self.stored.rows[span], self.exact[span]
+        adds_cover = kernels > self.covered[numbers, 0]
+        return self.cloud.rows[numbers[adds_cover]], kernels[adds_cover]
 
     def drop(self, candidates: IntArray) -> None:
         self.bound[candidates] = -1.0
 
 
 class PlainGains:
-    """Gains by NumPy, where the compiled module is missing: a pass over all rows makes a candidate exact."""
+    """Gains with NumPy, if there is no C extension: a pass over all rows makes the gain of a candidate exact."""
 
     def __init__(
-        self, space: Space, cover: FloatArray, limits: FloatArray, reach: float, look: Look, budget: int
+        self, space: Space, cover: FloatArray, limits: FloatArray, reach: float, report_phase: ReportPhase, budget: int
     ) -> None:
         self.space, self.problem, self.cover, self.reach = space, space.problem, cover, reach
         self.picks, self.gained, self.n_picks = np.empty(budget, dtype=np.int64), np.empty(budget), 0
@@ -232,11 +254,11 @@ class PlainGains:
         for span in blocks(n, max(1, rows_per_read(problem.pool))):
             for rows in blocks(len(self.rows), 1024):
                 self.bound[span] += self._upper(self.rows[rows], problem.candidates[span])
-            look(NEAR_PAIRS, span.stop / n)
+            report_phase(NEAR_PAIRS, span.stop / n)
         self.bound = problem.priorities(slice(None), self.bound * ROUND_UP)
 
     def _upper(self, rows: IntArray, others: IntArray) -> FloatArray:
-        """(c,) upper bounds on what some rows of the pool add, from products in float64."""
+        """(others,) upper bounds on the cover that each of ``others`` adds to ``rows``, from products in float64."""
         points, targets = self.space.exact(rows), self.space.exact(others)
         origin = points[0].copy()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -284,8 +306,8 @@ class PlainGains:
                 parts = blocks(len(self.rows), rows_per_read(self.problem.pool))
                 squared = [exact_sq_distances(self.space.exact(self.rows[part]), point) for part in parts]
                 kernels = kernel(np.concatenate([np.empty(0), *squared]), self.reach)
-                more = kernels > self.cover[self.rows]
-                self.exact[candidate] = self.rows[more], kernels[more]
+                adds_cover = kernels > self.cover[self.rows]
+                self.exact[candidate] = self.rows[adds_cover], kernels[adds_cover]
             rows, kernels = self.exact[candidate]
             terms = np.maximum(kernels - self.cover[rows], 0.0) * self.problem.weights[rows]
             gain = float(sums_in_order(terms)) if len(terms) else 0.0
@@ -298,8 +320,8 @@ class PlainGains:
 
     def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
         rows, kernels = self.exact.get(candidate, (np.empty(0, dtype=np.int64), np.empty(0)))
-        more = kernels > self.cover[rows]
-        return rows[more], kernels[more]
+        adds_cover = kernels > self.cover[rows]
+        return rows[adds_cover], kernels[adds_cover]
 
     def drop(self, candidates: IntArray) -> None:
         self.bound[candidates] = -1.0

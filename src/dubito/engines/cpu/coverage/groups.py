@@ -1,8 +1,8 @@
-"""Coverage by groups of rows: lazy, from the pairs of their rows.
+"""Coverage by groups of rows: lazily, from the pairs of their rows.
 
-A group has an upper bound on its gain, which never grows. The group of the largest bound is looked at again: first by
-upper bounds on the kernels of its pairs and the current cover, then by exact kernels, which are kept. It is picked
-when its exact gain is current. See `dubito.core.groups` for the meaning.
+Each group has an upper bound on its gain, which never increases. The bound of the group with the largest bound is
+updated: first from upper bounds on the kernels of its pairs, then from exact kernels, which are stored. A group is
+picked if its bound is the largest, exact, and up to date. `dubito.core.groups` defines coverage by groups.
 """
 
 from dataclasses import replace
@@ -12,20 +12,20 @@ import numpy as np
 from dubito.core.coverage_reference import CoverageProblem, shares, sums_in_order
 from dubito.core.groups import Members, coverage_without_reach, earned_coverage
 from dubito.core.problem import Solution
-from dubito.engines.cpu.coverage.gains import CLOSED, EXACT, CompiledGains, Gains
+from dubito.engines.cpu.coverage.gains import EXACT, NO_PAIRS, CompiledGains, Gains
 from dubito.engines.cpu.coverage.solver import FirstCover
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray
 
 KEPT_SHARE = 4
-"""One in so many of the pairs that fit in memory may be an exact pair of a group that is not picked yet. If there are
-more, they are computed again."""
+"""One in so many of the pairs that fit in memory is reserved for exact pairs of groups not picked yet. If there are
+more, they are deleted, and computed again when needed."""
 
 
 def solve_groups(problem: CoverageProblem) -> Solution:
-    """The reference's groups; after Ctrl-C those so far."""
+    """The groups that the reference picks; after Ctrl-C, those picked so far."""
     reporter, first, made, complete = Reporter(problem), list[FirstCover](), list[GroupGains](), True
     try:
         # Costs and quotas are those of groups.
@@ -52,19 +52,20 @@ def solve_groups(problem: CoverageProblem) -> Solution:
 
 
 class GroupGains:
-    """What each group adds to the cover. Groups are numbered as in `Members`, candidates as in `Gains`."""
+    """The gain of each group. Groups are numbered as in `Members`, candidates as in `Gains`."""
 
-    def __init__(self, problem: CoverageProblem, gains: Gains, most_kept: int) -> None:
-        self.problem, self.gains, self.members, self.most_kept = problem, gains, Members(problem), most_kept
+    def __init__(self, problem: CoverageProblem, gains: Gains, max_kept: int) -> None:
+        self.problem, self.gains, self.members, self.max_kept = problem, gains, Members(problem), max_kept
         n_groups = len(self.members)
         self.costs = np.broadcast_to(self.members.costs(slice(None)), n_groups)
         self.picks, self.gained = list[int](), list[float]()
         self.priorities, self.earned = list[float](), list[FloatArray]()
         self.stamp = np.full(n_groups, -1)
-        """The number of picks when a bound was computed, from exact kernels if ``is_exact``, else from upper bounds."""
+        """The number of picks when each bound was computed."""
         self.is_exact = np.zeros(n_groups, dtype=np.bool_)
+        """Whether each bound was computed from exact kernels instead of upper bounds."""
         self.pairs: dict[int, tuple[IntArray, FloatArray]] = {}
-        """Pool rows, ascending, and the largest kernels of exact groups."""
+        """The pool rows of groups' exact pairs, ascending, and the largest kernel of a group's rows for each."""
         self.n_kept = 0
         self.scratch = np.zeros(len(problem.weights))
         sums = np.add.reduceat(gains.bound[self.members.order], self.members.starts[:-1])
@@ -73,7 +74,7 @@ class GroupGains:
             self._update_upper(group)
 
     def pick(self) -> None:
-        """Take the group with the largest bound: pick it if its gain is exact and current, else update its bound."""
+        """Pick the group with the largest bound if this bound is exact and up to date; otherwise update the bound."""
         first = int(self.bound.argmax())
         if self.problem.quotas is not None and not self.members.allowed(self.picks)[first]:
             self.bound[first] = -1.0
@@ -86,19 +87,19 @@ class GroupGains:
             self._add(first)
 
     def _update_upper(self, group: int) -> None:
-        """Lower the bound by upper bounds on the kernels, where they are known."""
+        """Update the bound from upper bounds on the kernels, if these are stored."""
         gains, positions = self.gains, self.members.positions(group)
         self.stamp[group] = len(self.picks)
-        if not isinstance(gains, CompiledGains) or (gains.level[positions] == CLOSED).any():
+        if not isinstance(gains, CompiledGains) or (gains.pair_state[positions] == NO_PAIRS).any():
             return
-        parts = [slice(gains.held.starts[each], gains.stops[each]) for each in positions.tolist()]
-        rows = gains.cloud.rows[np.concatenate([gains.held.rows[part] for part in parts])]
-        kernels = np.concatenate([gains.held.kernels[part] for part in parts]).astype(np.float64)
+        parts = [slice(gains.stored.starts[each], gains.stops[each]) for each in positions.tolist()]
+        rows = gains.cloud.rows[np.concatenate([gains.stored.rows[part] for part in parts])]
+        kernels = np.concatenate([gains.stored.kernels[part] for part in parts]).astype(np.float64)
         terms = np.maximum(kernels - gains.cover_of(rows), 0.0) * self.problem.weights[rows]
         if len(positions) > 1:
             np.maximum.at(self.scratch, rows, terms)
             terms = self.scratch[rows]
-            # The largest of a row counts once: the next read of it is 0.
+            # Only the largest term of a row counts.
             self.scratch[rows] = 0.0
             rows, first = np.unique(rows, return_index=True)
             terms = terms[first]
@@ -107,43 +108,44 @@ class GroupGains:
 
     def _update_exact(self, group: int) -> None:
         if group not in self.pairs:
-            self._keep(group)
+            self._store_exact_pairs(group)
         rows, kernels = self.pairs[group]
         terms = np.maximum(kernels - self.gains.cover_of(rows), 0.0) * self.problem.weights[rows]
         gain = float(sums_in_order(terms)) if len(terms) else 0.0
         self.bound[group] = gain / self.costs[group]
         self.stamp[group], self.is_exact[group] = len(self.picks), True
 
-    def _keep(self, group: int) -> None:
-        """Find the exact pairs of a group, which add something now."""
-        found = self._exact_pairs(self.members.positions(group))
-        rows = np.concatenate([rows for rows, _ in found])
-        kernels = np.concatenate([kernels for _, kernels in found])
+    def _store_exact_pairs(self, group: int) -> None:
+        """Store the exact pairs with which a group adds cover now."""
+        part_pairs = self._exact_pairs(self.members.positions(group))
+        rows = np.concatenate([rows for rows, _ in part_pairs])
+        kernels = np.concatenate([kernels for _, kernels in part_pairs])
         np.maximum.at(self.scratch, rows, kernels)
         rows = np.unique(rows)
         kernels = self.scratch[rows]
         self.scratch[rows] = 0.0
-        if self.n_kept + len(rows) > self.most_kept:
+        if self.n_kept + len(rows) > self.max_kept:
             self.pairs.clear()
             self.n_kept = 0
         self.pairs[group] = rows, kernels
         self.n_kept += len(rows)
 
     def _exact_pairs(self, positions: IntArray) -> list[tuple[IntArray, FloatArray]]:
-        """The pool rows, ascending, and kernels of each of these candidates, where it adds something now."""
+        """For each candidate, the pool rows, ascending, to which it adds cover now, and the kernels there."""
         gains = self.gains
         if not isinstance(gains, CompiledGains):
             gains.update(positions, is_exact=True)
-        elif (gains.level[positions] == CLOSED).any():
-            return [self._found_pairs(gains, position) for position in positions.tolist()]
-        elif len(stale := positions[gains.level[positions] < EXACT]):
+        elif (gains.pair_state[positions] == NO_PAIRS).any():
+            return [self._pairs_of_candidate(gains, position) for position in positions.tolist()]
+        elif len(stale := positions[gains.pair_state[positions] < EXACT]):
             gains.update(stale, is_exact=True)
         return [gains.pairs(position) for position in positions.tolist()]
 
-    def _found_pairs(self, gains: CompiledGains, position: int) -> tuple[IntArray, FloatArray]:
-        """The same of one candidate, whose pairs may have to be found first."""
-        if gains.level[position] == CLOSED:
-            # Pairs are found for the candidates of largest bounds: those of the best groups, and this one first.
+    def _pairs_of_candidate(self, gains: CompiledGains, position: int) -> tuple[IntArray, FloatArray]:
+        """The same for one candidate, whose pairs are searched first if they are not stored."""
+        if gains.pair_state[position] == NO_PAIRS:
+            # Pairs are searched for the candidates with the largest bounds: this one first, then those of the best
+            # groups.
             gains.bound[:] = self.bound[self.members.of]
             gains.bound[position] = np.inf
         gains.update(np.array([position]), is_exact=True)
@@ -154,12 +156,14 @@ class GroupGains:
         parts = np.zeros(len(positions))
         if self.bound[group] > 0.0:
             if group not in self.pairs:
-                self._keep(group)
+                self._store_exact_pairs(group)
             rows, kernels = self.pairs.pop(group)
             self.n_kept -= len(rows)
             terms = np.zeros((len(positions), len(rows)))
-            for part, (own, values) in zip(terms, self._exact_pairs(positions), strict=True):
-                part[np.searchsorted(rows, own)] = (values - cover_of(own)) * self.problem.weights[own]
+            for part, (part_rows, values) in zip(terms, self._exact_pairs(positions), strict=True):
+                part[np.searchsorted(rows, part_rows)] = (values - cover_of(part_rows)) * self.problem.weights[
+                    part_rows
+                ]
             gain = float(sums_in_order(np.maximum(kernels - cover_of(rows), 0.0) * self.problem.weights[rows]))
             parts = earned_coverage(terms)
             self.gains.raise_cover(rows, kernels)
@@ -173,11 +177,11 @@ class GroupGains:
     def solution(self, reach: float, before: float, complete: bool) -> Solution:
         n_picks = min(len(each) for each in (self.picks, self.gained, self.priorities, self.earned))
         covered = shares(self.problem.weights, before, np.array(self.gained[:n_picks]))
-        found = self.members.configuration(
+        configuration = self.members.configuration(
             self.picks[:n_picks],
             self.priorities[:n_picks],
             self.earned[:n_picks],
             covered=covered,
             reach=float(np.sqrt(reach)),
         )
-        return Solution((found,), complete)
+        return Solution((configuration,), complete)

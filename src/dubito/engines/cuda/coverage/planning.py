@@ -1,4 +1,4 @@
-"""How coverage uses the memory of a GPU, and what it will cost."""
+"""How coverage uses the memory of a GPU, and its estimated cost."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ STATE_BYTES = 640
 PAIR_BYTES = 112
 """Per pair: its rows, kernel and term, and temporary copies for sorting."""
 GROUP_PAIR_BYTES = 40
-"""The same for groups in addition: copies when the pairs of a group are joined."""
+"""Additional memory per pair for groups: copies when the pairs of a group are joined."""
 MIN_PAIRS = 4
 """The minimum number of pairs in memory, per row of the pool."""
 
@@ -63,7 +63,7 @@ def plan_memory(problem: CoverageProblem, free: int) -> DeviceCoverPlan:
 
 
 def point_bytes(problem: CoverageProblem) -> int:
-    """Bytes per row: its features unless they are on the device already, and the same prepared for products."""
+    """Bytes per row: its features, unless they are on the device already, and its features prepared for products."""
     d, dtype = problem.pool.shape[1], problem.pool.dtype
     is_kept = dtype.kind == "f" and dtype.isnative and problem.metric == "euclidean"
     own = 0 if isinstance(problem.pool, OnDevice) and is_kept else d * (dtype.itemsize if is_kept else 8)
@@ -77,10 +77,10 @@ ROUNDS = 200
 def cost_of(problem: CoverageProblem, device: str, engine: str) -> Estimate:
     """The additional memory on the device, and seconds."""
     (n, d), m, plan = problem.pool.shape, len_of(problem.references), plan_for(problem, device)
-    n_wanted, n_candidates = int(np.count_nonzero(problem.weights)), len(problem.candidates)
-    n_pairs = min(plan.n_pairs, n_wanted * n_candidates // max(m, 1) + n)
+    n_weighted, n_candidates = int(np.count_nonzero(problem.weights)), len(problem.candidates)
+    n_pairs = min(plan.n_pairs, n_weighted * n_candidates // max(m, 1) + n)
     n_bytes = (STATE_BYTES + point_bytes(problem)) * n + plan.sizes.working_bytes(d) + PAIR_BYTES * n_pairs
     transfer = 0.0 if isinstance(problem.pool, OnDevice) else n * point_bytes(problem) / TRANSFER_RATE
-    products = 2.0 * d * (n_wanted * n_candidates / 2 + 4.0 * n * m)
+    products = 2.0 * d * (n_weighted * n_candidates / 2 + 4.0 * n * m)
     seconds = CALL_SECONDS + ROW_SECONDS * n + transfer + products / (RATE_FRACTION * product_rate(device))
     return Estimate(n_bytes, seconds + ROUNDS * ROUND_SECONDS, engine)

@@ -1,4 +1,4 @@
-"""Solving a problem of coverage on a device."""
+"""Solving a coverage problem on a device."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ from dubito.engines.cuda.programs.rounds import add_terms, cover_rounds
 from dubito.engines.cuda.sketch import Sketches
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interfaces import Reporter
 from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray, OnDevice, blocks, len_of
 
@@ -39,7 +39,7 @@ SKETCHED_PAIRS = 1 << 28
 
 
 class CoverState:
-    """The pool with its cover."""
+    """The points and weights of the pool, and the current cover of each row."""
 
     def __init__(self, problem: CoverageProblem, device: str, plan: DeviceCoverPlan) -> None:
         self.problem, self.max_pairs = problem, plan.n_pairs
@@ -47,8 +47,8 @@ class CoverState:
         points = DevicePoints(DeviceSource(problem.pool, device, is_resident=True), problem.metric)
         references = DeviceReferences(problem.references, points, 0, problem.largest, device)
         self.exact = references.widen(points.exact(slice(0, n_pool))).contiguous()
-        self.shaped, self.shape = references.shape_of(self.exact), references.shape
-        self.constants = references.shape.constants(device)
+        self.prepared, self.transform = references.prepare(self.exact), references.transform
+        self.constants = references.transform.constants(device)
         self.weights = to_device(problem.weights, device)
         self.is_wanted = self.weights > 0.0
         self._sketches: Sketches | None = None
@@ -62,9 +62,9 @@ class CoverState:
         """(n,) exact squared distances to the nearest labeled point, for rows with a weight and for the sample."""
         problem, n_pool = self.problem, len_of(self.problem.pool)
         nearest = torch.full((n_pool,), torch.inf, dtype=torch.float64, device=self.exact.device)
-        is_wanted = problem.weights > 0.0
-        is_wanted[problem.sample] = True
-        rows = np.flatnonzero(is_wanted)
+        is_needed = problem.weights > 0.0
+        is_needed[problem.sample] = True
+        rows = np.flatnonzero(is_needed)
         if len_of(problem.references) == 0 or len(rows) == 0:
             return nearest
         plain = Problem(problem.pool, problem.references, rows, 1, metric=problem.metric, largest=problem.largest)
@@ -83,21 +83,21 @@ class CoverState:
         return warm_squared_reach(sample, problem.factor)
 
     def kernel(self, squared: Tensor) -> Tensor:
-        """The kernel of squared distances. Divides by a tensor, since torch multiplies by the inverse of a number."""
+        """The kernel of squared distances. Divides by a tensor, since torch multiplies by the inverse of a scalar."""
         near = (1.0 - squared / torch.full_like(squared[:1], self.reach)).clamp(min=0.0)
         return near * near
 
     def limits_now(self) -> Tensor:
-        """(n,) float32: squared distances of prepared points up to which a pick adds cover to a row; -1 for none."""
+        """(n,) float32: the squared distance of prepared points within which a pick adds cover to a row, or -1."""
         now = self.reach * ((1.0 - self.cover.sqrt()) * (1.0 + 1e-9) + 1e-12)
         scaled = (now.clamp(max=self.reach) * float(self.constants[Slot.TO_PRODUCTS])).clamp(max=LARGEST_LIMIT)
         limits = scaled.float() * (1.0 + 2.0**-20)
         return torch.where(self.is_live(), limits, -1.0)
 
     def sketches(self, limits: Tensor) -> Sketches:
-        """Computed on first use."""
+        """The sketches of the pool, computed on first use."""
         if self._sketches is None:
-            self._sketches = Sketches(self.shaped, limits)
+            self._sketches = Sketches(self.prepared, limits)
         return self._sketches
 
     def is_live(self) -> Tensor:
@@ -125,7 +125,10 @@ EXACT_PAIRS = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class DeviceLists:
-    """Pairs sorted by owner (a position among the opened candidates) and then by row of the pool."""
+    """Pairs of candidates and the rows that they cover, sorted by owner and then by row of the pool.
+
+    The owner of a pair is the position of its candidate, or group of candidates, in the front.
+    """
 
     starts: Tensor
     owners: Tensor
@@ -136,7 +139,7 @@ class DeviceLists:
     """(c,) the gain of each owner."""
 
     def of(self, positions: Tensor) -> "DeviceLists":
-        """The pairs of some owners, given by ascending positions and renumbered from 0."""
+        """The pairs of the owners at these ascending ``positions``, which are renumbered from 0."""
         counts, device = self.starts.diff()[positions], self.rows.device
         starts = torch.zeros(len(positions) + 1, dtype=torch.int64, device=device)
         starts[1:] = counts.cumsum(0)
@@ -154,9 +157,10 @@ Entries = tuple[Tensor, Tensor, Tensor]
 def open_lists(
     state: CoverState, numbers: Tensor, guess: int, owners: Tensor | None = None, n_owners: int | None = None
 ) -> DeviceLists:
-    """The pairs of candidates (c,), given by their rows in the pool; ``guess`` is their expected number.
+    """The pairs of candidates (c,), given by their rows in the pool; ``guess`` is the expected number of pairs.
 
-    Candidates own their pairs, or have the ``owners`` (c,), such as groups, numbered from 0 to ``n_owners`` - 1.
+    By default, each candidate is the owner of its pairs. Otherwise ``owners`` (c,) are the candidates' groups, numbered
+    from 0 to ``n_owners`` - 1.
     """
     if owners is None or n_owners is None:
         owners, n_owners = torch.arange(len(numbers), device=numbers.device), len(numbers)
@@ -181,7 +185,7 @@ def _largest(owners: Tensor, rows: Tensor, kernels: Tensor) -> Entries:
 
 
 def _found(state: CoverState, numbers: Tensor, owners: Tensor, guess: int, *, may_split: bool) -> Entries:
-    """The pairs of candidates; of a group that has more than there is memory for, in parts."""
+    """The pairs of candidates. With ``may_split``, the pairs of a group are searched in parts if needed."""
     try:
         return _entries_of(state, numbers, owners, guess)
     except TooManyPairs:
@@ -220,14 +224,14 @@ def _entries_of(state: CoverState, numbers: Tensor, owners: Tensor, guess: int) 
 
 
 def _search(state: CoverState, rows: Tensor, others: Tensor, guess: int) -> tuple[Tensor, Tensor]:
-    """Pairs of rows whose distance may be within the limit of the first; of either if ``others`` is ``rows``."""
+    """Pairs of rows that may be within the limit of the first row, or of either row if ``others`` is ``rows``."""
     limits, capacity = state.limits_now(), max(1, min(guess, state.max_pairs))
     sketches = state.sketches(limits) if len(rows) * len(others) >= SKETCHED_PAIRS else None
     if sketches is not None:
         is_same, rows = others is rows, sketches.ordered(rows)
         others = rows if is_same else sketches.ordered(others)
     while True:
-        found = pairs_within(state.shaped, rows, others, limits, state.constants, capacity, sketches)
+        found = pairs_within(state.prepared, rows, others, limits, state.constants, capacity, sketches)
         if found.n_found <= capacity:
             return found.lefts, found.rights
         if found.n_found > state.max_pairs:
@@ -249,22 +253,22 @@ def _entries(state: CoverState, position: Tensor, rows: Tensor, candidates: Tens
 
 
 def _with_terms(state: CoverState, starts: Tensor, owners: Tensor, rows: Tensor, kernels: Tensor) -> DeviceLists:
-    """Compute terms and gains for the current cover."""
+    """The lists with terms and gains for the current cover."""
     terms = (kernels - state.cover[rows.long()]).clamp(min=0.0) * state.weights[rows.long()]
     return DeviceLists(starts, owners, rows, kernels, terms, add_terms(starts, terms))
 
 
-# Greedy picks among the opened candidates, in rounds.
+# Greedy picks among the candidates of a front, in rounds.
 
 AHEAD = 3
-"""Number of candidates considered in a stage, per remaining pick: the gains of many will decrease."""
+"""Number of candidates considered in a stage, per remaining pick. More than one, since the gains of many decrease."""
 FIRST_PAIRS = 1 << 20
 SPARE = 2
 """Memory is reserved for this multiple of the expected number of pairs."""
 
 
 class DeviceCover:
-    """A run: upper bounds on the gains and the picks so far. Candidates, or groups of them, are numbered from 0."""
+    """Upper bounds on the gains, and the picks so far. Candidates, or groups of candidates, are numbered from 0."""
 
     def __init__(self, state: CoverState, members: Members | None = None) -> None:
         self.state, problem, device = state, state.problem, state.cover.device
@@ -272,12 +276,12 @@ class DeviceCover:
         self.owners = (
             torch.arange(len(self.numbers), device=device) if members is None else to_device(members.of, device)
         )
-        """(candidates,) the group of each candidate, or itself."""
+        """(candidates,) the group of each candidate; without groups, the number of the candidate."""
         n_owners = len(self.numbers) if members is None else len(members)
         self.bound = torch.full((n_owners,), torch.inf, dtype=torch.float64, device=device)
         """(n,) upper bounds on the gains; -1 once picked."""
         self.front_rows = n_owners
-        """Number of candidates, or groups, that are opened together."""
+        """Number of candidates, or groups, in a front."""
         n_pool, m = len_of(problem.pool), len_of(problem.references)
         self.guess = max(FIRST_PAIRS, SPARE * n_pool * n_pool // (m + 1)) if m else FIRST_PAIRS
         self.picks: list[Tensor] = []
@@ -285,7 +289,7 @@ class DeviceCover:
         self.n_picks = 0
 
     def step(self) -> None:
-        """Open a front, and pick the candidates that come before all others."""
+        """Find the pairs of a front, and pick the candidates that come before all others."""
         n_left = self.state.problem.budget - self.n_picks
         front = first_in_order(self.bound, self.front_rows)
         if not len(front.rows):
@@ -309,16 +313,16 @@ class DeviceCover:
         return open_lists(self.state, self.numbers[is_open], self.guess, owners[is_open], len(front))
 
     def _shrink_front(self, n_tried: int, n_pairs: int) -> None:
-        """Open fewer candidates at a time, in the order of their bounds."""
+        """Make fronts smaller, and compute upper bounds on the gains, by which candidates are ordered."""
         fewer = int(n_tried * self.state.max_pairs / (SPARE * n_pairs))
         self.front_rows = max(1, min(fewer, n_tried // 2))
         if bool(torch.isinf(self.bound).any()):
             bounds = upper_bounds(self.state, self.numbers)
-            # Together, rows add no more than one after another.
+            # The gain of a group is at most the sum of the gains of its rows.
             self.bound = torch.zeros_like(self.bound).index_add_(0, self.owners, bounds) * ROUND_UP
 
     def _pick(self, front: Tensor, lists: DeviceLists, outside: Threshold, n_left: int) -> None:
-        """Pick in stages, each down to a lower gain, until no more candidates come before those outside."""
+        """Pick in stages, each down to a lower gain, until no candidate of the front comes before those outside."""
         state, gains = self.state, lists.gains
         picked = torch.zeros(len(front), dtype=torch.bool, device=front.device)
         # The threshold with a position in the front instead of a number among all candidates.
@@ -349,18 +353,17 @@ class DeviceCover:
         self.gains.append(added)
         self.n_picks += len(candidates)
 
-    def found(self) -> tuple[IntArray, FloatArray]:
+    def picks_and_gains(self) -> tuple[IntArray, FloatArray]:
         """The picks in order, and their gains."""
-        nothing = np.empty(0, dtype=np.int64), np.empty(0)
         if not self.picks:
-            return nothing
+            return np.empty(0, dtype=np.int64), np.empty(0)
         picks: IntArray = torch.cat(self.picks).cpu().numpy()
         added: FloatArray = torch.cat(self.gains).cpu().numpy()
         return picks, added
 
 
 def _renumbered(threshold: Threshold, numbers: Tensor) -> Threshold:
-    """A threshold with a position among ascending ``numbers`` in place of a number."""
+    """A threshold whose row is a position among ascending ``numbers`` instead of a number."""
     if threshold.row < 0:
         return threshold
     return Threshold(threshold.value, int((numbers < threshold.row).sum()))
@@ -375,8 +378,8 @@ def upper_bounds(state: CoverState, numbers: Tensor) -> Tensor:
     # Weights relative to the largest, and large enough for float32.
     weights = (state.weights[live] / largest).clamp(min=1e-30).float() * (1.0 + 2.0**-20)
     cover = (state.cover[live] * (1.0 - 2.0**-20)).float()
-    reach = state.reach * state.shape.scale**2
-    most_covered(state.shaped[live], state.shaped[numbers], weights, cover, reach, state.constants, bound)
+    reach = state.reach * state.transform.scale**2
+    most_covered(state.prepared[live], state.prepared[numbers], weights, cover, reach, state.constants, bound)
     return torch.where(bound > 0.0, bound * (largest * (1.0 + 2.0**-20)) + SMALLEST, 0.0)
 
 
@@ -407,23 +410,23 @@ def _pick(state: CoverState) -> Solution:
             reporter.report(run.n_picks, None)
     except KeyboardInterrupt:
         complete = False
-    picks, gained = run.found()
+    picks, gained = run.picks_and_gains()
     if members is None:
         return Solution((finished(problem, state.reach, before, picks, gained),), complete)
     covered, reach = shares(problem.weights, before, gained), float(np.sqrt(state.reach))
-    earned, is_quiet = retry_on_interrupt(lambda: earned_parts(state, members, picks, cover, run.guess))
-    found = members.configuration(picks, gained, earned, covered=covered, reach=reach)
-    return Solution((found,), complete and is_quiet)
+    earned, is_uninterrupted = retry_on_interrupt(lambda: earned_parts(state, members, picks, cover, run.guess))
+    configuration = members.configuration(picks, gained, earned, covered=covered, reach=reach)
+    return Solution((configuration,), complete and is_uninterrupted)
 
 
 PICKS_TOGETHER = 4096
-"""Number of picked groups whose pairs are searched together, if there is memory for them."""
+"""Maximum number of picked groups whose pairs are searched together; fewer if memory is too small."""
 
 
 def earned_parts(
     state: CoverState, members: Members, picks: IntArray, cover: FloatArray, guess: int
 ) -> list[FloatArray]:
-    """The parts of the rows of each picked group, given the cover (n,) before the first pick."""
+    """The parts of the gain that each row of each picked group earned, given the cover (n,) before the first pick."""
     device, parts, done, together = state.cover.device, list[FloatArray](), 0, PICKS_TOGETHER
     state.cover = to_device(cover, device)
     while done < len(picks):
@@ -446,7 +449,7 @@ def earned_parts(
 
 
 class BestPairs(NamedTuple):
-    """For each pick and each row of the pool that it covers, the pair whose term is largest; sorted by row and pick."""
+    """For each picked group and each row that it covers, the pair with the largest term; sorted by row and pick."""
 
     owners: Tensor
     rows: Tensor
@@ -455,9 +458,9 @@ class BestPairs(NamedTuple):
 
 
 def _best(state: CoverState, numbers: Tensor, turns: Tensor, guess: int, *, may_split: bool) -> BestPairs:
-    """The best pairs of candidates (c,) of the picks ``turns`` (c,), which come one after another.
+    """The best pairs of candidates (c,), which belong to the picks ``turns`` (c,), in the order of picks.
 
-    The pairs of a single pick are searched in parts if there is no memory for all of them.
+    With ``may_split``, the pairs of a single pick are searched in parts if they do not fit in memory.
     """
     order = torch.arange(len(numbers), device=numbers.device)
     try:
@@ -491,7 +494,7 @@ def _cover_before(state: CoverState, rows: Tensor, kernels: Tensor, is_first: Te
     values, ranks = torch.unique(kernels, return_inverse=True)
     is_new = torch.ones_like(is_first)
     is_new[1:] = rows[1:] != rows[:-1]
-    # A running maximum that starts anew at each row.
+    # A running maximum that starts again at each row.
     base = is_new.cumsum(0) * len(values)
     running = torch.cummax(base + ranks, dim=0).values - base
     first = torch.nonzero(is_first)[:, 0]
@@ -500,7 +503,7 @@ def _cover_before(state: CoverState, rows: Tensor, kernels: Tensor, is_first: Te
 
 
 def by_weight(problem: CoverageProblem) -> Solution:
-    """With reach 0, a candidate covers only itself."""
+    """The picks if the reach is 0: a candidate covers only itself, so its gain is its weight."""
     if problem.groups is not None:
         return Solution((coverage_without_reach(problem),))
     weights = problem.weights[problem.candidates]

@@ -68,12 +68,12 @@ def _launch(
     x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor], numbers: Tensor, weights: Tensor, out: Tensor,
     *, lowers: bool, by_pick: bool,
 ) -> None:  # fmt: skip
-    order, found = _slots(x.shape[1], x.device), len(pairs[0])
-    n_pairs = max(1, EXACT_VALUES // len(order))
-    if found:
-        _exact[(triton.cdiv(found, n_pairs),)](
-            x, y, *pairs, order, numbers, weights, out, found, x.shape[1],
-            lowers, by_pick, len(order), len(order).bit_length() - 1, n_pairs, enable_fp_fusion=False,
+    order, n_pairs = _slots(x.shape[1], x.device), len(pairs[0])
+    per_program = max(1, EXACT_VALUES // len(order))
+    if n_pairs:
+        _exact[(triton.cdiv(n_pairs, per_program),)](
+            x, y, *pairs, order, numbers, weights, out, n_pairs, x.shape[1],
+            lowers, by_pick, len(order), len(order).bit_length() - 1, per_program, enable_fp_fusion=False,
         )  # fmt: skip
 
 
@@ -82,8 +82,8 @@ def _slots(d: int, device: object) -> Tensor:
     """The feature in each slot of a binary summation tree; -1 for slots without a feature.
 
     In each step, `dubito.core.distances.sums_by_halving` adds the upper features to the lower (width + 1) // 2. The
-    bits of a feature's slot say in which half it is at each step, so adding halves of the slots adds the same numbers
-    in the same order, and zeros.
+    bits of a feature's slot are 1 for the steps in which it is among the upper ones. So adding the upper half of the
+    slots to the lower half adds the same numbers in the same order, and zeros.
     """
     n_levels = (d - 1).bit_length()
     position, slot, width = torch.arange(d), torch.zeros(d, dtype=torch.int64), d

@@ -19,9 +19,9 @@ from triton.runtime.cache import get_cache_manager
 OLDEST = (8, 0)
 """The first compute capability with warp reductions."""
 SHARED_OPT_IN = 97
-"""Device attribute: the maximum shared memory of a block, in bytes, after opting in."""
+"""Device attribute: the maximum shared memory of a block, in bytes, if it is requested."""
 MOST_SHARED = 8
-"""Function attribute to opt in."""
+"""Function attribute by which it is requested."""
 
 
 class Program:
@@ -74,19 +74,19 @@ def _load(source: str, name: str, constants: tuple[str, ...], device: int) -> Pr
 
 
 def _number(driver: Any) -> int:
-    """The driver's number of the current device; torch may number devices differently."""
-    found = c_int()
-    _check(driver.cuCtxGetDevice(byref(found)))
-    return found.value
+    """The number of the current device in the driver; torch may number devices differently."""
+    number = c_int()
+    _check(driver.cuCtxGetDevice(byref(number)))
+    return number.value
 
 
 def _compile(source: str, options: list[str]) -> bytes:
-    """The machine code."""
+    """Compile the source to machine code."""
     nvrtc, program, size = ctypes.CDLL(find_nvrtc()), c_void_p(), c_size_t()
     _check(nvrtc.nvrtcCreateProgram(byref(program), c_char_p(source.encode()), None, c_int(0), None, None))
     try:
-        given = (c_char_p * len(options))(*(each.encode() for each in options))
-        _check(nvrtc.nvrtcCompileProgram(program, c_int(len(options)), given))
+        arguments = (c_char_p * len(options))(*(each.encode() for each in options))
+        _check(nvrtc.nvrtcCompileProgram(program, c_int(len(options)), arguments))
         _check(nvrtc.nvrtcGetCUBINSize(program, byref(size)))
         code = ctypes.create_string_buffer(size.value)
         _check(nvrtc.nvrtcGetCUBIN(program, code))
@@ -96,7 +96,7 @@ def _compile(source: str, options: list[str]) -> bytes:
 
 
 def find_nvrtc() -> str:
-    """The NVRTC library for torch: from its own package, from torch's folder, or from the system."""
+    """The NVRTC library that fits torch: from NVIDIA's package, from torch's folder, or from the system."""
     name = f"libnvrtc.so.{torch.version.cuda.split('.')[0]}"
     spec = find_spec("nvidia")
     folders = [Path(each) for each in (spec.submodule_search_locations or [])] if spec else []

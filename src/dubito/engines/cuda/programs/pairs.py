@@ -1,8 +1,8 @@
 """Triton kernels over pairs of points: bounds by the nearest reference, and the pairs that are near enough to matter.
 
-Each kernel has a function that takes tensors. Kernels are not specialized on numbers that differ from call to call, nor
-on the alignment of the references. Products run on tensor cores and only rule pairs out; decisions are made with the
-distances of `dubito.engines.cuda.programs.exact`.
+Each kernel is called by a function that takes tensors. Kernels are not compiled again for numbers that differ between
+calls, nor for the alignment of the references. Products run on tensor cores and only rule pairs out; decisions are made
+with the distances of `dubito.engines.cuda.programs.exact`.
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from dubito.engines.cuda.points import Shaped, Slot, Tensor
+from dubito.engines.cuda.points import PreparedPoints, Slot, Tensor
 from dubito.engines.cuda.sketch import Sketches
 from dubito.matrix import blocks
 
@@ -22,18 +22,18 @@ WIDTH_BYTES = 128
 """Bytes of features per row that are multiplied at a time."""
 FIRST_CAPACITY = 1 << 19
 PIECE = 1024
-"""Arrays of pairs have a multiple of this length: a kernel is compiled again for an address that is not aligned."""
+"""The length of arrays of pairs is a multiple of this: a kernel would be compiled again for an unaligned address."""
 FULL_GRID = 1056
 """Number of programs that uses a large GPU fully: eight per multiprocessor."""
 WIDE_REFERENCES, WIDE_WARPS, WIDE_BYTES = 256, 8, 160_000
-"""Blocks of references for bounds, on GPUs with this much shared memory for a block."""
+"""Size of blocks of references for bounds, and warps, on GPUs with so many bytes of shared memory per block."""
 
-# Kernels can access global integers only as constexpr.
+# Triton kernels can read global integers only as constexpr.
 LOOSE, SLACK, FLOOR = tl.constexpr(int(Slot.LOOSE)), tl.constexpr(int(Slot.SLACK)), tl.constexpr(int(Slot.FLOOR))
 TO_FEATURES, TO_PRODUCTS = tl.constexpr(int(Slot.TO_FEATURES)), tl.constexpr(int(Slot.TO_PRODUCTS))
 SMALLEST = tl.constexpr(int(Slot.SMALLEST))
 NO_REFERENCE = tl.constexpr(2**31 - 1)
-"""Larger than every number of references: the ``seen`` of a row outside the block."""
+"""Larger than every number of references: ``seen`` of a row outside the block."""
 
 
 @triton.jit
@@ -89,7 +89,7 @@ def _tighten(
 
 
 def tighten(
-    x: Shaped, y: Shaped, bound: Tensor, weights: Tensor, constants: Tensor, rows: Tensor | None = None,
+    x: PreparedPoints, y: PreparedPoints, bound: Tensor, weights: Tensor, constants: Tensor, rows: Tensor | None = None,
     starts: Tensor | None = None, x_rows: Tensor | None = None,
 ) -> None:  # fmt: skip
     """Lower upper bounds on squared priorities by the nearest of the references y.
@@ -112,7 +112,7 @@ def tighten(
 
 @cache
 def shared_bytes(device: torch.device) -> int:
-    """Shared memory that a block may have; 0 on a CPU, and if torch does not tell."""
+    """The maximum shared memory of a block in bytes; 0 on a CPU, or if this version of torch does not report it."""
     properties = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
     return getattr(properties, "shared_memory_per_block_optin", 0)
 
@@ -124,12 +124,12 @@ def _lower_size(lengths, constants):
 
 
 @triton.jit
-def _limit(height, weight, constants, WEIGHTED: tl.constexpr):
-    """The largest lower bound of a pair that matters; with WEIGHTED, of the bound times the weight of the pick."""
+def _limit(priority, weight, constants, WEIGHTED: tl.constexpr):
+    """A pair matters if its lower bound, or with WEIGHTED the bound times the weight of the pick, is at most this."""
     if WEIGHTED:
-        limit = height * tl.load(constants + TO_PRODUCTS) + tl.load(constants + SMALLEST)
+        limit = priority * tl.load(constants + TO_PRODUCTS) + tl.load(constants + SMALLEST)
     else:
-        limit = (height + tl.load(constants + SMALLEST)) / weight * tl.load(constants + TO_PRODUCTS)
+        limit = (priority + tl.load(constants + SMALLEST)) / weight * tl.load(constants + TO_PRODUCTS)
         limit = tl.minimum(limit, 1e37).to(tl.float32)
     return limit
 
@@ -156,9 +156,9 @@ def _near_pairs(
     row_sizes = _lower_size(tl.load(x_lengths + rows, mask=is_row, other=0.0), constants)
     column_sizes = _lower_size(tl.load(y_lengths + columns, mask=is_column, other=0.0), constants)
     lowest = row_sizes[:, None] + column_sizes[None, :] - 2.0 * products
-    height = tl.load(priorities + number, mask=is_row, other=0.0)
+    priority = tl.load(priorities + number, mask=is_row, other=0.0)
     weight = tl.load(weights + number, mask=is_row, other=1.0)
-    limit = _limit(height, weight, constants, WEIGHTED)
+    limit = _limit(priority, weight, constants, WEIGHTED)
     if WEIGHTED:
         lowest = tl.maximum(lowest, 0.0).to(tl.float64)
         is_near = lowest * tl.load(y_weights + columns, mask=is_column, other=0.0)[None, :] <= limit[:, None]
@@ -169,9 +169,9 @@ def _near_pairs(
         if WEIGHTED:
             own = lowest * weight[:, None]
         other = tl.load(numbers + columns, mask=is_column, other=0)
-        other_height = tl.load(priorities + other, mask=is_column, other=0.0)
+        other_priority = tl.load(priorities + other, mask=is_column, other=0.0)
         other_weight = tl.load(weights + other, mask=is_column, other=1.0)
-        is_near = is_near | (own <= _limit(other_height, other_weight, constants, WEIGHTED)[None, :])
+        is_near = is_near | (own <= _limit(other_priority, other_weight, constants, WEIGHTED)[None, :])
         is_near = is_near & (rows[:, None] < columns[None, :])
     is_near = is_near & is_row[:, None] & is_column[None, :]
     if tl.sum(is_near.to(tl.int32)) > 0:
@@ -191,8 +191,9 @@ class TooManyPairs(Exception):
 
 
 def near_pairs(
-    x: Shaped, y: Shaped, rows: Tensor, priorities: Tensor, weights: Tensor, constants: Tensor, precision: str,
-    y_weights: Tensor | None = None, seen: Tensor | None = None, offset: int = 0, most: int | None = None,
+    x: PreparedPoints, y: PreparedPoints, rows: Tensor, priorities: Tensor, weights: Tensor, constants: Tensor,
+    precision: str, y_weights: Tensor | None = None, seen: Tensor | None = None, offset: int = 0,
+    most: int | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Pairs (of x, of y), in any order, that are so near that y may lower the squared priority of x.
 
@@ -212,12 +213,12 @@ def near_pairs(
             rows if is_symmetric else seen, constants, count, lefts, rights, offset, capacity, n_rows, n_columns, d,
             is_symmetric, is_weighted, ROWS, REFERENCES, _width(x.points), precision, num_warps=_warps(x.points),
         )  # fmt: skip
-        found = int(count)
-        if found <= capacity:
-            return lefts[:found], rights[:found]
-        if most is not None and found > most:
-            raise TooManyPairs(found)
-        capacity = triton.cdiv(found, PIECE) * PIECE
+        n_found = int(count)
+        if n_found <= capacity:
+            return lefts[:n_found], rights[:n_found]
+        if most is not None and n_found > most:
+            raise TooManyPairs(n_found)
+        capacity = triton.cdiv(n_found, PIECE) * PIECE
 
 
 def _width(x: Tensor) -> int:
@@ -229,8 +230,8 @@ def _warps(x: Tensor) -> int:
     return 4 if x.element_size() == 2 else 8
 
 
-# Coverage: all pairs of points within a limit, and upper bounds on what each point covers. A block of rows is compared
-# with a group of blocks of columns before the next one is, so that both are found in the cache.
+# Coverage: all pairs of points within a limit, and upper bounds on the cover that each point adds. Blocks of rows and
+# columns are processed in groups, so that both stay in the cache.
 
 WITHIN_ROWS = 128
 WITHIN_COLUMNS = 128
@@ -240,7 +241,7 @@ STRIP = 16
 MOST_TILES = 1 << 25
 """Number of blocks that are searched at a time."""
 BEYOND = tl.constexpr(1e38)
-"""The squared length of a row outside the block: beyond every limit."""
+"""The squared length of a row outside the block: larger than every limit."""
 GROUP = 16
 """Number of blocks of rows that are compared with a block of columns in succession."""
 MAX_INVERSE = 2.0**100
@@ -263,8 +264,8 @@ def _block_of(n_rows, n_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr, GROU
 @triton.jit
 def _sizes(lengths, rows, n_rows, constants):
     """Squared lengths minus the error bound of products."""
-    found = tl.load(lengths + rows, mask=rows < n_rows, other=0.0).to(tl.float64)
-    return (found * found * (1.0 - tl.load(constants + LOOSE)) - tl.load(constants + FLOOR)).to(tl.float32)
+    length = tl.load(lengths + rows, mask=rows < n_rows, other=0.0).to(tl.float64)
+    return (length * length * (1.0 - tl.load(constants + LOOSE)) - tl.load(constants + FLOOR)).to(tl.float32)
 
 
 @triton.jit(do_not_specialize=["first", "capacity", "n_rows", "n_columns"])
@@ -338,10 +339,10 @@ class FoundPairs(NamedTuple):
 
 
 def pairs_within(
-    x: Shaped, rows: Tensor, others: Tensor, limits: Tensor, constants: Tensor, capacity: int,
+    x: PreparedPoints, rows: Tensor, others: Tensor, limits: Tensor, constants: Tensor, capacity: int,
     sketches: Sketches | None = None,
 ) -> FoundPairs:  # fmt: skip
-    """Pairs of ``rows`` and ``others`` of the points x whose squared distance may be within the limit of the row.
+    """Pairs of ``rows`` and ``others``, of the points x, whose squared distance may be within the limit of the row.
 
     If ``others`` is ``rows``, each pair is returned once, if it is within the limit of either. Pairs beyond
     ``capacity`` are only counted. Limits (n,) are float32, in the units of prepared points. With ``sketches``, only the
@@ -362,21 +363,21 @@ def pairs_within(
                 len(rows), len(others), x.points.shape[1], is_symmetric, WITHIN_ROWS, WITHIN_COLUMNS,
                 _width(x.points), "tf32", num_warps=WITHIN_WARPS,
             )  # fmt: skip
-    found = int(count)
-    return FoundPairs(lefts[:found], rights[:found], found)
+    n_found = int(count)
+    return FoundPairs(lefts[:n_found], rights[:n_found], n_found)
 
 
 def near_tiles(sketches: Sketches, rows: Tensor, others: Tensor, limits: Tensor, span: slice) -> Tensor:
-    """The blocks with pairs that may be within a limit, numbered row by row; ``span`` are rows of blocks."""
+    """The blocks with pairs that may be within a limit, numbered row by row; ``span`` are rows of blocks to search."""
     is_symmetric, n_across = others is rows, triton.cdiv(len(others), WITHIN_COLUMNS)
     scaled = limits * sketches.unit
-    own = sketches.points[rows], sketches.sizes[rows], scaled[rows]
-    theirs = own if is_symmetric else (sketches.points[others], sketches.sizes[others], scaled[others])
+    left = sketches.points[rows], sketches.sizes[rows], scaled[rows]
+    right = left if is_symmetric else (sketches.points[others], sketches.sizes[others], scaled[others])
     count = torch.zeros(1, dtype=torch.int32, device=limits.device)
     tiles = torch.empty((span.stop - span.start) * n_across, dtype=torch.int64, device=limits.device)
     _near_tiles[(span.stop - span.start, triton.cdiv(n_across, STRIP))](
-        own[0], theirs[0], own[1], theirs[1], own[2], theirs[2], count, tiles, span.start, len(tiles), len(rows),
-        len(others), is_symmetric, WITHIN_ROWS, WITHIN_COLUMNS, STRIP, own[0].shape[1], num_warps=TILE_WARPS,
+        left[0], right[0], left[1], right[1], left[2], right[2], count, tiles, span.start, len(tiles), len(rows),
+        len(others), is_symmetric, WITHIN_ROWS, WITHIN_COLUMNS, STRIP, left[0].shape[1], num_warps=TILE_WARPS,
     )  # fmt: skip
     return tiles[: int(count)]
 
@@ -400,7 +401,7 @@ def _most_covered(
 
 
 def most_covered(
-    x: Shaped, y: Shaped, weights: Tensor, cover: Tensor, reach: float, constants: Tensor, out: Tensor
+    x: PreparedPoints, y: PreparedPoints, weights: Tensor, cover: Tensor, reach: float, constants: Tensor, out: Tensor
 ) -> None:
     """Add to ``out`` (y,) upper bounds on the cover that each y adds to the rows x.
 

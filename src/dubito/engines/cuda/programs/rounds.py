@@ -1,11 +1,11 @@
-"""Triton kernels that make greedy picks in rounds: all picks that are certain at once, then their effects.
+"""Triton kernels that make greedy picks in rounds: first all picks that are certain, then their effects.
 
 Greedy picks are ordered by priority (for coverage: by gain), largest first, ties by number, and priorities only
 decrease. So a candidate is certain to be picked, at its current priority, once it comes before every candidate that
 could lower it. A round picks all certain candidates and then updates the others.
 
-All programs of a launch synchronize between the phases of a round, so that one launch makes all rounds. They must run
-at the same time, so there are at most as many programs as multiprocessors.
+All programs of a launch synchronize between the phases of a round, so that one launch makes all rounds. For this they
+must run at the same time, so there are at most as many programs as multiprocessors.
 """
 
 from functools import cache
@@ -49,7 +49,9 @@ PAIRS = 1024
 
 @triton.jit
 def _effects(pairs, lefts, rights, squared, weights, priorities, picked, n_pairs, BY_PICK: tl.constexpr):
-    """Of each pair: positions, the priorities after picking the other, whether these are lower, and who was picked."""
+    """For each pair: the positions, the priorities after picking the other one, whether these are lower, and whether
+    each is picked.
+    """
     is_pair = pairs < n_pairs
     left = tl.load(lefts + pairs, mask=is_pair, other=0)
     right = tl.load(rights + pairs, mask=is_pair, other=0)
@@ -59,13 +61,13 @@ def _effects(pairs, lefts, rights, squared, weights, priorities, picked, n_pairs
         to_left, to_right = distance * right_weight, distance * left_weight
     else:
         to_left, to_right = distance * left_weight, distance * right_weight
-    left_height = tl.load(priorities + left, volatile=True)
-    right_height = tl.load(priorities + right, volatile=True)
-    is_left_first = (left_height > right_height) | ((left_height == right_height) & (left < right))
+    left_priority = tl.load(priorities + left, volatile=True)
+    right_priority = tl.load(priorities + right, volatile=True)
+    is_left_first = (left_priority > right_priority) | ((left_priority == right_priority) & (left < right))
     left_picked = tl.load(picked + left, volatile=True) > 0
     right_picked = tl.load(picked + right, volatile=True) > 0
-    lowers_right = is_pair & is_left_first & (right_picked == 0) & (to_right < right_height)
-    lowers_left = is_pair & (is_left_first == 0) & (left_picked == 0) & (to_left < left_height)
+    lowers_right = is_pair & is_left_first & (right_picked == 0) & (to_right < right_priority)
+    lowers_left = is_pair & (is_left_first == 0) & (left_picked == 0) & (to_left < left_priority)
     return left, right, to_left, to_right, lowers_left, lowers_right, left_picked, right_picked
 
 
@@ -108,12 +110,12 @@ def _rounds(
         while start < n_rows:
             positions = start + tl.arange(0, BLOCK)
             is_row = positions < n_rows
-            height = tl.load(priorities + positions, mask=is_row, other=-1.0, volatile=True)
+            priority = tl.load(priorities + positions, mask=is_row, other=-1.0, volatile=True)
             number = tl.load(rows + positions, mask=is_row, other=0)
             is_free = tl.load(picked + positions, mask=is_row, other=1, volatile=True) == 0
             is_free = is_free & (tl.load(blocked + positions, mask=is_row, other=turn, volatile=True) != turn)
-            is_first = (height > level) | ((height == level) & (number < threshold_row))
-            is_certain = is_free & is_first & (height > 0.0)
+            is_first = (priority > level) | ((priority == level) & (number < threshold_row))
+            is_certain = is_free & is_first & (priority > 0.0)
             tl.store(picked + positions, 1, mask=is_certain)
             if tl.sum(is_certain.to(tl.int32)) > 0:
                 tl.store(flag, 1)
@@ -146,17 +148,17 @@ def decide(
 # Coverage: a pick lowers the gains of the candidates that cover the same rows. Sums are added in the reference's order.
 
 COVER_PAIRS, COVER_WARPS = 2048, 16
-"""Many warps, since each waits for memory most of the time."""
+"""Number of pairs that one program processes at a time, and its warps: many, since each mostly waits for memory."""
 COVER_SUMS = 128
 """Number of candidates whose terms one program adds at a time."""
 NO_OWNER = tl.constexpr(2**31 - 1)
 N_TERMS = tl.constexpr(8)
-"""Number of terms of a candidate in a tile; four tiles are read at a time."""
+"""Number of terms of a candidate in a tile. Four tiles are read at a time."""
 
 
 @triton.jit
 def _pair(pairs, owners, rows, kernels, cover, gains, picked, level, level_owner, n_pairs):
-    """Of each pair: owner, row, kernel, the owner's gain, and whether the owner may be picked and adds cover here."""
+    """For each pair: owner, row, kernel, the owner's gain, and whether the owner may be picked and adds cover."""
     is_pair = pairs < n_pairs
     owner = tl.load(owners + pairs, mask=is_pair, other=0)
     row = tl.load(rows + pairs, mask=is_pair, other=0)
@@ -346,12 +348,13 @@ def cover_rounds(
     starts: Tensor, owners: Tensor, rows: Tensor, kernels: Tensor, terms: Tensor, weights: Tensor, cover: Tensor,
     gains: Tensor, threshold: Threshold,
 ) -> Tensor:  # fmt: skip
-    """(c,) whether a candidate is picked, as all before the threshold are; ``gains`` keeps the gains of the picks.
+    """(c,) whether each candidate is picked, with all picks made that come before the threshold.
 
-    Pairs are sorted by owner and then by row. ``cover`` and ``terms`` are updated.
+    Pairs are sorted by owner and then by row. ``cover``, ``terms`` and ``gains`` are updated; the gains of picks are
+    those when they were picked.
     """
     n_owners, n_rows, device = len(gains), len(cover), cover.device
-    # The last round in which a candidate was picked, was blocked, or had its gain changed; 0 if none.
+    # The last round in which each candidate was picked, was blocked, or its gain changed; 0 if there was none.
     picked, blocked, dirty = torch.zeros((3, n_owners), dtype=torch.int32, device=device)
     touched = torch.zeros(n_rows, dtype=torch.int32, device=device)
     first = torch.full((n_rows,), NO_OWNER.value, dtype=torch.int32, device=device)

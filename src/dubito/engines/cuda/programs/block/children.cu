@@ -1,61 +1,61 @@
-// The children that remain: by score, then by the parent's rank, then by priority; of equal sets, the first.
+// Choosing the children that remain: by score, then by the parent's rank, then by key. Of equal sets, the first remains.
 
 constexpr unsigned NEAREST = 0, FARTHEST = ALL - 1, NONE = ALL;
 
-// How much worse a child is than another, as a number from NEAREST to FARTHEST; exact between these.
-__device__ inline unsigned distance(Score worth, Score behind) {
-    const Score apart = worth - behind, half = 1LL << 31;
-    return apart < -half ? NEAREST : apart > half - 2 ? FARTHEST : (unsigned)(apart + half);
+// How far a child's score is behind the best one, as a number from NEAREST to FARTHEST; exact between these.
+__device__ inline unsigned distance(Score score, Score behind) {
+    const Score lead = score - behind, half = 1LL << 31;
+    return lead < -half ? NEAREST : lead > half - 2 ? FARTHEST : (unsigned)(lead + half);
 }
 
-// A configuration, in the registers of a warp.
-struct Mine {
-    int keys[PER_LANE];  // Of the lane's slots.
-    int lowest;  // Keys of at least this value are proposed.
+// The state of a warp: its configuration, in registers.
+struct WarpState {
+    int keys[PER_LANE];  // The keys of this lane's slots.
+    int lowest;  // Candidates with at least this key are proposed.
     uint4 picked, proposed;
-    Score total, ahead;  // Its score, and its lead over the last configuration.
-    bool is_short;  // Whether a candidate that is not on the list may come before its proposals.
+    Score total, ahead;  // The score, and its lead over that of the last configuration.
+    bool is_short;  // Whether a candidate that is not on the list may come before the proposals.
 };
 
-// The slots with at least this key.
-__device__ inline uint4 reaching(const Mine &mine, int key) {
-    return make_uint4(__ballot_sync(ALL, mine.keys[0] >= key), __ballot_sync(ALL, mine.keys[1] >= key),
-                      __ballot_sync(ALL, mine.keys[2] >= key), __ballot_sync(ALL, mine.keys[3] >= key));
+// The slots of candidates with at least this key.
+__device__ inline uint4 reaching(const WarpState &state, int key) {
+    return make_uint4(__ballot_sync(ALL, state.keys[0] >= key), __ballot_sync(ALL, state.keys[1] >= key),
+                      __ballot_sync(ALL, state.keys[2] >= key), __ballot_sync(ALL, state.keys[3] >= key));
 }
 
-// Remove proposals that would create the same set as an earlier configuration: if the two differ in one pick, the
-// other's pick, provided that the other may propose this configuration's.
-__device__ inline void leave_out_twins(Block &block, Mine &mine) {
+// Remove proposals that would create the same set as an earlier configuration. If the two configurations differ in one
+// pick, this is the other's pick, provided that the other configuration proposes this one's.
+__device__ inline void remove_duplicates(Block &block, WarpState &state) {
     Shared &shared = block.shared;
-    bool is_twin = false;
+    bool is_duplicate = false;
     int theirs = 0;
     if (block.lane < block.rank) {
-        const uint4 other = shared.picked[block.lane], odd = without(other, mine.picked);
-        if (count_slots(odd) == 1) {
-            theirs = only_slot(odd);
-            const int ours = only_slot(without(mine.picked, other));
-            is_twin = (word_of(mine.proposed, theirs >> 5) >> (theirs & 31) & 1u) &&
+        const uint4 other = shared.picked[block.lane], difference = without(other, state.picked);
+        if (count_slots(difference) == 1) {
+            theirs = only_slot(difference);
+            const int ours = only_slot(without(state.picked, other));
+            is_duplicate = (word_of(state.proposed, theirs >> 5) >> (theirs & 31) & 1u) &&
                       block.row(block.lane)[ours] >= shared.lowest[block.lane];
         }
     }
-    if (__any_sync(ALL, is_twin)) {
+    if (__any_sync(ALL, is_duplicate)) {
         unsigned *out = (unsigned *)&shared.out[block.rank];
         if (block.lane < PER_LANE) out[block.lane] = 0;
         __syncwarp();
-        if (is_twin) atomicOr(out + (theirs >> 5), 1u << (theirs & 31));
+        if (is_duplicate) atomicOr(out + (theirs >> 5), 1u << (theirs & 31));
         __syncwarp();
-        mine.proposed = without(mine.proposed, shared.out[block.rank]);
+        state.proposed = without(state.proposed, shared.out[block.rank]);
     }
 }
 
-// The slot that a configuration proposes in each lane, in order; -1 in the remaining lanes.
-__device__ inline int spread_out(Block &block, const Mine &mine) {
+// Distribute the proposed slots of a configuration over the lanes, in order: returns this lane's slot, or -1.
+__device__ inline int list_proposals(Block &block, const WarpState &state) {
     const unsigned before = (1u << block.lane) - 1u;
     unsigned char *proposed = block.shared.proposed[block.rank];
     int n_before = 0;
 #pragma unroll
     for (int at = 0; at < PER_LANE; ++at) {
-        const unsigned word = word_of(mine.proposed, at);
+        const unsigned word = word_of(state.proposed, at);
         if (word >> block.lane & 1u) proposed[n_before + __popc(word & before)] = (unsigned char)(32 * at + block.lane);
         n_before += __popc(word);
     }
@@ -63,29 +63,29 @@ __device__ inline int spread_out(Block &block, const Mine &mine) {
     return block.lane < n_before ? proposed[block.lane] : -1;
 }
 
-// Keep those proposed children of a configuration that may remain: one per lane.
+// Keep the proposed children of a configuration that may remain, one per lane.
 //
-// If each of the first width / m configurations has m children within some distance of the best, then no child beyond
-// that distance remains. ``reach`` has this distance for every m; the smallest leaves few children.
-__device__ inline void keep_children(Block &block, Mine &mine, int n_live) {
+// If each of the first width / m configurations has m children within some distance of the best score, then no child
+// beyond that distance remains. ``distances`` holds this distance for every m; the smallest one leaves few children.
+__device__ inline void keep_children(Block &block, WarpState &state, int n_live) {
     Shared &shared = block.shared;
     const int width = block.task.width, lane = block.lane, rank = block.rank;
     const Score best = shared.total[0] + shared.gain[shared.leader];
     int slot = -1;
     unsigned behind = NONE;
     if (rank < n_live) {
-        leave_out_twins(block, mine);
-        slot = spread_out(block, mine);
-        if (slot >= 0) behind = distance(best, mine.total + shared.gain[slot]);
-        if (rank * (lane + 1) < width) atomicMax(&shared.reach[lane], behind);
+        remove_duplicates(block, state);
+        slot = list_proposals(block, state);
+        if (slot >= 0) behind = distance(best, state.total + shared.gain[slot]);
+        if (rank * (lane + 1) < width) atomicMax(&shared.distances[lane], behind);
     }
-    if (rank == 0 && n_live * (lane + 1) < width) atomicMax(&shared.reach[lane], NONE);
+    if (rank == 0 && n_live * (lane + 1) < width) atomicMax(&shared.distances[lane], NONE);
     __syncthreads();
-    const unsigned reach = lane < width ? shared.reach[lane] : NONE;
-    const unsigned farthest = ~(unsigned)warp_max((int)(~reach ^ 1u << 31)) ^ 1u << 31;
-    const int many = 32 - __clz(__ballot_sync(ALL, reach == farthest));
+    const unsigned lane_distance = lane < width ? shared.distances[lane] : NONE;
+    const unsigned farthest = ~(unsigned)warp_max((int)(~lane_distance ^ 1u << 31)) ^ 1u << 31;
+    const int n_children_each = 32 - __clz(__ballot_sync(ALL, lane_distance == farthest));
     // Of children at exactly this distance, those of the first configurations come first.
-    const bool is_early = rank * many < width || farthest == NEAREST || farthest == FARTHEST;
+    const bool is_early = rank * n_children_each < width || farthest == NEAREST || farthest == FARTHEST;
     const bool is_kept = slot >= 0 && (behind < farthest || (behind == farthest && is_early));
     const unsigned kept = __ballot_sync(ALL, is_kept);
     if (kept) {
@@ -93,17 +93,17 @@ __device__ inline void keep_children(Block &block, Mine &mine, int n_live) {
         if (lane == 0) first = atomicAdd(&shared.n_children, __popc(kept));
         first = __shfl_sync(ALL, first, 0);
         if (is_kept)
-            block.children[first + lane] = {mine.total + shared.gain[slot], block.row(rank)[slot],
+            block.children[first + lane] = {state.total + shared.gain[slot], block.row(rank)[slot],
                                             (unsigned)(rank * SLOTS + slot)};
     }
     __syncthreads();
 }
 
 // Rank the children that may remain, by counting; returns their number. All warps call this after publishing.
-__device__ inline int rank_children(Block &block, Mine &mine, int n_live) {
+__device__ inline int rank_children(Block &block, WarpState &state, int n_live) {
     Shared &shared = block.shared;
     const int width = block.task.width, lane = block.lane;
-    keep_children(block, mine, n_live);
+    keep_children(block, state, n_live);
     const int n_children = shared.n_children;
     for (int at = block.rank; at < n_children; at += block.n_warps) {
         const Child child = block.children[at];
@@ -113,14 +113,14 @@ __device__ inline int rank_children(Block &block, Mine &mine, int n_live) {
             const Child other = block.children[min(first + lane, n_children - 1)];
             const unsigned others = other.number / SLOTS;
             const bool is_tied = others < parent || (others == parent && other.key > child.key);
-            const bool is_before = other.worth > child.worth || (other.worth == child.worth && is_tied);
+            const bool is_before = other.score > child.score || (other.score == child.score && is_tied);
             n_before += __popc(__ballot_sync(ALL, is_before && first + lane < n_children));
         }
-        if (lane == 0 && n_before < width) shared.order[n_before] = (int)child.number, shared.worth[n_before] = child.worth;
+        if (lane == 0 && n_before < width) shared.order[n_before] = (int)child.number, shared.score[n_before] = child.score;
     }
     __syncthreads();
     if (block.rank == 0) {
-        shared.reach[lane] = 0;
+        shared.distances[lane] = 0;
         if (lane == 0) shared.n_children = 0;
     }
     return min(n_children, width);

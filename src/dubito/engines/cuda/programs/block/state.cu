@@ -1,9 +1,9 @@
-// The state of a beam in a thread block. `BlockTask` in `dubito.engines.cuda.beam` mirrors `Task`, and that module
-// defines the constants in capitals that are not defined here.
+// The state of a beam in a thread block. `BlockTask` in `dubito.engines.cuda.beam` mirrors `Task`. That module also
+// defines the macros in capitals that are not defined here.
 //
-// Each warp processes one configuration; its number is the rank. Only a short list of the front, the candidates with the
-// highest keys, is processed: each has a slot, in the order of scores, highest first. A lane has one of every 32 slots.
-// Sets of slots are bit masks, which are equal in all lanes.
+// Each warp processes one configuration; its number is the rank. Only a short list of the front's candidates, those with
+// the highest keys, is processed. Each has a slot, in the order of scores, highest first. A lane holds one of every 32
+// slots. Sets of slots are bit masks, which are the same in all lanes.
 
 typedef long long Score;
 
@@ -15,30 +15,32 @@ constexpr Score NO_CHILD = -(1LL << 62);
 enum Outcome { RAN_OUT, DONE, STUCK };
 
 struct Task {
-    // The front: keys (n,); for each pick, from starts[pick] on, the candidates it lowers and their keys; scores (n,).
-    const int *start, *starts, *others, *left, *bar;
+    // The front: keys (n,); for each pick, from starts[pick] on, the candidates that it lowers and their keys then; the
+    // smallest key that comes before all candidates outside the front; and scores (n,).
+    const int *start, *starts, *others, *left, *threshold_key;
     const Score *gains;
-    // Positions that only some configurations picked (n_own,), which (n_live, n_own), and their scores (n_live,).
+    // Positions that only some configurations picked (n_own,), which configurations did (n_live, n_own), and the
+    // configurations' scores (n_live,).
     const long long *own;
     const unsigned char *is_held;
     const Score *totals;
     int *base;  // (n,) keys after the common picks.
     int *keys;  // (width, n) keys of the configurations at the end, and their scores.
     Score *last_totals;
-    int4 *past;  // (limit, width) for each step: the parent's rank, the pick's position, its key, and 0.
+    int4 *records;  // (limit, width) for each step: the parent's rank, the pick's position, its key, and 0.
     int *control;  // Number of steps, number of configurations, outcome.
     int n, n_keys, n_own, n_live, width, limit;
 };
 
 struct Child {
-    Score worth;
+    Score score;
     int key;
     unsigned number;  // The parent's rank times SLOTS, and the slot.
 };
 
 // A pick, and the range of the candidates that it lowers.
 struct Pick {
-    int place, begin, end;
+    int position, begin, end;
 };
 
 struct Shared {
@@ -50,37 +52,37 @@ struct Shared {
     Score total[WIDEST];
     uint4 picked[WIDEST];
     int lowest[WIDEST];
-    int best[2][WIDEST];  // In this step and in the last one: the slot that all configurations must pick, or an outcome.
+    int best[2][WIDEST];  // In this step and the last one: the slot with which a plain step is possible, or why it is not.
     // For steps in which the children are ranked.
-    Score worth[WIDEST];
+    Score score[WIDEST];
     uint4 out[WIDEST];
     int order[WIDEST];
-    unsigned reach[WIDEST];
+    unsigned distances[WIDEST];
     unsigned char proposed[WIDEST][WIDEST];
     int leader;  // The best slot of the first configuration.
-    int short_at, n_drawn, n_own, n_common, n_children, level, n_above;
+    int short_at, n_chosen, n_own, n_common, n_children, level, n_above;
 };
 
-// Used only while a list is built; the memory holds the keys of configurations at other times.
-struct Drawing {
+// Used only while a list is built. At other times, this memory holds the keys of configurations.
+struct ListScratch {
     Score gain[SLOTS];
-    Pick drawn[SLOTS], common[SLOTS];
+    Pick chosen[SLOTS], common[SLOTS];
     int count[BUCKETS];
 };
 
-static_assert(sizeof(Shared) <= SHARED_BYTES && sizeof(Drawing) <= DRAWING_BYTES && PER_LANE == 4);
+static_assert(sizeof(Shared) <= SHARED_BYTES && sizeof(ListScratch) <= LIST_BYTES && PER_LANE == 4);
 
 struct Block {
     const Task &task;
     Shared &shared;
-    Drawing &drawing;
+    ListScratch &list_scratch;
     int *low;  // (SLOTS, SLOTS) keys of the other candidates after a pick; NEVER if it does not lower them.
     int *rows;  // (width, PITCH) keys of the configurations on the list when they were last published.
     Child *children;  // (width * width)
     unsigned char *slot_of;  // (n,) slots of positions while a list is built; the memory holds children at other times.
     int rank, lane, n_warps;
 
-    __device__ int *row(int of) const { return rows + of * PITCH; }
+    __device__ int *row(int config) const { return rows + config * PITCH; }
 };
 
 __device__ inline void set_slot(uint4 &bits, int slot) {
@@ -129,6 +131,6 @@ __device__ inline int take_first(uint4 &bits) {
 // Reductions over a warp.
 __device__ inline int warp_max(int value) {
 #pragma unroll
-    for (int apart = 16; apart > 0; apart /= 2) value = max(value, __shfl_xor_sync(ALL, value, apart));
+    for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(ALL, value, offset));
     return value;
 }

@@ -1,4 +1,4 @@
-"""Interfaces of the lazy algorithm: candidates (`Frontier`), work on features (`Kernels`), progress (`Reporter`)."""
+"""Interfaces of the lazy algorithm: `CandidateBounds`, `Kernels` (computations on features), and progress reports."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Candidates with exact priorities, in ascending order, and the first of all others."""
+    """Candidates with exact priorities, ascending by number, and the first of all others."""
 
     rows: IntArray
     values: FloatArray
@@ -22,8 +22,8 @@ class Fresh:
     threshold: Threshold
 
 
-class Frontier(Protocol):
-    """The candidates and their bounds, in this process or in several. Candidates are numbered in pool order."""
+class CandidateBounds(Protocol):
+    """Candidates and their bounds, in this process or in several. Candidates are numbered in the order of the pool."""
 
     @property
     def front_rows(self) -> int:
@@ -33,20 +33,20 @@ class Frontier(Protocol):
     def is_cold(self) -> bool:
         """Whether there are no labeled points."""
 
-    def cold_order(self, n_wanted: int) -> IntArray:
+    def cold_order(self, n_first: int) -> IntArray:
         """The first candidates in the order of a cold start."""
 
     def open(self, first: IntArray) -> None:
-        """Bound every candidate by the labeled points and by these picks, which become references."""
+        """Compute first bounds from the labeled points and these first picks, which become references."""
 
     def open_cold_beam(self, first: IntArray) -> None:
-        """Bound every candidate by the farthest of these, the first picks of different configurations."""
+        """Compute first bounds from these first picks, each of a different configuration: the farthest one counts."""
 
     def fresh(self, size: int, own: IntArray) -> Fresh:
-        """The first ``size`` candidates and the candidates ``own``, all refreshed."""
+        """The first ``size`` candidates and the configurations' ``own`` picks, all refreshed."""
 
     def front(self, rows: IntArray) -> Front:
-        """Fresh candidates with their pairwise distances."""
+        """Refreshed candidates with their pairwise distances."""
 
     def close(self, rows: IntArray, values: FloatArray, picks: IntArray) -> None:
         """Write back the bounds of a front's candidates; ``picks`` become references."""
@@ -54,8 +54,8 @@ class Frontier(Protocol):
     def drop(self, rows: IntArray) -> None:
         """Exclude candidates from further picks."""
 
-    def zeros(self, n_wanted: int | None) -> IntArray:
-        """The first remaining candidates, all of which have priority 0; all of them for None."""
+    def zeros(self, n_first: int | None) -> IntArray:
+        """The first ``n_first`` remaining candidates, or all for None, when all remaining priorities are 0."""
 
     def largest(self) -> float:
         """An upper bound on all squared priorities."""
@@ -68,7 +68,7 @@ class Frontier(Protocol):
 
 
 class Kernels(Protocol):
-    """All work on features, implemented for each device. Candidates are numbered 0 to n - 1."""
+    """All computations on features, implemented for each device. Candidates are numbered 0 to n - 1."""
 
     @property
     def front_rows(self) -> int:
@@ -78,12 +78,12 @@ class Kernels(Protocol):
         """(n,) upper bounds on squared priorities, and (n,) the number of references they account for."""
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
-        """(n,) upper bounds on the squared priorities that any single one of these candidates would leave."""
+        """(n,) upper bounds on the squared priorities after picking any single one of these candidates."""
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray]:
-        """Squared priorities of these candidates against every reference, and True where they are exact.
+        """Squared priorities of these candidates given all references, and True where they are exact.
 
         A candidate whose bound falls below ``needed`` may keep that bound.
         """
@@ -99,7 +99,7 @@ REPORT_SECONDS = 0.1
 
 
 class Reported(Protocol):
-    """A problem of any kind, as far as progress reports need it."""
+    """The attributes of a problem, of any kind, that progress reports need."""
 
     @property
     def budget(self) -> int:
@@ -118,7 +118,7 @@ class Reporter:
         self.started = self.reported = time.perf_counter()
 
     def report(self, done: int, squared_radius: Callable[[], float] | None) -> None:
-        """Report progress if it is time to. ``squared_radius`` is called only then; None if there is no radius."""
+        """Report progress if it is due. ``squared_radius`` is called only then; None if there is no radius."""
         now, total, progress = time.perf_counter(), self.problem.budget, self.problem.progress
         if progress is not None and (now - self.reported > REPORT_SECONDS or done == total):
             self.reported = now
@@ -126,7 +126,7 @@ class Reporter:
             progress(done, total, radius, now - self.started)
 
     def report_phase(self, name: str, share: float) -> None:
-        """Report a phase before the first pick, and the share of it that is done, if it is time to."""
+        """Report a phase before the first pick, and the share of it that is done, if a report is due."""
         now, progress = time.perf_counter(), self.problem.progress
         if progress is not None and now - self.reported > REPORT_SECONDS:
             self.reported = now
