@@ -120,7 +120,7 @@ def test_an_interrupt_does_not_split_the_end_of_a_front(monkeypatch: pytest.Monk
 def test_no_pick_is_lost_while_the_radius_is_found(way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of()
     whole = CpuEngine(way).solve(problem)
-    owner, name = (greedy.Greedy, "_configuration") if way == "lazy" else (small, "finished")
+    owner, name = (greedy.Greedy, "_configuration") if way == "lazy" else (small, "make_configuration")
     pressed_in(owner, name, monkeypatch)
     found = CpuEngine(way).solve(problem)
     check_prefix(problem, found, whole)
