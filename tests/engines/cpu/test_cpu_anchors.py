@@ -1,4 +1,4 @@
-"""First bounds are true for every candidate, and close for those that may be picked; sketches are what they claim."""
+"""First bounds are valid for every candidate and tight for those that may be picked; sketches bound distances."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def bounds_of(problem: Problem, n_anchors: int) -> FloatArray:
 
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 @pytest.mark.parametrize("is_scaled", [False, True])
-def test_bounds_are_true_and_close_where_candidates_may_come_first(offset: float, is_scaled: bool) -> None:
+def test_bounds_are_valid_and_tight_for_candidates_that_may_come_first(offset: float, is_scaled: bool) -> None:
     pool, labeled = clustered(3000, 200, 1) + np.float32(offset), clustered(500, 200, 2) + np.float32(offset)
     weights = np.random.default_rng(3).random(3000) ** 4 if is_scaled else None
     candidates = np.flatnonzero(np.arange(3000) % 7 != 3)
@@ -50,7 +50,7 @@ def test_bounds_are_true_and_close_where_candidates_may_come_first(offset: float
     assert np.median(bounds / exact) > np.median(bounds[first] / exact[first])
 
 
-def test_where_every_reference_is_an_anchor_nothing_more_is_looked_at() -> None:
+def test_no_cells_are_compared_if_every_reference_is_an_anchor() -> None:
     pool, labeled = clustered(300, 200, 1), clustered(20, 200, 2)
     problem = Problem(pool, labeled, np.arange(300), 50, largest=float(np.abs(pool).max()))
     exact = squared_radii(pool, labeled)
@@ -59,7 +59,7 @@ def test_where_every_reference_is_an_anchor_nothing_more_is_looked_at() -> None:
     np.testing.assert_allclose(bounds, exact, atol=2.0)
 
 
-def test_anchors_that_sketches_cannot_tell_apart_may_have_empty_cells() -> None:
+def test_anchors_with_equal_sketches_may_have_empty_cells() -> None:
     pool, labeled = clustered(600, 200, 1), np.tile(clustered(3, 200, 2), (100, 1))
     labeled += 3e-6 * np.random.default_rng(3).standard_normal(labeled.shape, dtype=np.float32)
     problem = Problem(pool, labeled, np.arange(600), 50, largest=float(np.abs(pool).max()))
@@ -79,7 +79,7 @@ def test_a_sketch_never_exceeds_the_distance(kind: str) -> None:
     sketch = fit_sketch(plain_sketch(sample.astype(np.float64), float(np.abs(sample).max())), sample)
     assert sketch.directions is not None
     assert sketch.directions.shape == (200, SKETCH_WIDTH)
-    # Points that are no more than a few have no more directions: the others are 0.
+    # Few points span few directions; the others are 0.
     products = sketch.directions.T @ sketch.directions
     np.testing.assert_allclose(products, np.diag(np.diag(products).round()), atol=1e-5)
     assert (np.diag(products).sum() > SKETCH_WIDTH - 1) if kind == "spread" else (0.9 < np.diag(products).sum() < 3.1)
@@ -97,7 +97,7 @@ def test_few_features_or_points_are_their_own_sketch() -> None:
         assert fit_sketch(plain_sketch(sample.astype(np.float64), 100.0), sample).directions is None
 
 
-def test_first_bounds_are_close_wherever_picks_will_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_bounds_are_tight_for_later_picks(monkeypatch: pytest.MonkeyPatch) -> None:
     refresh, asked = CpuKernels.refresh, []
 
     def counted(self: CpuKernels, rows: IntArray, *more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The cpu engine gives the reference's picks, however it is cut into pieces."""
+"""The cpu engine gives the picks of the reference, whatever the block sizes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ def test_the_engine_meets_the_contract_without_compiled_steps(monkeypatch: pytes
     check_engine(LAZY, examples=max(12, examples(80)))
 
 
-def test_the_small_way_pays_for_small_problems_only() -> None:
+def test_the_small_method_is_faster_for_small_problems_only() -> None:
     pool = np.zeros((100_000, 64), dtype=np.float32)
     small = Problem(pool, pool[:100], np.arange(2000), 20)
     assert small_is_faster(small)
@@ -58,8 +58,8 @@ def test_the_small_way_pays_for_small_problems_only() -> None:
 
 
 @BOTH
-def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
-    """All points are equally far apart, so every pair has to be computed exactly."""
+def test_ctrl_c_is_never_ignored(engine: CpuEngine) -> None:
+    """All points have the same distance, so every pair has to be computed exactly."""
     described = list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
@@ -72,7 +72,7 @@ def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
     assert not solution.complete
 
 
-def test_small_problems_are_solved_in_c_where_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_problems_are_solved_in_c_if_it_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = np.zeros((1000, 8))
     small = Problem(pool, pool[:5], np.arange(100), 5)
     assert choose_method(small) == ("lazy" if compiled.steps is None else "small")
@@ -82,7 +82,7 @@ def test_small_problems_are_solved_in_c_where_that_is_there(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("features", [np.int16, np.uint8, ">f8", bool], ids=str)
-def test_small_problems_of_other_numbers(features: object) -> None:
+def test_small_problems_of_other_number_types(features: object) -> None:
     pool = np.random.default_rng(3).integers(0, 2, (80, 5)).astype(features)  # type: ignore[call-overload]
     for metric in ("euclidean", "cosine"):
         rows = pool[pool.any(axis=1)]
@@ -93,7 +93,7 @@ def test_small_problems_of_other_numbers(features: object) -> None:
 
 
 @BOTH
-def test_level_priorities_and_tiny_weights(engine: CpuEngine) -> None:
+def test_equal_priorities_and_tiny_weights(engine: CpuEngine) -> None:
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((200, 3))
     level = Problem(np.tile(np.eye(3), (1500, 1)), np.zeros((1, 3)), np.arange(4500), 30)
@@ -104,7 +104,7 @@ def test_level_priorities_and_tiny_weights(engine: CpuEngine) -> None:
 
 @dataclass(frozen=True)
 class ForSmall(CpuEngine):
-    """Takes small problems only: in the smallest pieces large ones take their time."""
+    """Solves small problems only: large ones would take long in the smallest blocks."""
 
     most_rows: int = 200
 
@@ -133,11 +133,11 @@ CUTS: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "no memory": ({}, {"WORKING_BYTES": 0}),
     "little memory": ({"FIRST_FRONT": 2}, {"WORKING_BYTES": 20_000}),
 }
-"""Block sizes, and what is looked at when."""
+"""Block sizes, and constants that control how much is refreshed."""
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_the_picks_do_not_depend_on_how_the_work_is_cut(cut: str, set_constant: SetConstant) -> None:
+def test_the_picks_do_not_depend_on_block_sizes(cut: str, set_constant: SetConstant) -> None:
     sizes, looks = CUTS[cut]
     for name, value in (sizes | looks).items():
         set_constant(name, value)
@@ -154,7 +154,7 @@ def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int, monkeypa
 
 
 def ring(n: int, ulps: FloatArray) -> FloatArray:
-    """Points at distance 5 from the origin but for some last digits."""
+    """Points at distance 5 from the origin, up to some last digits."""
     corners = np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, 4.0], [4.0, -3.0], [0.0, 5.0], [-5.0, 0.0]])
     points: FloatArray = corners[np.arange(n) % len(corners)]
     points += np.spacing(points) * ulps[:, None]
@@ -164,7 +164,7 @@ def ring(n: int, ulps: FloatArray) -> FloatArray:
 @BOTH
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
-def test_distances_that_differ_by_an_ulp_are_told_apart(seed: int, scaling: Scaling, engine: CpuEngine) -> None:
+def test_distances_that_differ_by_an_ulp_are_distinguished(seed: int, scaling: Scaling, engine: CpuEngine) -> None:
     rng = np.random.default_rng(seed)
     pool = ring(60, rng.integers(-3, 4, 60).astype(np.float64))
     assert len(np.unique(pool.astype(np.float32), axis=0)) <= 6
@@ -194,7 +194,7 @@ def test_an_exact_tie_goes_to_the_lowest_index_across_fronts(set_constant: SetCo
     assert_same(found, problem)
 
 
-# The same numbers, kept otherwise
+# The same numbers, stored in other ways
 
 
 @BOTH
@@ -234,7 +234,7 @@ def test_real_digits_are_picked_as_the_reference_picks_them(scaling: Scaling, st
 
 
 @BOTH
-def test_a_pool_of_zeros_is_a_pool(engine: CpuEngine) -> None:
+def test_a_pool_of_zeros_is_solved(engine: CpuEngine) -> None:
     problem = Problem(np.zeros((5, 2)), np.zeros((1, 2)), np.arange(5), 3, largest=0.0)
     found = engine.solve(problem)
     assert found.configurations[0].indices.tolist() == [0, 1, 2]
@@ -252,7 +252,7 @@ def test_a_beam_may_be_wider_than_the_pool(width: int) -> None:
         assert_same(LAZY.solve(problem), problem)
 
 
-# Numbers far apart
+# Numbers of very different sizes
 
 
 @pytest.mark.parametrize("factor", [1e6, 1e30])

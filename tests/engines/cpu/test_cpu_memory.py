@@ -1,4 +1,4 @@
-"""Memory is measured, not believed: NumPy reports every array to tracemalloc."""
+"""The memory of the cpu engine, measured: NumPy reports every array to tracemalloc."""
 
 import tracemalloc
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_a_mapped_pool_several_times_larger_than_the_limit_is_selected_from(larg
 
 
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
-def test_the_default_stays_within_its_promise(scaling: str, large: AnyArray) -> None:
+def test_the_default_memory_stays_within_its_estimate(scaling: str, large: AnyArray) -> None:
     n = len(large)
     logits = np.random.default_rng(1).standard_normal((n, 10)).astype(np.float32) * 8
     _, peak = peak_of(large, 600, labeled=np.arange(1000), logits=logits, scaling=scaling)

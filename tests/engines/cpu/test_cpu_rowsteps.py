@@ -1,4 +1,4 @@
-"""Work on rows in C: exact where it says so, however it is shared out, and whatever the features lie in."""
+"""Steps on rows in C: exact priorities and valid bounds for all threads, pieces, and kinds of arrays."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ METRICS: list[Metric] = ["euclidean", "cosine"]
 
 
 def in_turn(cases: Iterable[tuple[Any, ...]], *others: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Each case with one of the values of each of the others: not all with all, but each value several times."""
+    """Cases that use each value several times, but not all combinations."""
     return [
         (*case, *(other[(place + place // len(other)) % len(other)] for other in others))
         for place, case in enumerate(cases)
@@ -42,7 +42,7 @@ def in_turn(cases: Iterable[tuple[Any, ...]], *others: Sequence[Any]) -> list[tu
 
 
 def points_of(n: int, d: int, seed: int, kind: str = "float32") -> AnyArray:
-    """Around a few centers, with copies and near copies."""
+    """Points around a few centers, with copies and near copies."""
     rng = np.random.default_rng(seed)
     points = 4.0 * np.random.default_rng(9).standard_normal((7, d))[rng.integers(0, 7, n)]
     points += rng.standard_normal((n, 3)) @ np.random.default_rng(8).standard_normal((3, d))
@@ -61,7 +61,7 @@ def problem_of(pool: AnyArray, n_labeled: int, *, metric: Metric = "euclidean", 
 
 
 def exactly(problem: Problem, picks: AnyArray) -> FloatArray:
-    """(n,) squared priorities against what is labeled and these picks."""
+    """(n,) squared priorities given the labeled points and these picks."""
     points = read_rows(problem.pool, problem.candidates, problem.metric)
     others = np.concatenate(
         [read_rows(each, slice(0, len_of(each)), problem.metric) for each in (problem.references, problem.pool[picks])]
@@ -95,7 +95,7 @@ def test_priorities_are_exact(kind: str, metric: Metric, d: int, monkeypatch: py
 
 @pytest.mark.parametrize("threads", [1, 3, 40])
 @pytest.mark.parametrize("n", [1, 6, 7, 49, 700])
-def test_it_does_not_matter_how_it_is_shared_out(threads: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_priorities_do_not_depend_on_threads_and_pieces(threads: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_refresh(problem_of(points_of(n + 70, 180, 1), 70, weights=False), threads, monkeypatch)
 
 
@@ -109,8 +109,8 @@ def test_features_far_from_one_are_shifted(offset: float, factor: float, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_sketched", [True, False])
-def test_sketches_of_no_use_are_given_up(is_sketched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise in all directions: a sketch tells next to nothing of it."""
+def test_useless_sketches_are_dropped(is_sketched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise in all directions, of which a sketch preserves almost nothing."""
     pool = np.random.default_rng(5).standard_normal((2100, 256)).astype(np.float32)
     if is_sketched:
         pool[:, 8:] *= 0.01
@@ -118,8 +118,8 @@ def test_sketches_of_no_use_are_given_up(is_sketched: bool, monkeypatch: pytest.
     assert (kernels.references.sketch.directions is not None) == is_sketched
 
 
-def test_what_was_seen_is_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seen references are taken as accounted for in the bound."""
+def test_references_seen_are_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """References seen are assumed to be accounted for in the bound."""
     problem = problem_of(points_of(900, 170, 4), 500, weights=False)
     kernels, n = CpuKernels(problem), len(problem.candidates)
     seen = np.where(np.arange(n) % 2 == 0, 500, 128).astype(np.int32)
@@ -131,7 +131,7 @@ def test_what_was_seen_is_not_compared_again(monkeypatch: pytest.MonkeyPatch) ->
     assert (got[::2] <= 1e-6).all()
 
 
-def test_features_are_read_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_are_read_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = points_of(300, 64, 6, "float16")
     np.save(tmp_path / "pool.npy", pool)
     mapped = problem_of(np.load(tmp_path / "pool.npy", mmap_mode="r"), 40)
@@ -145,13 +145,13 @@ def test_features_are_read_where_they_lie(tmp_path: Path, monkeypatch: pytest.Mo
     [np.zeros((9, 4), dtype=np.int8), np.zeros((4, 9)).T, np.zeros((9, 4), dtype=">f4"), Stack([np.zeros((9, 4))])],
     ids=["integers", "columns", "other bytes", "stack"],
 )
-def test_what_it_cannot_read_is_left_to_numpy(pool: Any) -> None:
+def test_arrays_that_c_cannot_read_are_processed_by_numpy(pool: Any) -> None:
     assert row_steps(Problem(pool, pool[:2], np.arange(2, 9), 3)) is None
     assert row_steps(Problem(np.zeros((9, 4)), np.zeros((2, 4)), np.arange(9), 3)) is not None
 
 
 @pytest.mark.parametrize(("n_labeled", "kind", "metric"), in_turn(product([1, 40, 64, 300], KINDS), METRICS))
-def test_first_bounds_are_true(kind: str, metric: Metric, n_labeled: int) -> None:
+def test_first_bounds_are_valid(kind: str, metric: Metric, n_labeled: int) -> None:
     problem = problem_of(points_of(900, 70, 7, kind), n_labeled, metric=metric, weights=False)
     bounds, _ = CpuKernels(problem).first_bounds()
     exact = exactly(problem, np.empty(0, dtype=np.int64))
@@ -160,7 +160,7 @@ def test_first_bounds_are_true(kind: str, metric: Metric, n_labeled: int) -> Non
         np.testing.assert_allclose(bounds, exact, atol=1e-3 * exact.max())
 
 
-def test_a_closer_look_gives_true_bounds_and_lower_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_give_valid_and_lower_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(points_of(3000, 70, 7, "float16"), 900)
     close, _ = CpuKernels(problem).first_bounds()
     monkeypatch.setattr(RowSteps, "can_tighten_by_cells", False)
@@ -176,7 +176,7 @@ def test_a_closer_look_gives_true_bounds_and_lower_ones(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("metric", "factor", "kind", "n_labeled"), in_turn(product(METRICS, [1.0, 1e-3, 3e4], KINDS), [65, 700])
 )
-def test_a_closer_look_is_true_whatever_the_features(kind: str, metric: Metric, n_labeled: int, factor: float) -> None:
+def test_bounds_by_cells_are_valid_for_all_features(kind: str, metric: Metric, n_labeled: int, factor: float) -> None:
     pool = points_of(1200, 37, 7, "float64") * (factor if kind != "float16" else min(factor, 100.0))
     problem = problem_of(np.asarray(pool, dtype=kind), n_labeled, metric=metric, weights=False)
     bounds, _ = CpuKernels(problem).first_bounds()
@@ -187,7 +187,7 @@ def test_a_closer_look_is_true_whatever_the_features(kind: str, metric: Metric, 
     ("n", "d", "kind", "metric"),
     in_turn(product([0, 1, 5, 6, 31, 32, 33, 100, 384], [1, 64, 301]), KINDS, METRICS),
 )
-def test_distances_among_points_are_within_their_bounds(n: int, d: int, kind: str, metric: Metric) -> None:
+def test_pairwise_distances_are_within_their_bounds(n: int, d: int, kind: str, metric: Metric) -> None:
     problem = problem_of(points_of(max(n, 10) + 9, d, 5, kind), 2, metric=metric)
     kernels, rows = CpuKernels(problem), np.arange(n)[::-1] + 3
     assert kernels.in_c is not None
@@ -208,8 +208,8 @@ def test_products_are_those_of_numpy(n: int, m: int, k: int) -> None:
     np.testing.assert_allclose(got, left @ right.T, rtol=1e-4, atol=1e-3 * k)
 
 
-def test_a_forked_process_has_threads_of_its_own() -> None:
-    """And callers at the same time do not wait for each other."""
+def test_a_forked_process_has_its_own_threads() -> None:
+    """Also, several callers at the same time do not wait for each other."""
     code = """
 import os, threading
 import numpy as np
@@ -250,7 +250,7 @@ def test_sketches_are_products(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_sketched", [False, True])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_references_taken_in_are_those_of_numpy(
+def test_packed_references_are_those_of_numpy(
     kind: str, is_sketched: bool, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_module("dubito.engines.cpu.rowsteps"), "n_threads", lambda: threads)
@@ -270,7 +270,7 @@ def test_references_taken_in_are_those_of_numpy(
         np.testing.assert_allclose(ours.sizes[:n], theirs.sizes[:n], rtol=1e-5)
 
 
-def test_where_a_sketch_is_of_no_use_and_whole_points_do_not_fit_numpy_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_continues_if_a_sketch_is_useless_and_points_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     pool = rng.standard_normal((700, 300)).astype(np.float32)
     problem = Problem(pool, pool[:300], np.arange(300, 700), 400, largest=float(np.abs(pool).max()))
@@ -287,7 +287,7 @@ def test_where_a_sketch_is_of_no_use_and_whole_points_do_not_fit_numpy_goes_on(m
 def test_the_closest_columns_are_those_of_numpy(n: int, m: int, stride: int) -> None:
     assert compiled.steps is not None
     rng = np.random.default_rng(n)
-    # Whole numbers: products are exact in any order, and many are level.
+    # Integers: products are exact in any order, and many are equal.
     rows, columns = (rng.integers(-3, 4, (size, 20)).astype(np.float32) for size in (n, m))
     offsets = rng.integers(0, 9, m).astype(np.float32)
     near, n_best = rows @ columns.T - offsets, min(2, -(-m // stride))
@@ -296,7 +296,7 @@ def test_the_closest_columns_are_those_of_numpy(n: int, m: int, stride: int) -> 
     assert places.tolist() == (np.argsort(-near[:, ::stride], axis=1, kind="stable")[:, :n_best] * stride).tolist()
 
 
-def test_rows_that_are_not_there_are_refused() -> None:
+def test_row_numbers_out_of_range_are_refused() -> None:
     assert compiled.steps is not None
     one, rows = np.zeros((1, 4), dtype=np.float32), np.array([1])
     panel, sizes = np.zeros((4, 64), dtype=np.float32), np.zeros(64, dtype=np.float32)
@@ -306,8 +306,8 @@ def test_rows_that_are_not_there_are_refused() -> None:
         compiled.steps.anchor_bounds(arrays, 1, 4, 1, 6, 4, False, True, False, False, 1.0, 1.0, 0.0, 1.0, 0.0, 1)
 
 
-def test_a_broken_promise_of_the_largest_number_ends_no_process() -> None:
-    """Shifted by far too much, nothing is a number any more: what comes of it is anybody's guess, but it comes."""
+def test_a_wrong_largest_number_does_not_crash() -> None:
+    """Points are scaled by far too much and become NaN. The result is undefined, but the process goes on."""
     pool = points_of(200, 65, 3)
     broken = Problem(pool, pool[:70], np.arange(70, 200), 20, metric="cosine", largest=1e-300)
     with np.errstate(all="ignore"):
@@ -318,7 +318,7 @@ def test_a_broken_promise_of_the_largest_number_ends_no_process() -> None:
     assert len(small.configurations[0].indices) == 20
 
 
-def test_ctrl_c_before_the_first_pick_is_an_answer_without_picks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_the_first_pick_gives_a_result_without_picks(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -328,8 +328,8 @@ def test_ctrl_c_before_the_first_pick_is_an_answer_without_picks(monkeypatch: py
     assert [len(each.indices) for each in solution.configurations] == [0]
 
 
-def test_ctrl_c_while_a_small_problem_is_picked_from_loses_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is heard when C is done, before anybody has counted what was picked."""
+def test_ctrl_c_in_a_small_problem_loses_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C is handled when C returns, before the picks are counted."""
 
     real: Any = compiled.steps
 
@@ -356,7 +356,7 @@ def test_ctrl_c_while_a_small_problem_is_picked_from_loses_no_pick(monkeypatch: 
     assert part.radius == whole.priorities[len(part.indices)]
 
 
-def test_of_a_pool_that_c_cannot_read_only_candidates_are_copied() -> None:
+def test_only_candidates_of_a_pool_that_c_cannot_read_are_copied() -> None:
     pool = np.asfortranarray(points_of(50_000, 32, 3))
     few = np.arange(100, 50_000, 200)
     problem = Problem(pool, pool[:100], few, 10, largest=float(np.abs(pool).max()))

@@ -1,4 +1,4 @@
-"""The program that steps a beam in one block: on a GPU as it is, and without one with its threads one after another."""
+"""The program that steps a beam in one thread block: on the GPU or, without one, with its threads one after another."""
 
 import ctypes
 import shutil
@@ -31,7 +31,7 @@ class OnCpu:
 
 
 def find_block_program(folder: Path) -> Any:
-    """For tensors on the GPU, or where there is none, on the CPU."""
+    """The program for tensors on the GPU, or on the CPU if there is no GPU."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
     block = import_module("dubito.engines.cuda.beam")

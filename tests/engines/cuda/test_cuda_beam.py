@@ -34,13 +34,13 @@ def large_tiles(set_constant: SetConstant) -> None:
 
 @pytest.fixture(autouse=True)
 def use_program(block_program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program that steps a beam, on the CPU where there is no GPU."""
+    """The program that steps a beam, on the CPU if there is no GPU."""
     monkeypatch.setattr("dubito.engines.cuda.beam.block_program", lambda _: block_program)
 
 
 @pytest.fixture
 def narrow(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fronts so small that they are closed, found again and enlarged, with loose first bounds."""
+    """Fronts so small that there are several and that they are enlarged, with loose first bounds."""
     for name, value in {"ROWS_PER_CONFIGURATION": 1, "TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2}.items():
         set_constant(name, value)
     plan = memory.DevicePlan(memory.DeviceSizes(4, 13, 1 << 20), is_resident=True)
@@ -104,14 +104,14 @@ def test_the_whole_pool_is_picked_zeros_last() -> None:
     assert_same(make(2, n=7, width=2, budget=7, points="grid"))
 
 
-def test_doubts_that_are_all_the_same_are_ties_of_every_kind() -> None:
+def test_equal_doubts_give_ties_of_every_kind() -> None:
     problem = make(3, n=10, points="grid")
     doubt = np.full(10, 0.5)
     assert_same(replace(problem, doubt=doubt, weights=doubt**2, scores=beam_scores(doubt), budget=4))
 
 
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
-def test_tiny_features_and_no_doubt_are_no_trouble(scaling: Any) -> None:
+def test_tiny_features_and_zero_doubt_are_solved(scaling: Any) -> None:
     problem = make(2, n=7, width=2, budget=7, points="grid")
     pool, references = (1e-100 * np.asarray(matrix[:]) for matrix in (problem.pool, problem.references))
     assert_same(replace(problem, pool=pool, references=references, largest=2e-100, scaling=scaling))
@@ -142,7 +142,7 @@ def test_a_front_of_many_near_pairs_is_made_smaller_and_larger_again(few: int, s
     assert_same(make(13, n=30, width=2, budget=8))
 
 
-# What is left to the host
+# Beams that are stepped on the host
 
 
 @pytest.mark.parametrize(("name", "value"), [("WIDEST_BLOCK", 2), ("MOST_OWN", 0)])
@@ -164,7 +164,7 @@ def test_a_beam_is_stepped_on_the_host_without_a_compiler_for_the_device(
     assert on_host == [problem]
 
 
-def test_a_front_that_would_grow_too_large_is_left_to_the_host(
+def test_a_front_that_would_become_too_large_is_solved_on_the_host(
     set_constant: SetConstant, on_host: list[Problem], narrow: None
 ) -> None:
     set_constant("LARGEST_BLOCK_FRONT", 4)
@@ -194,7 +194,7 @@ def test_ctrl_c_leaves_the_leading_configurations_so_far(set_constant: SetConsta
         assert ours.radius == oracle.radius
 
 
-def test_ctrl_c_before_the_first_step_leaves_nothing_picked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_the_first_step_gives_no_picks(monkeypatch: pytest.MonkeyPatch) -> None:
     find, sizes = fronts.Fronts.find, list[int]()
 
     def find_or_stop(self: Any, size: int) -> Any:

@@ -44,7 +44,7 @@ def test_tensors_on_the_gpu_stay_there(dtype: str, labeled: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("strategy", ["doubt-coreset", "doubt-coverage"])
-def test_arrays_of_cupy_are_used_where_they_are(strategy: str) -> None:
+def test_arrays_of_cupy_are_not_copied(strategy: str) -> None:
     cupy, rng = pytest.importorskip("cupy"), np.random.default_rng(0)
     points, probabilities = rng.random((500, 16), dtype=np.float32), rng.dirichlet(np.ones(4), 500)
     given = points, points[:5] + 1.0, probabilities
@@ -80,7 +80,7 @@ def test_wide_beams_are_those_of_the_cpu(width: int, scaling: Scaling) -> None:
         assert ours.radius == theirs.radius
 
 
-def test_host_arrays_are_brought_to_the_gpu_when_asked() -> None:
+def test_host_arrays_are_copied_to_the_gpu_if_requested() -> None:
     points, doubt = real_pool()
     found = dubito.select(points, 300, labeled=[0], doubt=doubt, engine="cuda", strategy="doubt-coreset")
     assert found.engine == "cuda"
@@ -90,7 +90,7 @@ def test_host_arrays_are_brought_to_the_gpu_when_asked() -> None:
     )
 
 
-def test_selection_waits_for_what_the_current_stream_has_still_to_do() -> None:
+def test_selection_waits_for_pending_work_of_the_current_stream() -> None:
     points, doubt = real_pool()
     expected = dubito.select(points.astype(np.float32), 100, doubt=doubt, engine="cpu", strategy="doubt-coreset")
     source, pool = torch.tensor(points).float().cuda(), torch.zeros(points.shape, device="cuda")
@@ -102,7 +102,7 @@ def test_selection_waits_for_what_the_current_stream_has_still_to_do() -> None:
     assert found.indices.tolist() == expected.indices.tolist()
 
 
-def test_deterministic_algorithms_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_algorithms_can_be_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     points, doubt = real_pool(600)
     torch.use_deterministic_algorithms(True)

@@ -28,7 +28,7 @@ Cut = Callable[..., None]
 
 @pytest.fixture
 def cut(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> Cut:
-    """Says how the work is cut; the interpreter takes its time for each program, whatever its size."""
+    """Sets block sizes; the interpreter needs about the same time for each program, whatever its size."""
     if DEVICE == "cpu":
         for name, value in {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "EXACT_VALUES": 1 << 14}.items():
             set_constant(name, value)
@@ -80,7 +80,7 @@ def largest_of(*matrices: Matrix) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A small problem, described."""
+    """The description of a small problem."""
 
     n: int = 18
     m: int = 4
@@ -165,7 +165,7 @@ BEAMS = {
 
 
 def in_turn(names: Iterable[str], first: int) -> list[Any]:
-    """Every other one; the rest in the full level alone, where the interpreter takes its time."""
+    """Every other case; the others only in the full level, since the interpreter is slow."""
     is_slow = [DEVICE == "cpu" and place % 2 != first for place, _ in enumerate(names)]
     return [pytest.param(name, marks=[pytest.mark.slow] * slow) for name, slow in zip(names, is_slow, strict=True)]
 
@@ -178,7 +178,7 @@ def test_greedy_picks_are_the_references(name: str, cut: Cut) -> None:
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", in_turn(CASES, 1))
-def test_greedy_picks_do_not_depend_on_how_the_work_is_cut(name: str) -> None:
+def test_greedy_picks_do_not_depend_on_block_sizes(name: str) -> None:
     assert_same(CASES[name].make(2))
 
 
@@ -190,7 +190,7 @@ def test_beams_are_the_references(name: str, cut: Cut) -> None:
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", in_turn(BEAMS, 1))
-def test_beams_do_not_depend_on_how_the_work_is_cut(name: str) -> None:
+def test_beams_do_not_depend_on_block_sizes(name: str) -> None:
     assert_same(BEAMS[name].make(4))
 
 
@@ -210,7 +210,7 @@ LARGE = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "some candidates" else pytest.mark.slow) for name in LARGE]
 )
-def test_pools_many_times_as_large_as_a_front_pick_alike(
+def test_pools_much_larger_than_a_front_give_the_same_picks(
     name: str, is_resident: bool, cut: Cut, set_constant: SetConstant
 ) -> None:
     cut(front=3, rows=13, pairs=60, resident=is_resident)
@@ -220,7 +220,9 @@ def test_pools_many_times_as_large_as_a_front_pick_alike(
 
 
 @pytest.mark.parametrize(("front", "top"), [(4, 2), (20, 1)])
-def test_fronts_of_any_size_pick_alike(front: int, top: int, cut: Cut, set_constant: SetConstant) -> None:
+def test_the_picks_do_not_depend_on_the_size_of_fronts(
+    front: int, top: int, cut: Cut, set_constant: SetConstant
+) -> None:
     cut(front=front)
     set_constant("TOP_FRONTS", top)
     assert_same(Case(n=30, budget=6, d=2, points="grid").make(5))
@@ -263,7 +265,7 @@ def test_the_radius_is_zero_after_the_last_candidate(cut: Cut) -> None:
     assert assert_same(problem).configurations[0].radius == 0.0
 
 
-# The same numbers, kept otherwise
+# The same numbers, stored in other ways
 
 
 def test_storage_does_not_matter(cut: Cut) -> None:
@@ -282,7 +284,7 @@ def test_storage_does_not_matter(cut: Cut) -> None:
         assert_same(Problem(matrix, references, np.arange(16), 4, largest=9.0))
 
 
-# The interpreter takes the bits of a bfloat16 for a whole number.
+# The interpreter reads the bits of a bfloat16 as an integer.
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", *(["bfloat16"] if DEVICE == "cuda" else [])])
 def test_tensors_are_not_copied(dtype: str, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     cut()
@@ -331,7 +333,7 @@ def test_a_wide_front_with_many_near_pairs_is_made_smaller(cut: Cut, set_constan
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 10, 97, 256, 1000])
-def test_scattered_numbers_are_each_there_once_and_begin_spread_out(n: int) -> None:
+def test_spread_order_is_a_permutation_whose_first_numbers_are_evenly_spaced(n: int) -> None:
     order = places.spread_order(n, "cpu").tolist()
     assert sorted(order) == list(range(n))
     first = sorted(order[: n // 8])
@@ -345,11 +347,11 @@ def test_progress_ends_with_every_pick_made(cut: Cut) -> None:
     assert described[-1] == (7, 7)
 
 
-# What a caller may have switched on
+# Settings of torch that a caller may have changed
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_autocast_does_not_reach_the_bounds(dtype: str, cut: Cut) -> None:
+def test_autocast_does_not_change_the_bounds(dtype: str, cut: Cut) -> None:
     cut(front=16, rows=16)
     with torch.autocast(DEVICE, getattr(torch, dtype)):
         assert_same(Case(n=40, m=0, width=2, budget=5, dtype="float32", scale=300.0).make(8))

@@ -27,7 +27,7 @@ Tensor = Any
 
 @pytest.fixture(autouse=True)
 def small(set_constant: SetConstant) -> None:
-    """Tiles small enough for a few of them."""
+    """Tiles so small that a problem has several."""
     if DEVICE == "cpu":
         sizes = {"ROWS": 16, "REFERENCES": 16, "PAIRS": 256, "EXACT_VALUES": 1 << 13, "FULL_GRID": 4}
         for name, value in sizes.items():
@@ -97,7 +97,7 @@ LAYOUTS: dict[str, tuple[str, float, float]] = {
 
 
 class Shaped:
-    """Points and references as the kernels take them, and their true squared distances."""
+    """Points and references in the form that the kernels read, and their true squared distances."""
 
     def __init__(self, layout: str, n: int = 20, m: int = 37, d: int = 5) -> None:
         dtype, scale, offset = LAYOUTS[layout]
@@ -129,7 +129,7 @@ def test_tightened_bounds_are_never_too_low_and_not_much_too_high(layout: str) -
     assert (found <= (made.squared + room).min(axis=1) * weights * (1 + 1e-6)).all()
 
 
-def test_a_bound_that_is_lower_already_stays() -> None:
+def test_a_bound_that_is_lower_already_is_not_raised() -> None:
     made = Shaped("centered")
     bound = there(np.full(20, -1.0))
     kernels.tighten(made.x, made.y, bound, there(np.ones(20)), made.constants)
@@ -153,7 +153,7 @@ def test_rows_are_tightened_by_the_references_not_applied_yet() -> None:
         assert found[row] <= most
 
 
-def test_rows_are_tightened_where_they_are() -> None:
+def test_rows_are_tightened_without_a_copy() -> None:
     made = Shaped("halves")
     rows, weights = there(made.rng.permutation(20)[:9]), there(made.rng.random(20))
     copied, found = there(np.full(20, np.inf)), there(np.full(20, np.inf))
@@ -183,7 +183,7 @@ def test_no_reference_that_may_lower_a_priority_is_missed(layout: str, by_pick: 
     scales = weights[rows][:, None] if y_weights is None else y_weights[None, :]
     left = made.squared * scales
     priorities = np.zeros(30)
-    # Among the priorities that references would leave, so that some are at the very edge.
+    # Some of the priorities after a reference is added, so that some pairs are exactly at the limit.
     priorities[rows] = np.sort(left, axis=1)[np.arange(20), made.rng.integers(0, 6, 20)]
     found = as_set(
         kernels.near_pairs(
@@ -247,7 +247,7 @@ def test_a_search_is_repeated_if_pairs_exceed_the_capacity(set_constant: SetCons
 def pick_one_by_one(
     squared: FloatArray, weights: FloatArray, start: FloatArray, rows: IntArray, threshold: Threshold, by_pick: bool
 ) -> tuple[list[int], FloatArray]:
-    """Algorithm 2, a pick at a time; the priorities of picks are those they were picked at."""
+    """Algorithm 2, one pick at a time; the priorities of picks are those when they were picked."""
     now, final, picks = start.copy(), start.copy(), list[int]()
     while True:
         best = int(np.argmax(now))

@@ -1,4 +1,4 @@
-"""What the cuda engine refuses, when it pays, and what happens if memory runs out."""
+"""Which problems the cuda engine refuses, when it pays, and what happens if memory runs out."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def test_blocks_become_smaller_until_they_fit() -> None:
     assert fronts == {4096, 1024, 256, SMALLEST_FRONT}
 
 
-def test_what_cannot_fit_is_reported_with_the_estimate_and_the_hint() -> None:
+def test_the_error_for_a_pool_that_cannot_fit_has_an_estimate_and_a_hint() -> None:
     with pytest.raises(
         MemoryLimit,
         match=r"1000000 rows of 512 features with 7 references and picks need \d+ MB of GPU memory in addition "
@@ -61,7 +61,7 @@ def test_what_cannot_fit_is_reported_with_the_estimate_and_the_hint() -> None:
         plan_memory((1_000_000, 512), 4, 7, 50_000_000, on_device=True)
 
 
-# What it costs
+# Estimated cost
 
 
 def test_more_work_is_estimated_to_take_longer_and_more_memory(
@@ -98,7 +98,7 @@ def test_a_streamed_pool_needs_less_memory(engine: CudaEngine) -> None:
 
 @pytest.fixture
 def engine() -> CudaEngine:
-    """The engine where it can run: interpreted without a GPU."""
+    """The engine on the GPU, or interpreted if there is none."""
     pytest.importorskip("triton")
     return CudaEngine(device="cuda" if torch.cuda.is_available() else "cpu")
 
@@ -110,7 +110,7 @@ def problem() -> Problem:
 
 
 def fail_first(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
-    """Let memory run out in the first runs; the sizes of fronts that were tried."""
+    """Let memory run out in the first runs; returns the sizes of fronts that were tried."""
     tried = list[int]()
     run = import_module("dubito.engines.cuda.greedy").DeviceGreedy
     whole = run.solve
@@ -146,7 +146,7 @@ def test_running_out_of_memory_shrinks_blocks_and_keeps_picks(
     assert found.radius == expected.radius
 
 
-def test_where_no_block_is_small_enough_the_error_says_so(
+def test_the_error_says_if_no_block_is_small_enough(
     engine: CudaEngine, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = fail_first(monkeypatch, 99)
@@ -159,7 +159,7 @@ def test_where_no_block_is_small_enough_the_error_says_so(
 
 
 @pytest.mark.parametrize(("missing", "device"), [("torch", "cuda"), ("triton", "cpu")])
-def test_what_is_not_installed_is_named(missing: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_package_is_named(missing: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, missing, raising=False)
     monkeypatch.setattr("dubito.engines.cuda.engine.find_spec", lambda name: None if name == missing else object())
     (described,) = CudaEngine(device=device).refusals(PROBLEM)
@@ -181,7 +181,7 @@ def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no C compiler" in described
 
 
-def test_what_does_not_fit_is_refused_so_that_another_engine_is_taken() -> None:
+def test_a_problem_that_does_not_fit_is_refused_so_that_another_engine_is_chosen() -> None:
     (described,) = CudaEngine(device="cpu").refusals(replace(PROBLEM, memory_limit=1000))
     assert "MB may be used" in described
 
@@ -209,7 +209,7 @@ def test_doctor_shows_the_reason() -> None:
     assert described["cpu"] == []
 
 
-def test_a_gpu_pays_for_much_work_or_for_features_that_are_there() -> None:
+def test_a_gpu_pays_for_large_problems_and_for_features_on_the_device() -> None:
     engine = CudaEngine()
     assert not engine.pays(PROBLEM)
     assert engine.pays(replace(PROBLEM, pool=OnDevice(torch.eye(4))))
@@ -221,7 +221,7 @@ def test_a_gpu_pays_for_much_work_or_for_features_that_are_there() -> None:
     assert not engine.pays(replace(much, budget=budget - 1))
 
 
-def test_rows_of_what_is_on_a_device_are_there_too() -> None:
+def test_rows_of_a_matrix_on_a_device_are_on_the_device() -> None:
     there = OnDevice(torch.eye(4))
     assert is_on_device(there)
     assert is_on_device(Rows(there, np.array([1])))

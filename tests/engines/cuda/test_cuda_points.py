@@ -78,7 +78,7 @@ def test_centered_features_are_multiplied_unchanged(dtype: str, scale: float, of
     assert np.log2(shape.scale) == round(np.log2(shape.scale))
 
 
-def test_features_of_two_types_are_held_in_one_that_holds_both() -> None:
+def test_features_of_two_types_are_stored_in_a_type_that_represents_both() -> None:
     pool, labeled = np.ones((4, 2), dtype=np.float16), np.full((3, 2), 1.0 + 2.0**-20, dtype=np.float32)
     points = places.DevicePoints(places.DeviceSource(pool, DEVICE, is_resident=True), "euclidean")
     references = shapes.DeviceReferences(labeled, points, 2, 2.0, DEVICE)
@@ -93,12 +93,12 @@ def test_a_pool_of_more_rows_than_float32_can_count_is_sampled() -> None:
     assert shapes.DeviceReferences(np.zeros((0, 1)), points, 1, 1.0, DEVICE).count == 0
 
 
-# What a beam asks for
+# Functions for beams
 
 
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
 @pytest.mark.parametrize("autocast", [False, True])
-def test_the_farthest_of_first_picks_is_never_nearer_than_its_bound(scaling: Scaling, autocast: bool) -> None:
+def test_bounds_by_the_farthest_first_pick_are_valid(scaling: Scaling, autocast: bool) -> None:
     rng = np.random.default_rng(0)
     pool = (rng.standard_normal((30, 6)) * 300.0).astype(np.float32)
     doubt, picks = rng.choice([0.0, 0.5, 0.7], 30), np.array([4, 9, 20])
@@ -115,7 +115,7 @@ def test_the_farthest_of_first_picks_is_never_nearer_than_its_bound(scaling: Sca
     assert (found <= 1.1 * true + 0.02 * (wide**2).sum(axis=1).max()).all()
 
 
-def test_distances_in_a_front_are_off_by_no_more_than_they_say() -> None:
+def test_distances_in_a_front_are_within_their_error_bounds() -> None:
     pool = np.random.default_rng(0).standard_normal((30, 6)) * 1e-3 + 1e4
     problem = Problem(pool, pool[:2], np.arange(30), 5, largest=1.1e4)
     rows = np.array([1, 5, 8, 20])

@@ -160,7 +160,7 @@ print([f"{each.category.__name__}: {each.message}" for each in caught])
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_ctrl_c_while_picks_become_common_loses_none(is_done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it is done as well as after: the covering radius is that of the picks there are."""
+    """Ctrl-C before and after the picks are added: the covering radius is that of the picks returned."""
     real, n_calls = CommonPicks.add, 0
 
     def interrupted(self: CommonPicks, picks: IntArray) -> None:

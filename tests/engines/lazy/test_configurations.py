@@ -7,7 +7,7 @@ from dubito.doubt import beam_scores
 from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, make_configuration, make_configurations
 
 
-def test_a_beam_is_finished_as_each_of_its_configurations_would_be() -> None:
+def test_configurations_made_together_equal_those_made_one_by_one() -> None:
     rng = np.random.default_rng(0)
     doubt = rng.choice([0.0, 0.3, 1.0, *rng.random(9)], 500)
     problem = Problem(

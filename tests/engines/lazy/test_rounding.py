@@ -74,7 +74,7 @@ def test_products_in_any_order_stay_within_their_slack(seed: int, edge: Any, d: 
         with np.errstate(under="ignore"):
             sizes = [add(each * each, order) for each in (x, y)]
             product = add(x * y, order)
-            # As a front adds them, and as a probe and its target do: the length of the one rides along.
+            # The sums of a front, and those of a probe and its target, which contains the target's squared length.
             front = np.float32(np.float32(np.float32(-2.0) * product + sizes[1]) + sizes[0])
             target = add(np.append(np.float32(2.0) * x * y, -sizes[1]), order)
         truth = exact_squared(points[left], points[right]) * Fraction(plain.scale) ** 2
@@ -84,7 +84,7 @@ def test_products_in_any_order_stay_within_their_slack(seed: int, edge: Any, d: 
 
 
 def test_a_tenth_of_the_slack_is_not_enough() -> None:
-    # After the first, every term is half a last digit: added one after another, each is lost.
+    # Every term after the first is half a unit in the last place: if terms are added in order, all of them are lost.
     d = 4096
     x = np.full(d, 2.0**-12.5, dtype=np.float32)
     x[0] = 1.0
@@ -259,7 +259,7 @@ def test_rows_wider_than_the_bounds_hold_for_are_left_to_the_reference() -> None
 
 
 def cut(values: Float32Array) -> Float32Array:
-    """float32 cut to ten bits, as tensor cores read it."""
+    """float32 truncated to ten bits, as tensor cores read it."""
     kept: npt.NDArray[np.uint32] = values.view(np.uint32) & np.uint32(0xFFFFE000)
     return kept.view(np.float32)
 

@@ -1,4 +1,4 @@
-"""Bounds never say that points are farther apart than they are, and distances to what is labeled are exact."""
+"""Lower bounds never exceed distances, and distances to labeled rows are exact."""
 
 from dataclasses import replace
 
@@ -36,14 +36,14 @@ def problem_of(pool: FloatArray, references: FloatArray) -> CoverageProblem:
 
 
 def directions_of(space: Space, width: int) -> Directions:
-    """A few directions, or all features where there are no directions."""
+    """A few directions, or all features if there are no directions."""
     found = fit_directions(space)
     found = found if found.matrix is None else replace(found, width=width)
     return found.fitted(space)
 
 
 def code_distances(codes: Codes, scale: Scale) -> FloatArray:
-    """(n, n) distances of points, at least, from their codes by the definition of levels, and as C computes them."""
+    """(n, n) lower bounds on distances from codes: by the definition of levels, and as C computes them."""
     n, step_of = len(codes.errors), np.repeat(2.0 ** np.arange(LEVELS - 1, -1, -1), np.diff([0, *scale.ends]))
     numbers = codes.numbers[:n] * step_of
     squared = ((numbers[:, None] - numbers) ** 2).sum(axis=2)
@@ -105,7 +105,7 @@ def test_large_features_get_larger_steps_and_sums_stay_in_range() -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1, 20, 200])
-def test_directions_are_orthonormal_or_nothing(rank: int) -> None:
+def test_directions_are_orthonormal_or_zero(rank: int) -> None:
     rng = np.random.default_rng(rank)
     sample = rng.standard_normal((600, rank)) @ rng.standard_normal((rank, 200))
     directions = fit_directions(Space(problem_of(sample, sample[:1]))).matrix
@@ -127,13 +127,13 @@ def test_the_directions_of_the_most_variance_come_first_whatever_the_unit(size: 
         assert along[:width].sum() > 0.98 * longest[:width].sum()
 
 
-def test_few_features_or_rows_are_compared_as_they_are() -> None:
+def test_few_features_or_rows_are_compared_without_directions() -> None:
     for pool in (np.ones((5000, 20)), np.ones((20, 400))):
         assert fit_directions(Space(problem_of(pool, pool[:1]))).matrix is None
 
 
 @given(st.integers(0, 10_000))
-def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
+def test_distances_to_labeled_rows_are_exact(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, d = int(rng.choice([40, 300])), int(rng.choice([1, 3, 60, 130]))
     pool = np.asarray(rng.integers(-4, 5, (n, d)) * 1.1, dtype=np.float64)
@@ -144,7 +144,7 @@ def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
     assert found.tobytes() == squared_radii(pool, references).tobytes()
 
 
-def test_what_is_known_is_not_computed_again_and_new_labels_are_compared() -> None:
+def test_known_distances_are_not_computed_again_and_new_labels_are_compared() -> None:
     rng = np.random.default_rng(0)
     pool, references = rng.standard_normal((50, 4)), rng.standard_normal((20, 4))
     known = Known(np.full(50, np.inf), np.zeros(50, dtype=np.int32), np.empty(0, dtype=np.int64))
@@ -159,7 +159,7 @@ def test_what_is_known_is_not_computed_again_and_new_labels_are_compared() -> No
 
 
 @compiled_only
-def test_the_width_that_costs_least_is_taken() -> None:
+def test_the_width_of_lowest_cost_is_chosen() -> None:
     rng = np.random.default_rng(0)
     flat = rng.standard_normal((700, 16)) @ rng.standard_normal((16, 400))
     round_ = rng.standard_normal((700, 400))
@@ -172,7 +172,7 @@ def test_the_width_that_costs_least_is_taken() -> None:
 
 @compiled_only
 @given(st.integers(0, 10_000))
-def test_cells_do_not_change_distances_to_what_is_labeled(seed: int) -> None:
+def test_cells_do_not_change_distances_to_labeled_rows(seed: int) -> None:
     assert steps is not None
     rng = np.random.default_rng(seed)
     d, centers = int(rng.choice([2, 20, 130])), 5.0 * rng.standard_normal((10, 130))
@@ -208,5 +208,5 @@ def test_projections_between_centers_bound_distances() -> None:
 
 
 @pytest.mark.parametrize(("n_rows", "n_chosen", "expected"), [(5, 2, [0, 2]), (2, 5, [0, 1]), (0, 3, [])])
-def test_rows_are_chosen_evenly(n_rows: int, n_chosen: int, expected: list[int]) -> None:
+def test_chosen_rows_are_evenly_spaced(n_rows: int, n_chosen: int, expected: list[int]) -> None:
     assert evenly_spaced(n_rows, n_chosen).tolist() == expected

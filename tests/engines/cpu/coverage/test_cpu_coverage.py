@@ -1,4 +1,4 @@
-"""The cpu engine covers as the reference does, however the work is cut into pieces."""
+"""Coverage on the cpu engine gives the picks of the reference, whatever the block sizes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ def test_the_engine_meets_the_contract() -> None:
 
 @dataclass(frozen=True)
 class ForSmall(CpuCoverage):
-    """Takes small problems only: in the smallest pieces large ones take their time."""
+    """Solves small problems only: large ones would take long in the smallest blocks."""
 
     most_rows: int = 60
 
@@ -54,9 +54,7 @@ class ForSmall(CpuCoverage):
 
 
 @pytest.mark.parametrize(("rows", "work", "threads"), [(2, 1, 1), (5, 100, 3), (9, 10_000, 2)])
-def test_the_picks_do_not_depend_on_how_the_work_is_cut(
-    rows: int, work: int, threads: int, set_constant: SetConstant
-) -> None:
+def test_the_picks_do_not_depend_on_block_sizes(rows: int, work: int, threads: int, set_constant: SetConstant) -> None:
     for name in ("CALL_PRODUCTS", "CALL_WORK"):
         set_constant(name, work)
     for name, value in (("CELL_ROWS", rows), ("READ_ROWS", rows), ("FEWEST_CELLS", 1)):
@@ -96,7 +94,7 @@ def test_a_pool_that_is_too_large_to_be_copied_is_read_a_block_at_a_time(set_con
     check_coverage_engine(ForSmall(most_rows=100), examples=examples(60))
 
 
-def test_ties_go_to_the_lowest_row_where_the_pool_cannot_be_read_by_c(set_constant: SetConstant) -> None:
+def test_ties_go_to_the_lowest_row_if_c_cannot_read_the_pool(set_constant: SetConstant) -> None:
     set_constant("COPIED_BYTES", 0)
     rng = np.random.default_rng(2)
     grid, weights = 0.37 * rng.integers(0, 3, (300, 4)), rng.integers(1, 3, 300) / 2.0
@@ -140,7 +138,7 @@ def test_real_digits_are_covered_as_the_reference_covers_them(strength: float, n
     assert_same(made_of(pool, digits[:n_labeled], weights, 100, largest=16.0))
 
 
-def test_copies_are_reported_from_near_copies() -> None:
+def test_exact_copies_are_distinguished_from_near_copies() -> None:
     rng = np.random.default_rng(1)
     base = rng.standard_normal((60, 70)).astype(np.float32)
     pool = np.concatenate([base, base, np.nextafter(base, np.float32(9.0))])
@@ -174,7 +172,7 @@ def test_a_whole_pool_can_be_picked() -> None:
     assert_same(made_of(pool, pool[:10], rng.choice([0.0, 0.5, 1.0], 150), 150))
 
 
-def test_a_second_round_of_a_pool_is_a_first_one_elsewhere() -> None:
+def test_a_second_round_of_a_pool_equals_a_first_round_of_another() -> None:
     rng = np.random.default_rng(4)
     features, labeled = rng.standard_normal((300, 5)), np.arange(20)
     pool = dubito.Pool(features)
@@ -191,7 +189,7 @@ def test_a_second_round_of_a_pool_is_a_first_one_elsewhere() -> None:
         pool.select(5, doubt=doubt, strategy="doubt-coreset")
 
 
-def test_auto_takes_the_cpu_engine() -> None:
+def test_auto_chooses_the_cpu_engine() -> None:
     rng = np.random.default_rng(0)
     assert dubito.select(rng.random((30, 2)), 3, strategy="coverage").engine == "cpu"
 
@@ -234,7 +232,7 @@ def test_an_estimate_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> Non
 # Ctrl-C
 
 
-def test_an_error_in_one_piece_of_work_is_the_error_of_all() -> None:
+def test_an_error_in_one_piece_of_work_is_raised() -> None:
     threads = import_module("dubito.threads")
 
     def fail(number: int) -> None:

@@ -17,7 +17,7 @@ from levels import examples
 
 @pytest.mark.slow
 def test_ctrl_c_at_any_moment_gives_the_first_picks_or_none() -> None:
-    # In a process without coverage.py, whose lock stays taken if Ctrl-C interrupts it.
+    # In a process without coverage.py, whose lock would not be released if Ctrl-C interrupted it.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     program = f"from test_interrupting_coverage import interrupt; interrupt({examples(200)})"
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
@@ -62,7 +62,7 @@ def interrupt(times: int) -> None:
                 assert found.indices.tolist() == whole.indices[:n].tolist()
                 assert found.priorities.tobytes() == whole.priorities[:n].tobytes()
                 assert n == 400 or not found.complete
-            # What the pool keeps is still right.
+            # The data that the pool keeps is still correct.
             assert pick(pool, 30).indices.tolist() == whole.indices[:30].tolist()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)

@@ -1,4 +1,4 @@
-"""Rounds of coverage on a `Pool`: what it keeps changes no pick, and saves the search for pairs."""
+"""Rounds of coverage on a `Pool`: the data that it keeps does not change the picks and saves the search for pairs."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ def test_every_round_has_the_picks_of_a_fresh_call(seed: int) -> None:
     doubt = rng.random(n)
     for number in range(5):
         left = np.setdiff1d(np.arange(n), pool.labeled)
-        # Doubt that vanishes and returns, candidates that are taken away and given back, and a reach that grows.
+        # Doubt that becomes 0 and positive again, candidates that are removed and added again, and a growing reach.
         doubt = np.where(rng.random(n) < 0.1, rng.choice([0.0, 1.0], size=n), doubt)
         candidates = left if number % 2 else rng.choice(left, len(left) - len(left) // 10, replace=False)
         strategy = "doubt-coverage:strength=3" if rng.random() < 0.8 else "coverage:factor=2"

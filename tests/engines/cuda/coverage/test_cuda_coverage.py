@@ -143,7 +143,7 @@ def test_blocks_that_sketches_rule_out_have_no_near_pairs(set_constant: SetConst
     assert len(tiles) < 21
 
 
-def test_a_cold_start_covers_too() -> None:
+def test_a_cold_start_is_solved() -> None:
     pool, _, weights = some(30)
     assert_same(made_of(pool, pool[:0], weights, 10))
 
@@ -154,7 +154,7 @@ def test_a_few_rows_to_cover_and_many_to_pick_from() -> None:
     assert_same(made_of(pool, references, weights, 30))
 
 
-def test_candidates_may_be_few() -> None:
+def test_few_candidates_are_enough() -> None:
     pool, references, weights = some(60)
     problem = made_of(pool, references, weights, 3)
     assert_same(replace(problem, candidates=np.array([4, 17, 33, 59])))
@@ -162,7 +162,7 @@ def test_candidates_may_be_few() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("room", "scale"), [(90, 1.0), (130, 1e-310)])
-def test_the_picks_do_not_depend_on_the_room_for_pairs(
+def test_the_picks_do_not_depend_on_the_memory_for_pairs(
     room: int, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool, _, weights = some(24, seed=3)
@@ -242,7 +242,7 @@ def test_too_little_memory_is_refused_with_what_is_needed() -> None:
     assert "coverage of 50 rows of 3 features needs" in reason
 
 
-def test_it_pays_for_many_pairs_and_tells_its_cost() -> None:
+def test_the_engine_pays_for_many_pairs_and_estimates_its_cost() -> None:
     pool, references, weights = some(50)
     problem = made_of(pool, references, weights, 5)
     assert not ENGINE.pays(problem)

@@ -116,13 +116,13 @@ def test_an_interrupt_does_not_split_the_end_of_a_front(monkeypatch: pytest.Monk
     assert len(found.configurations[0].indices) < problem.budget
 
 
-@pytest.mark.parametrize("way", ["lazy", pytest.param("small", marks=IN_C)])
-def test_no_pick_is_lost_while_the_radius_is_found(way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["lazy", pytest.param("small", marks=IN_C)])
+def test_no_pick_is_lost_while_the_radius_is_found(method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of()
-    whole = CpuEngine(way).solve(problem)
-    owner, name = (greedy.Greedy, "_configuration") if way == "lazy" else (small, "make_configuration")
+    whole = CpuEngine(method).solve(problem)
+    owner, name = (greedy.Greedy, "_configuration") if method == "lazy" else (small, "make_configuration")
     pressed_in(owner, name, monkeypatch)
-    found = CpuEngine(way).solve(problem)
+    found = CpuEngine(method).solve(problem)
     check_prefix(problem, found, whole)
     assert len(found.configurations[0].indices) == problem.budget
 
