@@ -113,9 +113,9 @@ class ShortList:
         while (unsure := self._unsure(leaves, width)).any():
             if self.common.make_exact(self.listed[unsure.any(axis=0)]):
                 self.merge()
-            which, still = np.nonzero(unsure & (self.low[leaves] < self.high[leaves]))
-            if len(still):
-                self._make_own_exact(leaves[which], still)
+            which, inexact = np.nonzero(unsure & (self.low[leaves] < self.high[leaves]))
+            if len(inexact):
+                self._make_own_exact(leaves[which], inexact)
 
     def _unsure(self, leaves: IntArray, width: int) -> BoolArray:
         """(leaves, M) candidates that are not exact and may be among the first of a configuration."""
@@ -441,22 +441,22 @@ class BeamFront:
 
         ``configurations``: for each, its picks before this front, and its nodes in this front, oldest first.
         """
-        nodes, is_due = self.nodes, ~self.nodes.is_exact[: len(self.nodes)]
-        due = list[InexactNodes]()
+        nodes, is_inexact = self.nodes, ~self.nodes.is_exact[: len(self.nodes)]
+        inexact_nodes = list[InexactNodes]()
         for earlier, path in configurations:
-            positions = np.flatnonzero(is_due[path])
+            positions = np.flatnonzero(is_inexact[path])
             if len(positions):
                 # A node that belongs to several configurations is computed once.
-                is_due[path[positions]] = False
+                is_inexact[path[positions]] = False
                 picks = np.append(np.fromiter(earlier, dtype=np.int64), nodes.picks[path])
-                due.append(InexactNodes(path[positions], len(earlier) + positions, picks))
-        if not due:
+                inexact_nodes.append(InexactNodes(path[positions], len(earlier) + positions, picks))
+        if not inexact_nodes:
             return
         is_pick = np.zeros(len(self.rows), dtype=np.bool_)
-        is_pick[np.concatenate([each.picks for each in due])] = True
-        column_of, unsure = np.cumsum(is_pick) - 1, np.concatenate([each.nodes for each in due])
+        is_pick[np.concatenate([each.picks for each in inexact_nodes])] = True
+        column_of, unsure = np.cumsum(is_pick) - 1, np.concatenate([each.nodes for each in inexact_nodes])
         limits, start = np.full((len(unsure), column_of[-1] + 1), -1.0), 0
-        for own, n_before, picks in due:
+        for own, n_before, picks in inexact_nodes:
             is_earlier = np.arange(len(picks)) < n_before[:, None]
             limits[start : start + len(own), column_of[picks]] = np.where(
                 is_earlier, nodes.pick_priorities[own, None], -1.0

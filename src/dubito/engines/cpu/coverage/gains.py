@@ -106,12 +106,12 @@ class CompiledGains:
         self.state = np.array([0, 0, -1])
         self.n_per_search = n
         try:
-            found = (
+            all_pairs = (
                 find_all_pairs()
                 if find_all_pairs
                 else search.run(limits, covered, np.arange(n), reach, capacity, report_phase)
             )
-            self._store_pairs(found, np.arange(n))
+            self._store_pairs(all_pairs, np.arange(n))
             self.update(np.arange(n), is_exact=False)
         except TooManyPairs:
             sums = np.zeros(n)

@@ -94,8 +94,8 @@ def find_pairs(
         if n_new > NEW_SHARE * n_rows or np.count_nonzero(is_new) > NEW_SHARE * len(candidates):
             kept = None
     if kept is None:
-        found = search.run(limits, covered, every, reach, capacity, report_phase)
-        return found, _keep(_flat(found), limits, candidates, n_pool, reach * search.space.unit)
+        all_pairs = search.run(limits, covered, every, reach, capacity, report_phase)
+        return all_pairs, _keep(_flat(all_pairs), limits, candidates, n_pool, reach * search.space.unit)
     numbers[candidates[is_new]] = -1
     old = np.where(is_new_row, -1.0, limits)
     parts = [_select_pairs(kept, old, numbers, reach * search.space.unit)]

@@ -96,8 +96,8 @@ class Nearest:
     def _lower(self, rows: IntArray, references: IntArray, directions: Directions, cloud: "PointCloud | None") -> None:
         space, problem, known = self.space, self.space.problem, self.known
         if compiled.steps is None or space.pool is None or space.references is None:
-            found = squared_radii(Rows(problem.pool, rows), Rows(problem.references, references), problem.metric)
-            known.squared[rows] = np.minimum(known.squared[rows], found)
+            squared = squared_radii(Rows(problem.pool, rows), Rows(problem.references, references), problem.metric)
+            known.squared[rows] = np.minimum(known.squared[rows], squared)
             return
         pool, others = space.pool, space.references
         targets = directions.points(space, others.array, others.rows[references])

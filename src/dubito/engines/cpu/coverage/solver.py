@@ -150,9 +150,9 @@ class FirstCover:
 
         def find_kept_pairs() -> Pairs:
             kept = KeptRound(self.space, self.directions, search.cloud) if self.kept is None else self.kept
-            found, pairs = find_pairs(kept.pairs, search, *arguments)
-            self.kept = replace(kept, space=self.space, pairs=pairs)
-            return found
+            all_pairs, to_keep = find_pairs(kept.pairs, search, *arguments)
+            self.kept = replace(kept, space=self.space, pairs=to_keep)
+            return all_pairs
 
         return CompiledGains(search, *arguments, budget, find_kept_pairs)
 

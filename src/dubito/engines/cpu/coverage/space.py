@@ -369,14 +369,14 @@ class Directions:
         full = head[:n] if is_whole else np.empty((n * is_kept, d), dtype=np.float32)
         fine_scale = self.fine_scale(space)
         codes, fine = Codes.empty(n, head.shape[1], self.scale), Codes.empty(n, d, fine_scale)
-        found = Points(head, full, np.empty(n, dtype=np.float32), rows, codes, fine, is_whole)
+        points = Points(head, full, np.empty(n, dtype=np.float32), rows, codes, fine, is_whole)
         none = np.empty((0, d, PANEL), dtype=np.float32)
         panels = none if self.matrix is None else pack(np.ascontiguousarray(self.matrix[:, : self.width].T))
-        numbers = *found.widths(self), len(panels), self.scale.step, fine_scale.step, self.error, is_whole, is_kept
+        numbers = *points.widths(self), len(panels), self.scale.step, fine_scale.step, self.error, is_whole, is_kept
         _, *shift = space.arrays(1.0)
         is_readable = isinstance(matrix, np.ndarray) and compiled.can_read(matrix)
         for span in blocks(n, n if is_readable else READ_ROWS):
-            part = found.slice_rows(span)
+            part = points.slice_rows(span)
             if isinstance(matrix, np.ndarray) and is_readable:
                 read, flags, where = matrix, (matrix.itemsize, *space.flags), (*shift, part.rows)
             else:
@@ -385,7 +385,7 @@ class Directions:
             arrays = read, *where, self.order, panels, part.head, part.full[: len(part) * is_kept], part.length
             sizes = d, len(read), len(part), *numbers
             compiled.steps.read_points((*arrays, *part.codes, *part.fine), *sizes, *flags, space.n_threads)
-        return found
+        return points
 
 
 def fit_directions(space: Space) -> Directions:

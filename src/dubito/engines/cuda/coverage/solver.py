@@ -92,7 +92,7 @@ class CoverState:
         now = self.reach * ((1.0 - self.cover.sqrt()) * (1.0 + 1e-9) + 1e-12)
         scaled = (now.clamp(max=self.reach) * float(self.constants[Slot.TO_PRODUCTS])).clamp(max=LARGEST_LIMIT)
         limits = scaled.float() * (1.0 + 2.0**-20)
-        return torch.where(self.is_live(), limits, -1.0)
+        return torch.where(self.is_coverable(), limits, -1.0)
 
     def sketches(self, limits: Tensor) -> Sketches:
         """The sketches of the pool, computed on first use."""
@@ -100,12 +100,12 @@ class CoverState:
             self._sketches = Sketches(self.prepared, limits)
         return self._sketches
 
-    def is_live(self) -> Tensor:
+    def is_coverable(self) -> Tensor:
         """(n,) whether a pick may still add cover to a row."""
         return self.is_wanted & (self.cover < 1.0)
 
-    def live_rows(self) -> Tensor:
-        return torch.nonzero(self.is_live())[:, 0]
+    def coverable_rows(self) -> Tensor:
+        return torch.nonzero(self.is_coverable())[:, 0]
 
 
 def exact_squared(bounds: DeviceBounds) -> Tensor:
@@ -165,7 +165,7 @@ def open_lists(
     if owners is None or n_owners is None:
         owners, n_owners = torch.arange(len(numbers), device=numbers.device), len(numbers)
     is_grouped = n_owners < len(numbers)
-    owners, rows, kernels = _found(state, numbers, owners, guess, may_split=n_owners == 1)
+    owners, rows, kernels = _find_entries(state, numbers, owners, guess, may_split=n_owners == 1)
     order = (owners.long() * len(state.cover) + rows).sort().indices
     owners, rows, kernels = owners[order], rows[order], kernels[order]
     if is_grouped:
@@ -184,7 +184,7 @@ def _largest(owners: Tensor, rows: Tensor, kernels: Tensor) -> Entries:
     return owners[is_first], rows[is_first], largest
 
 
-def _found(state: CoverState, numbers: Tensor, owners: Tensor, guess: int, *, may_split: bool) -> Entries:
+def _find_entries(state: CoverState, numbers: Tensor, owners: Tensor, guess: int, *, may_split: bool) -> Entries:
     """The pairs of candidates. With ``may_split``, the pairs of a group are searched in parts if needed."""
     try:
         return _entries_of(state, numbers, owners, guess)
@@ -193,9 +193,9 @@ def _found(state: CoverState, numbers: Tensor, owners: Tensor, guess: int, *, ma
             raise
     parts = []
     for half in (slice(None, len(numbers) // 2), slice(len(numbers) // 2, None)):
-        found = _found(state, numbers[half], owners[half], guess, may_split=True)
-        order = found[1].sort().indices
-        parts.append(_largest(*(each[order] for each in found)))
+        entries = _find_entries(state, numbers[half], owners[half], guess, may_split=True)
+        order = entries[1].sort().indices
+        parts.append(_largest(*(each[order] for each in entries)))
     return _joined(parts)
 
 
@@ -207,10 +207,10 @@ def _joined(parts: Sequence[Entries]) -> Entries:
 def _entries_of(state: CoverState, numbers: Tensor, owners: Tensor, guess: int) -> Entries:
     position = torch.full((len(state.cover),), -1, dtype=torch.int32, device=numbers.device)
     position[numbers] = owners.int()
-    live = state.live_rows()
-    everyone = torch.nonzero((position >= 0) | state.is_live())[:, 0]
-    if len(everyone) ** 2 <= 2 * len(live) * len(numbers):
-        lefts, rights = _search(state, everyone, everyone, guess)
+    live = state.coverable_rows()
+    all_rows = torch.nonzero((position >= 0) | state.is_coverable())[:, 0]
+    if len(all_rows) ** 2 <= 2 * len(live) * len(numbers):
+        lefts, rights = _search(state, all_rows, all_rows, guess)
         squared = _exact_pairs(state, lefts, rights)
         parts = [_entries(state, position, lefts, rights, squared), _entries(state, position, rights, lefts, squared)]
     else:
@@ -231,12 +231,12 @@ def _search(state: CoverState, rows: Tensor, others: Tensor, guess: int) -> tupl
         is_same, rows = others is rows, sketches.ordered(rows)
         others = rows if is_same else sketches.ordered(others)
     while True:
-        found = pairs_within(state.prepared, rows, others, limits, state.constants, capacity, sketches)
-        if found.n_found <= capacity:
-            return found.lefts, found.rights
-        if found.n_found > state.max_pairs:
-            raise TooManyPairs(found.n_found)
-        capacity = found.n_found
+        pairs = pairs_within(state.prepared, rows, others, limits, state.constants, capacity, sketches)
+        if pairs.n_found <= capacity:
+            return pairs.lefts, pairs.rights
+        if pairs.n_found > state.max_pairs:
+            raise TooManyPairs(pairs.n_found)
+        capacity = pairs.n_found
 
 
 def _exact_pairs(state: CoverState, lefts: Tensor, rights: Tensor) -> Tensor:
@@ -326,20 +326,20 @@ class DeviceCover:
         state, gains = self.state, lists.gains
         picked = torch.zeros(len(front), dtype=torch.bool, device=front.device)
         # The threshold with a position in the front instead of a number among all candidates.
-        edge = _renumbered(outside, front)
+        threshold_in_front = _renumbered(outside, front)
         while True:
             free = torch.where(picked, -1.0, gains)
-            level = first_threshold(edge, first_in_order(free, AHEAD * n_left).threshold)
-            rivals = torch.nonzero((free > 0.0) & (free >= level.value))[:, 0]
-            if len(rivals):
-                part = lists.of(rivals)
-                picked[rivals] = cover_rounds(
+            level = first_threshold(threshold_in_front, first_in_order(free, AHEAD * n_left).threshold)
+            leading = torch.nonzero((free > 0.0) & (free >= level.value))[:, 0]
+            if len(leading):
+                part = lists.of(leading)
+                picked[leading] = cover_rounds(
                     part.starts, part.owners, part.rows, part.kernels, part.terms, state.weights, state.cover,
-                    part.gains, _renumbered(level, rivals),
+                    part.gains, _renumbered(level, leading),
                 )  # fmt: skip
-                gains[rivals] = part.gains
+                gains[leading] = part.gains
             positions = torch.nonzero(picked)[:, 0]
-            if len(positions) >= n_left or level == edge:
+            if len(positions) >= n_left or level == threshold_in_front:
                 break
             lists = _with_terms(state, lists.starts, lists.owners, lists.rows, lists.kernels)
             gains = torch.where(picked, gains, lists.gains)
@@ -371,7 +371,7 @@ def _renumbered(threshold: Threshold, numbers: Tensor) -> Threshold:
 
 def upper_bounds(state: CoverState, numbers: Tensor) -> Tensor:
     """(c,) upper bounds on the gains of candidates, given by their rows in the pool, from products."""
-    live, bound = state.live_rows(), torch.zeros(len(numbers), dtype=torch.float64, device=numbers.device)
+    live, bound = state.coverable_rows(), torch.zeros(len(numbers), dtype=torch.float64, device=numbers.device)
     if len(live) == 0:
         return bound
     largest = state.weights.max()
@@ -433,9 +433,9 @@ def earned_parts(
         positions = [members.positions(pick) for pick in picks[done : done + together].tolist()]
         sizes = np.array([len(own) for own in positions])
         numbers = to_device(state.problem.candidates[np.concatenate(positions)], device)
-        turns = to_device(np.repeat(np.arange(len(positions)), sizes), device)
+        pick_of = to_device(np.repeat(np.arange(len(positions)), sizes), device)
         try:
-            best = _best(state, numbers, turns, guess, may_split=len(positions) == 1)
+            best = _best(state, numbers, pick_of, guess, may_split=len(positions) == 1)
         except TooManyPairs:
             together = max(1, len(positions) // 2)
             continue
@@ -457,8 +457,8 @@ class BestPairs(NamedTuple):
     terms: Tensor
 
 
-def _best(state: CoverState, numbers: Tensor, turns: Tensor, guess: int, *, may_split: bool) -> BestPairs:
-    """The best pairs of candidates (c,), which belong to the picks ``turns`` (c,), in the order of picks.
+def _best(state: CoverState, numbers: Tensor, pick_of: Tensor, guess: int, *, may_split: bool) -> BestPairs:
+    """The best pairs of candidates (c,), which belong to the picks ``pick_of`` (c,), in the order of picks.
 
     With ``may_split``, the pairs of a single pick are searched in parts if they do not fit in memory.
     """
@@ -469,14 +469,14 @@ def _best(state: CoverState, numbers: Tensor, turns: Tensor, guess: int, *, may_
         if not may_split or len(numbers) == 1:
             raise
         half = len(numbers) // 2
-        lower = _best(state, numbers[:half], turns[:half], guess, may_split=True)
-        upper = _best(state, numbers[half:], turns[half:], guess, may_split=True)
+        lower = _best(state, numbers[:half], pick_of[:half], guess, may_split=True)
+        upper = _best(state, numbers[half:], pick_of[half:], guess, may_split=True)
         entries = _joined([lower[:3], (upper.owners + half, *upper[1:3])])
     owners, rows, kernels = entries
     order = (rows.long() * len(numbers) + owners).sort().indices
     owners, rows, kernels = owners[order].long(), rows[order].long(), kernels[order]
     is_first = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-    is_first[1:] = (rows[1:] != rows[:-1]) | (turns[owners[1:]] != turns[owners[:-1]])
+    is_first[1:] = (rows[1:] != rows[:-1]) | (pick_of[owners[1:]] != pick_of[owners[:-1]])
     cell = is_first.cumsum(0) - 1
     """(p,) the pick and row of each pair, numbered."""
     terms = (kernels - _cover_before(state, rows, kernels, is_first)[cell]).clamp(min=0.0) * state.weights[rows]

@@ -100,10 +100,10 @@ def find_nvrtc() -> str:
     name = f"libnvrtc.so.{torch.version.cuda.split('.')[0]}"
     spec = find_spec("nvidia")
     folders = [Path(each) for each in (spec.submodule_search_locations or [])] if spec else []
-    found = [path for folder in folders for path in sorted(folder.glob(f"*/lib/{name}"))]
+    paths = [path for folder in folders for path in sorted(folder.glob(f"*/lib/{name}"))]
     torch_lib = Path(torch.__file__).parent / "lib"
-    found += [path for path in sorted(torch_lib.glob("libnvrtc*.so*")) if "builtins" not in path.name]
-    return str(found[0]) if found else name
+    paths += [path for path in sorted(torch_lib.glob("libnvrtc*.so*")) if "builtins" not in path.name]
+    return str(paths[0]) if paths else name
 
 
 def _check(status: int) -> None:
