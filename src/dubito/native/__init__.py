@@ -249,7 +249,7 @@ class CompiledSteps(Protocol):
         ...
 
     def search_pairs(self, arrays: Arrays, /, *numbers: float) -> tuple[bool, int]:
-        """Find the pairs of rows and candidates within the rows' limits; if ``fills_edges``, find ``edges`` instead.
+        """Find the pairs of rows and candidates within the rows' limits; with ``fills_edges``, only compute ``edges``.
 
         Returns whether there were too many pairs, and the number of entries used so far.
         """
