@@ -34,9 +34,9 @@ priorities."""
 class DistanceBounds:
     """Shifted references, and upper bounds on distances to them."""
 
-    def __init__(self, full: Sketch, references: Float32Array, sizes: FloatArray) -> None:
-        self.full, self.references = full, references
-        self.sizes = ((1.0 + full.slack) * sizes).astype(np.float32)
+    def __init__(self, plain: Sketch, references: Float32Array, sizes: FloatArray) -> None:
+        self.plain, self.references = plain, references
+        self.sizes = ((1.0 + plain.slack) * sizes).astype(np.float32)
 
     def squared(self, points: Float32Array) -> Float32Array:
         """(r, references) upper bounds on squared distances, without the term of the point itself; see `point_term`."""
@@ -47,23 +47,23 @@ class DistanceBounds:
 
     def nearest(self, points: Float32Array) -> tuple[FloatArray, IntArray]:
         """(r,) upper bounds on the squared distance to the nearest reference, in feature units, and its number."""
-        squared, own = self.squared(points), point_term(self.full, points)
+        squared, own = self.squared(points), point_term(self.plain, points)
         which = squared.argmin(axis=1)
         own += squared[np.arange(len(which)), which]
-        return np.maximum(own, 0.0) / self.full.scale**2, which
+        return np.maximum(own, 0.0) / self.plain.scale**2, which
 
 
-def point_term(full: Sketch, points: Float32Array) -> FloatArray:
+def point_term(plain: Sketch, points: Float32Array) -> FloatArray:
     """(r,) the term of the point itself in upper bounds on its squared distances."""
-    return (1.0 + full.slack) * squared_lengths(points) + FLOOR
+    return (1.0 + plain.slack) * squared_lengths(points) + FLOOR
 
 
-def read_candidates(problem: Problem, full: Sketch, rows: slice | IntArray) -> Float32Array:
+def read_candidates(problem: Problem, plain: Sketch, rows: slice | IntArray) -> Float32Array:
     """Shifted points of candidates; consecutive rows are not copied."""
     pool_rows = problem.candidates[rows]
     is_whole = isinstance(rows, slice) and pool_rows[-1] - pool_rows[0] + 1 == len(pool_rows)
     which = slice(pool_rows[0], pool_rows[-1] + 1) if is_whole else pool_rows
-    return full.read(problem.pool, which, problem.metric)
+    return plain.read(problem.pool, which, problem.metric)
 
 
 class FirstBounds:
@@ -73,33 +73,34 @@ class FirstBounds:
         self,
         problem: Problem,
         references: References,
-        full: Sketch,
+        plain: Sketch,
         plan: CpuPlan,
         n_anchors: int,
         n_picks: int | None = None,
         in_c: RowSteps | None = None,
     ) -> None:
-        self.problem, self.references, self.full, self.plan, self.in_c = problem, references, full, plan, in_c
+        self.problem, self.references, self.plain, self.plan, self.in_c = problem, references, plain, plan, in_c
         self.n_picks = problem.budget if n_picks is None else n_picks
         """Approximate number of candidates that will be picked."""
         self.anchors, self.level = self._choose_anchors(n_anchors)
+        """Numbers of references, and the squared priority above which candidates are compared with cells."""
 
     def compute(self) -> FloatArray:
         n_candidates, upper = len(self.problem.candidates), self._distance_bounds(self.anchors)
         if self.in_c is not None:
-            bounds, nearest, is_high = self.in_c.first_bounds(self.full, upper.references, upper.sizes, self.level)
+            bounds, nearest, is_high = self.in_c.first_bounds(self.plain, upper.references, upper.sizes, self.level)
         else:
             bounds, nearest = np.empty(n_candidates), np.empty(n_candidates, dtype=np.uint16)
             is_high = np.empty(n_candidates, dtype=np.bool_)
             for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
-                bounds[span], nearest[span] = upper.nearest(read_candidates(self.problem, self.full, span))
+                bounds[span], nearest[span] = upper.nearest(read_candidates(self.problem, self.plain, span))
                 is_high[span] = bounds[span] * self._weights(span) > self.level
         if len(self.anchors) < len(self.references):
             self._tighten_by_cells(bounds, nearest, np.flatnonzero(is_high))
         return bounds
 
     def _distance_bounds(self, which: IntArray) -> DistanceBounds:
-        return DistanceBounds(self.full, self.references.rows(which), self.references.sizes[which])
+        return DistanceBounds(self.plain, self.references.rows(which), self.references.sizes[which])
 
     def _choose_anchors(self, n_anchors: int) -> tuple[IntArray, float]:
         """The anchors, and a squared priority that few candidates exceed; both from a sample of the candidates."""
@@ -108,12 +109,12 @@ class FirstBounds:
         chosen = np.arange(0, len(references), stride)
         step = -(-len(problem.candidates) // self.plan.refresh_rows)
         sample = np.arange(0, len(problem.candidates), step)
-        shifted = read_candidates(problem, self.full, sample)
+        shifted = read_candidates(problem, self.plain, sample)
         sizes = squared_lengths(shifted)
         sketches, _ = references.sketch.apply(shifted, sizes)
         nearest, nearness = self._nearest(sketches, stride)
         popular = np.argsort(-np.bincount(nearest, minlength=len(chosen)), kind="stable")
-        squared = (sizes - nearness) / self.full.scale**2
+        squared = (sizes - nearness) / self.plain.scale**2
         squared *= self._weights(sample)
         n_compared = CLOSER * self.n_picks // (1 if problem.weights is None else 2)
         position = max(0, len(sample) - 1 - n_compared // step)
@@ -151,9 +152,9 @@ class FirstBounds:
         cells = self._cells()
         if self.in_c is not None and self.in_c.can_tighten_by_cells:
             lower = bounds[rows]
-            sizes = ((1.0 + self.full.slack) * self.references.sizes[: len(self.references)]).astype(np.float32)
+            sizes = ((1.0 + self.plain.slack) * self.references.sizes[: len(self.references)]).astype(np.float32)
             self.in_c.tighten_by_cells(
-                self.full, self.references.picks, sizes, CandidatesByCell(rows, nearest[rows], cells), lower
+                self.plain, self.references.picks, sizes, CandidatesByCell(rows, nearest[rows], cells), lower
             )
             bounds[rows] = lower
             return
@@ -163,12 +164,12 @@ class FirstBounds:
 
     def _bounds_by_cells(self, rows: IntArray, anchors: AnyArray, cells: list[IntArray]) -> FloatArray:
         """(r,) upper bounds on squared distances to the cells of anchors; candidates are sorted by anchor."""
-        points, squared = read_candidates(self.problem, self.full, rows), np.empty(len(rows))
+        points, squared = read_candidates(self.problem, self.plain, rows), np.empty(len(rows))
         starts = [0, *(np.flatnonzero(np.diff(anchors)) + 1).tolist(), len(rows)]
         for start, stop in pairwise(starts):
             upper = self._distance_bounds(cells[anchors[start]])
             squared[start:stop] = upper.squared(points[start:stop]).min(axis=1, initial=np.inf)
-        return np.maximum(squared + point_term(self.full, points), 0.0) / self.full.scale**2
+        return np.maximum(squared + point_term(self.plain, points), 0.0) / self.plain.scale**2
 
     def _cells(self) -> list[IntArray]:
         """The references of each cell: those to which the anchor is one of the nearest, by sketches."""

@@ -220,7 +220,7 @@ class CpuKernels:
         self.known_to_update = problem.known if is_plain else None
         kept = problem.known.kept if problem.known is not None else None
         sketch = kept.sketch if isinstance(kept, KeptReferences) else self._fit()
-        self.full = without_directions(sketch, problem.pool.shape[1])
+        self.plain = without_directions(sketch, problem.pool.shape[1])
         self.in_c = row_steps(problem) if self.plan.has_full_blocks else None
         # With "acquired" scaling, the weight of each pick scales the distances to it.
         packer = self.in_c if problem.scaling == "respective" else None
@@ -291,7 +291,7 @@ class CpuKernels:
         if pick_weights is not None:
             points = self.references.points(np.arange(len(pick_weights)))
             return self._bounds_to(points, pick_weights, np.ndarray.min)
-        first = FirstBounds(self.problem, self.references, self.full, self.plan, ANCHORS, self.n_picks, self.in_c)
+        first = FirstBounds(self.problem, self.references, self.plain, self.plan, ANCHORS, self.n_picks, self.in_c)
         return first.compute()
 
     def _scale(self, squared: FloatArray, pick_weights: FloatArray | None) -> FloatArray:
@@ -309,14 +309,14 @@ class CpuKernels:
 
     def _bounds_to(self, anchors: FloatArray, anchor_weights: FloatArray | None, reduce: Reduction) -> FloatArray:
         """(n,) upper bounds on squared distances, reduced over anchors, and scaled by the anchors' weights if given."""
-        shifted, n_candidates = self.full.shift(anchors), len(self.problem.candidates)
-        upper = DistanceBounds(self.full, shifted, squared_lengths(shifted))
+        shifted, n_candidates = self.plain.shift(anchors), len(self.problem.candidates)
+        upper = DistanceBounds(self.plain, shifted, squared_lengths(shifted))
         bounds = np.empty(n_candidates)
         for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
-            points = read_candidates(self.problem, self.full, span)
-            squared = upper.squared(points) + point_term(self.full, points)[:, None]
+            points = read_candidates(self.problem, self.plain, span)
+            squared = upper.squared(points) + point_term(self.plain, points)[:, None]
             # Distances are multiplied by the weight last: then rounding keeps their order, however small the weight.
-            unscaled = np.maximum(squared, 0.0) / self.full.scale**2
+            unscaled = np.maximum(squared, 0.0) / self.plain.scale**2
             bounds[span] = reduce(unscaled * (1.0 if anchor_weights is None else anchor_weights), axis=1)
         return bounds
 
@@ -396,7 +396,7 @@ class CpuKernels:
 
     def front(self, rows: IntArray) -> Front:
         """Distances from one symmetric product in float64: its tight bounds save more time than float32 would."""
-        problem, points, scale = self.problem, PoolRows(self.problem, self.problem.candidates[rows]), self.full.scale
+        problem, points, scale = self.problem, PoolRows(self.problem, self.problem.candidates[rows]), self.plain.scale
         # Centering makes the points of a front shorter, and so the bounds on rounding tighter. The center is the median
         # of each feature, which outliers do not affect.
         sample = points[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)]

@@ -135,7 +135,7 @@ class RowSteps:
         return self.pool, self.labeled, self.labeled_rows, picks
 
     def first_bounds(
-        self, full: Sketch, anchors: Float32Array, sizes: Float32Array, level: float
+        self, plain: Sketch, anchors: Float32Array, sizes: Float32Array, level: float
     ) -> tuple[FloatArray, AnyArray, BoolArray]:
         """(n,) upper bounds on squared distances to the nearest of up to `PANEL` anchors, and the nearest anchor.
 
@@ -146,14 +146,20 @@ class RowSteps:
         padded = np.full(PANEL, np.inf, dtype=np.float32)
         padded[: len(anchors)] = sizes
         bounds, nearest, is_high = np.empty(len(rows)), np.empty(len(rows), np.uint16), np.empty(len(rows), np.bool_)
-        center, _ = _center_and_directions(full)
+        center, _ = _center_and_directions(plain)
         shared = (self.pool, center, pack(anchors), padded, NO_WEIGHTS if weights is None else weights)
         for span in blocks(len(rows), CALL_ROWS):
             arrays = (*shared, rows[span], bounds[span], nearest[span], is_high[span])
             self.steps.anchor_bounds(
                 *(arrays, len(rows[span]), d, n_pool, PIECE_ROWS, self.pool.itemsize, self._is_cosine),
-                *(fits_float32(full.scale), full.center is not None, weights is not None, full.scale, 1.0 + full.slack),
-                *(FLOOR, full.scale**2, level, self.workers),
+                *(
+                    fits_float32(plain.scale),
+                    plain.center is not None,
+                    weights is not None,
+                    plain.scale,
+                    1.0 + plain.slack,
+                ),
+                *(FLOOR, plain.scale**2, level, self.workers),
             )
         return bounds, nearest, is_high
 
@@ -163,7 +169,7 @@ class RowSteps:
         return bool(self.pool.shape[1] <= WIDE)
 
     def tighten_by_cells(
-        self, full: Sketch, picks: IntArray, sizes: Float32Array, by_cell: CandidatesByCell, bounds: FloatArray
+        self, plain: Sketch, picks: IntArray, sizes: Float32Array, by_cell: CandidatesByCell, bounds: FloatArray
     ) -> None:
         """Lower bounds (r,) by the references of cells; ``sizes`` are the references' terms in squared distances."""
         if len(by_cell.rows) == 0:
@@ -171,15 +177,15 @@ class RowSteps:
         (n_pool, d), (starts, of_cells) = self.pool.shape, by_cell.pieces()
         members = np.concatenate(by_cell.cells)
         arrays = (
-            *(*self._references(picks), _center_and_directions(full)[0]),
+            *(*self._references(picks), _center_and_directions(plain)[0]),
             *(sizes, members, np.cumsum([0, *map(len, by_cell.cells)])),
             *(self.problem.candidates[by_cell.rows], starts, of_cells, bounds),
         )
         self.steps.cell_bounds(
             *(arrays, len(by_cell.rows), d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks)),
             *(len(members), len(by_cell.cells), len(of_cells), self.pool.itemsize, self.labeled.itemsize),
-            *(self._is_cosine, fits_float32(full.scale), full.center is not None, full.scale, 1.0 + full.slack),
-            *(FLOOR, full.scale**2, self.workers),
+            *(self._is_cosine, fits_float32(plain.scale), plain.center is not None, plain.scale, 1.0 + plain.slack),
+            *(FLOOR, plain.scale**2, self.workers),
         )
 
     def pairwise(self, rows: IntArray, middle: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
@@ -190,18 +196,18 @@ class RowSteps:
         self.steps.pairwise_sq_distances(arrays, n, d, n_pool, self.pool.itemsize, self._is_cosine, scale, self.workers)
         return squared, sizes
 
-    def pick_small(self, full: Sketch, labeled_points: Float32Array, run: SmallRun, limit: int) -> None:
+    def pick_small(self, plain: Sketch, labeled_points: Float32Array, run: SmallRun, limit: int) -> None:
         """Pick greedily until there are ``limit`` picks; ``labeled_points`` are shifted."""
         (n_pool, d), capacity = self.pool.shape, len(run.positions)
         arrays = (
             *(self.pool, self.labeled, self.problem.candidates, self.labeled_rows),
-            *(_center_and_directions(full)[0], labeled_points, run.panels, run.sizes, _constants(full, d, 0.0)),
+            *(_center_and_directions(plain)[0], labeled_points, run.panels, run.sizes, _constants(plain, d, 0.0)),
             *(run.weights, run.bounds, run.exact, run.seen, run.positions, run.squared, run.picked),
         )
         self.steps.pick_small(
             *(arrays, len(run.bounds), d, n_pool, len(self.labeled), len(self.labeled_rows)),
             *(run.n_before, run.n_picks, limit, capacity, self.pool.itemsize, self.labeled.itemsize),
-            *(self._is_cosine, fits_float32(full.scale), full.center is not None, run.is_bounded),
+            *(self._is_cosine, fits_float32(plain.scale), plain.center is not None, run.is_bounded),
         )
 
     @property

@@ -195,12 +195,12 @@ def test_projections_between_centers_bound_distances() -> None:
     whole = directions_of(space, 20)
     points = whole.points(space, pool, np.arange(4000))
     cells = find_cells(steps, points)
-    of_point = cells.nearest(steps, points)
+    cell_of_point = cells.nearest(steps, points)
     gaps, slack = cells.gaps(whole)
     assert 5 <= len(cells.centers) <= 10
     products = points.head[:4000] @ cells.centers.T
     for x, y in rng.integers(4000, size=(500, 2)).tolist():
-        a, c = of_point[[x, y]].tolist()
+        a, c = cell_of_point[[x, y]].tolist()
         if a != c:
             between = (products[y, c] - products[y, a]) - (products[x, c] - products[x, a])
             low = (between - slack[c, a] * (points.length[x] + points.length[y])) * gaps[c, a]

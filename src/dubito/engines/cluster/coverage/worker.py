@@ -132,7 +132,7 @@ class CoverBounds:
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
         while True:
             front, threshold = first_in_order(self.gains.bound, size)
-            due = self.gains.is_due(front)
+            due = self.gains.stale(front)
             if len(due) == 0:
                 return front, threshold
             updated = self.gains.update(due, is_exact=False)

@@ -57,7 +57,7 @@ class Gains(Protocol):
         """
         ...
 
-    def is_due(self, candidates: IntArray) -> IntArray:
+    def stale(self, candidates: IntArray) -> IntArray:
         """The candidates whose bounds `update` would change."""
         ...
 
@@ -221,7 +221,7 @@ class CompiledGains:
         self.steps.update_gains(arrays, *numbers, is_exact, self.space.n_threads)
         return candidates
 
-    def is_due(self, candidates: IntArray) -> IntArray:
+    def stale(self, candidates: IntArray) -> IntArray:
         is_stale = (self.stamp[candidates] < self.state[N_PICKS]) | (self.pair_state[candidates] < EXACT)
         return np.asarray(candidates[is_stale & (self.bound[candidates] > 0.0)])
 
@@ -315,7 +315,7 @@ class PlainGains:
             self.stamp[candidate] = self.n_raised
         return candidates
 
-    def is_due(self, candidates: IntArray) -> IntArray:
+    def stale(self, candidates: IntArray) -> IntArray:
         return np.asarray(candidates[(self.stamp[candidates] < self.n_raised) & (self.bound[candidates] > 0.0)])
 
     def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:

@@ -105,7 +105,7 @@ class Nearest:
             cells, owner = Cells.single(targets.head.shape[1]), np.zeros(len(rows), dtype=np.int64)
         else:
             numbers = np.sort(cloud.numbers[rows]).astype(np.int64)
-            cells, owner, rows = cloud.cells, cloud.of_point[numbers], cloud.rows[numbers]
+            cells, owner, rows = cloud.cells, cloud.cell_of_point[numbers], cloud.rows[numbers]
         of_target = cells.nearest(compiled.steps, targets)
         by_cell = np.argsort(of_target, kind="stable")
         targets, of_target = targets.take(by_cell), of_target[by_cell]
@@ -267,9 +267,9 @@ class PointCloud:
         matrix, where = (space.problem.pool, rows) if space.pool is None else (space.pool.array, space.pool.rows[rows])
         points = directions.points(space, matrix, where)
         self.cells = find_cells(steps, points)
-        of_point = self.cells.nearest(steps, points)
-        order = np.argsort(of_point.astype(np.int16), kind="stable")  # A radix sort.
-        self.rows, self.points, self.of_point = rows[order], points.take(order), of_point[order]
+        cell_of_point = self.cells.nearest(steps, points)
+        order = np.argsort(cell_of_point.astype(np.int16), kind="stable")  # A radix sort.
+        self.rows, self.points, self.cell_of_point = rows[order], points.take(order), cell_of_point[order]
         self.numbers = np.full(len_of(space.problem.pool), -1, dtype=np.int32)
         """(n,) the number of the point of each row of the pool; -1 if it has none."""
         self.numbers[self.rows] = np.arange(len(rows))
@@ -299,7 +299,7 @@ class PairSearch:
         limit = squared.astype(np.float32)
         is_used = (limit > 0.0) | (candidate_of >= 0)
         kind = np.where(limit > 0.0, (candidate_of >= 0).astype(np.int64), 2)
-        key = 3 * cloud.of_point + kind
+        key = 3 * cloud.cell_of_point + kind
         order = np.argsort(key.astype(np.int16), kind="stable")  # A radix sort.
         order = order[is_used[order]]
         if len(order) == 0:
