@@ -180,6 +180,14 @@ def test_status_writes_nothing_into_a_project(project: Path) -> None:
     assert written() == before
 
 
+def test_class_folders_of_a_project_without_labels_are_only_the_table(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("id,text\n1,a b c\n2,d e f\n")
+    made, _ = open_project(str(tmp_path / "texts.csv"))
+    out = tmp_path / "new"
+    assert main(["export", made.folder, "--to", "folders", "-o", str(out)]) == 0
+    assert [each.name for each in out.iterdir()] == ["labels.csv"]
+
+
 def test_class_folders_are_refused_for_rows_of_numbers_with_what_to_do(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
