@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
+from dubito.cli.commands.label import open_source
 from dubito.errors import DubitoError
 from dubito.labeling.contents import features_of
 from dubito.labeling.creation import open_project
@@ -100,6 +101,23 @@ def test_update_refuses_what_cannot_be_meant(
     np.savez(tmp_path / "mine.npz", **given)
     assert main(["update", str(project), "--probabilities", str(tmp_path / "mine.npz")]) in (2, 3)
     assert described in capsys.readouterr().err
+
+
+def test_a_project_keeps_the_classes_that_are_not_given_again_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("id,text\n1,a b c\n2,d e f\n")
+    source, said = str(tmp_path / "texts.csv"), list[str]()
+    open_project(source, classes=["r", "g", "b"])
+    assert open_project(source, classes=["r"], report=said.append)[0].classes == ("r", "g", "b")
+    assert said == [
+        "the project keeps its classes g, b, which --classes does not name; dubito update renames or removes classes."
+    ]
+
+
+def test_a_project_without_classes_says_where_to_add_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.csv").write_text("id,text\n1,a b c\n2,d e f\n")
+    for classes, count in ((None, 1), ("cat,dog", 0)):
+        open_source(str(tmp_path / "texts.csv"), False, classes, "auto", {}, None, {})
+        assert capsys.readouterr().err.count("no classes yet: add them on the page, or pass --classes.") == count
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,9 @@ def check_quotas(
         hint = (
             f"pass {keyword('probabilities')}, {keyword('logits')}, or the classes themselves as {keyword('classes')}."
         )
-        raise InvalidArgument(f"{by_interface('need', command='needs')} the class of each row", argument="quotas", hint=hint)
+        raise InvalidArgument(
+            f"{by_interface('need', command='needs')} the class of each row", argument="quotas", hint=hint
+        )
     limits = np.full(len(shown), n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
