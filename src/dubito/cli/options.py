@@ -76,6 +76,15 @@ InputLimit = Annotated[
     str | None,
     option(
         "--input-limit SIZE",
+        "Memory that the unpacked files may take, such as 20GB. Default: half of the memory. Memory-mapped files "
+        "(.npy, .safetensors) do not count.",
+        FILES,
+    ),
+]
+InputLimitBesideMemoryLimit = Annotated[
+    str | None,
+    option(
+        "--input-limit SIZE",
         "Memory that the unpacked files may take, such as 20GB. Default: --memory-limit if given, else half of "
         "the memory. Memory-mapped files (.npy, .safetensors) do not count.",
         FILES,
