@@ -206,6 +206,11 @@ def test_class_folders_of_a_project_without_labels_are_only_the_table(tmp_path: 
     assert [each.name for each in out.iterdir()] == ["labels.csv"]
 
 
+def test_a_test_share_of_a_project_lies_between_0_and_1(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(project), "--to", "csv", "-o", "never.csv", "--test-share", "2"]) == 2
+    assert "--test-share 2.0 must be between 0 and 1, such as 0.2." in capsys.readouterr().err
+
+
 def test_class_folders_are_refused_for_rows_of_numbers_with_what_to_do(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

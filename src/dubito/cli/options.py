@@ -167,8 +167,8 @@ Strength = Annotated[
     str | None,
     option(
         "--strength X",
-        "Power of doubt that scales distances: 1 as in the paper, 0 for the plain core-set. Without --strategy, "
-        "this option, --beam-width and --scaling select doubt-coreset.",
+        "Power of doubt that scales distances: 1 as in the paper, 0 for the plain core-set. Any of --strength, "
+        "--beam-width or --scaling, given without --strategy, chooses doubt-coreset.",
         METHOD,
     ),
 ]
