@@ -69,6 +69,17 @@ def pool(tmp_path: Path) -> Path:
     return path
 
 
+def test_the_share_next_to_a_printed_distance_is_the_most_that_it_drops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "pool.npy", [[0.0, 0.0], [1.0, 1.0], [9.0, 9.0], [10.0, 10.0]])
+    assert main(["dedupe", str(tmp_path / "pool.npy")]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[1:] == ["       0    0.0%", "   1.415  100.0%"]
+    assert main(["dedupe", str(tmp_path / "pool.npy"), "--within", "1.415", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dropped"] == 2
+
+
 def test_the_command_writes_the_kept_rows_as_a_pool_and_lists_the_dropped_ones(
     pool: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,7 @@ from dubito.core.constraints import (
 )
 from dubito.core.problem import Groups, Known, Metric, Progress, Request
 from dubito.doubt.reading import find_temperature, read_doubt
-from dubito.errors import InvalidArgument, keyword
+from dubito.errors import InvalidArgument, keyword, named
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.arrays import (
     check_bool,
@@ -176,7 +176,7 @@ def build_request(
         refuse_small_quotas(class_quotas, first_rows(groups, allowed), n_picks)
     elif classes is not None:
         hint = f"pass {keyword('quotas')}, too."
-        raise InvalidArgument("requires quotas", argument="classes", hint=hint)
+        raise InvalidArgument(f"requires {named('quotas')}", argument="classes", hint=hint)
     by_row = {"candidates": candidates, "probabilities": probabilities, "logits": logits, "doubt": doubt}
     if not isinstance(costs, Mapping):  # The keys of a mapping are names of groups.
         by_row["costs"] = costs

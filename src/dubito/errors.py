@@ -99,7 +99,11 @@ def option_of(argument: str) -> str:
     >>> option_of("beam_width")
     '--beam-width'
     """
-    return "--" + ("group-column" if argument == "groups" else argument.replace("_", "-"))
+    return "--" + OTHER_OPTIONS.get(argument, argument).replace("_", "-")
+
+
+OTHER_OPTIONS = {"groups": "group-column", "quotas": "quota"}
+"""Arguments whose command-line option has another name."""
 
 
 ROW = "row"

@@ -154,6 +154,13 @@ def test_where_the_output_goes_is_reported_among_what_is_put_out(help_on: Callab
     assert "--output" not in shown.partition("─ Output ─")[0]
 
 
+@pytest.mark.parametrize("command", ["select", "export", "dedupe", "diagnose", "simulate"])
+def test_help_names_the_memory_limit_only_where_there_is_one(help_on: Callable[..., str], command: str) -> None:
+    shown = help_on(command)
+    assert "--input-limit" in shown
+    assert ("--memory-limit" in shown) == (command == "select")
+
+
 def test_help_groups_the_commands_and_keeps_options_of_a_cluster_apart(help_on: Callable[..., str]) -> None:
     groups = help_on().split("╭─ ")[2:]
     assert [each.partition(" ─")[0] for each in groups[:3]] == ["Pick and label", "Measure and compare", "Help"]

@@ -60,7 +60,7 @@ USAGE: dict[str, tuple[tuple[str, ...], str]] = {
     "budget forgotten": (("select", "pool.npz"), "see dubito select --help"),
     "option without a value": ((*SELECT, "--format"), "'--format' requires an argument"),
     "unknown option": ((*SELECT, "--strenght", "1"), "--strength"),
-    "unknown command": (("selct",), "Did you mean 'select'? see dubito --help."),
+    "unknown command": (("selct",), "Did you mean 'select'? See dubito --help."),
     "unknown strategy": ((*SELECT, "--strategy", "corset"), "did you mean 'coreset'?"),
     "unknown metric": ((*SELECT, "--metric", "cosin"), "did you mean 'cosine'?"),
     "unknown scaling": ((*SELECT, "--scaling", "respectiv"), "did you mean 'respective'?"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
+from dubito.cli.commands.label import open_source
 from dubito.errors import DubitoError
 from dubito.labeling.contents import features_of
 from dubito.labeling.creation import open_project
@@ -102,6 +103,23 @@ def test_update_refuses_what_cannot_be_meant(
     assert described in capsys.readouterr().err
 
 
+def test_a_project_keeps_the_classes_that_are_not_given_again_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("id,text\n1,a b c\n2,d e f\n")
+    source, said = str(tmp_path / "texts.csv"), list[str]()
+    open_project(source, classes=["r", "g", "b"])
+    assert open_project(source, classes=["r"], report=said.append)[0].classes == ("r", "g", "b")
+    assert said == [
+        "the project keeps its classes g, b, which --classes does not name; dubito update renames or removes classes."
+    ]
+
+
+def test_a_project_without_classes_says_where_to_add_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.csv").write_text("id,text\n1,a b c\n2,d e f\n")
+    for classes, count in ((None, 1), ("cat,dog", 0)):
+        open_source(str(tmp_path / "texts.csv"), False, classes, "auto", {}, None, {})
+        assert capsys.readouterr().err.count("no classes yet: add them on the page, or pass --classes.") == count
+
+
 @pytest.mark.parametrize(
     ("words", "described"),
     [
@@ -178,6 +196,19 @@ def test_status_writes_nothing_into_a_project(project: Path) -> None:
     before = written()
     assert main(["status", str(project)]) == 0
     assert written() == before
+
+
+def test_class_folders_of_a_project_without_labels_are_only_the_table(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("id,text\n1,a b c\n2,d e f\n")
+    made, _ = open_project(str(tmp_path / "texts.csv"))
+    out = tmp_path / "new"
+    assert main(["export", made.folder, "--to", "folders", "-o", str(out)]) == 0
+    assert [each.name for each in out.iterdir()] == ["labels.csv"]
+
+
+def test_a_test_share_of_a_project_lies_between_0_and_1(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(project), "--to", "csv", "-o", "never.csv", "--test-share", "2"]) == 2
+    assert "--test-share 2.0 must be between 0 and 1, such as 0.2." in capsys.readouterr().err
 
 
 def test_class_folders_are_refused_for_rows_of_numbers_with_what_to_do(

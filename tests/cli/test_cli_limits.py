@@ -89,9 +89,9 @@ def test_quotas_may_name_columns_of_probabilities(capsys: pytest.CaptureFixture[
     apart = ("pool.csv", "--probabilities", "apart.csv")
     assert picks(capsys, *apart, *columns, "--quota", "0=1", "--quota", "elk=2") == wanted
     assert main(["select", "said.csv", *columns, "-b", "8", "-q", "--quota", "cat=1", "--quota", "p_cat=2"]) == 2
-    assert "--quotas cat, p_cat names a class twice" in capsys.readouterr().err
+    assert "--quota cat, p_cat names a class twice" in capsys.readouterr().err
     assert main(["select", "said.csv", *columns, "-b", "8", "-q", "--quota", "emu=1"]) == 2
-    assert "--quotas emu is not a class of any row" in capsys.readouterr().err
+    assert "--quota emu is not a class of any row" in capsys.readouterr().err
 
 
 def test_quotas_may_name_the_columns_of_a_file_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,7 @@ def test_quotas_may_name_the_columns_of_a_file_of_their_own(capsys: pytest.Captu
     assert picks(capsys, *cover[:-1], "--logits", "logits.csv", "--quota", "gut=1", "--quota", "1=2") == wanted
     for file, name, known in (("apart.csv", "gute", "gut, mäßig, schlecht"), ("counted.csv", "0", "1, 2, 3")):
         assert main(["select", *cover, file, "-b", "8", "-q", "--quota", f"{name}=1"]) == 2
-        described = f"--quotas {name} is not a class of any row; classes are {known}."
+        described = f"--quota {name} is not a class of any row; classes are {known}."
         assert described in capsys.readouterr().err
 
 
@@ -143,7 +143,7 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
     start = ["select", "pool.csv", *COVER, "--budget", "8", "--quiet", "--dry-run"]
     assert main([*start, "--quota", "3"]) == 0
     assert main([*start, "--quota", "1"]) == 2
-    assert "--budget 8 exceeds the 3 of 40 candidates that --quotas leave" in capsys.readouterr().err
+    assert "--budget 8 exceeds the 3 of 40 candidates that --quota leaves" in capsys.readouterr().err
     assert main([*start, "--costs", "costs.csv", "-s", "margin"]) == 2
     assert "is not supported by --strategy margin" in capsys.readouterr().err
 
@@ -165,13 +165,13 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
         (("--costs", "pool.npz::flat"), 3, "array 'flat' of pool.npz is (40, 2)"),
         (("--spend", "6"), 2, "--spend 6.0 requires costs; pass --costs, too."),
         (("--spend", "many", "--costs", "costs.csv"), 2, "--spend many is not allowed"),
-        (("--quota", "bird=1", "--classes", "kinds.csv"), 2, "--quotas bird is not a class of any row"),
-        (("--quota", "x"), 2, "--quotas x is not a whole number"),
+        (("--quota", "bird=1", "--classes", "kinds.csv"), 2, "--quota bird is not a class of any row"),
+        (("--quota", "x"), 2, "--quota x is not a whole number"),
         (("--quota", "=3"), 2, "--quota =3 is neither N nor CLASS=N; write 20, or cat=5."),
         (("--quota", "0="), 2, "--quota 0= is neither N nor CLASS=N"),
         (("--quota", "0=1", "--quota", "0=2"), 2, "--quota 0=2 names a class twice"),
         (("--quota", "5", "--quota", "6"), 2, "--quota 6 is given twice for every class"),
-        (("--classes", "kinds.csv"), 2, "requires quotas; pass --quotas, too."),
+        (("--classes", "kinds.csv"), 2, "requires --quota; pass --quota, too."),
         (
             ("--quota", "4", "-s", "doubt-coreset", "--beam-width", "3"),
             2,

@@ -53,7 +53,7 @@ def test_a_process_writes_the_library_s_picks_to_stdout_and_a_note_to_stderr(poo
     assert [row["id"] for row in rows_of(ran.out)] == [pool.ids[row] for row in expected(pool, 5)]
     assert ran.err.startswith("dubito: 5 of 30 rows picked by doubt-coverage")
     assert "dubito: auto chose doubt-coverage (strength 1), which suits raw or pretrained features." in ran.err
-    assert "use auto:features=trained; with only 2 labels, auto cannot" in ran.err
+    assert "use auto:features=trained; with only 2 labeled rows, auto cannot" in ran.err
 
 
 def test_the_pool_s_own_file_gives_what_is_not_named(pool: Pool, run: Program) -> None:

@@ -87,6 +87,7 @@ def test_words_say_the_same(run: Program) -> None:
     assert "labeled     80 of 200 rows: " in ran.out
     assert "model       linear model, 80 labels of 4 classes, right on " in ran.out
     assert "predicted correctly before the model was trained on them" in ran.out
+    assert "the rest    by its own probabilities, the model is right on " in ran.out
     assert "advice      go on" in ran.out
     alone = run("status", "pool.npy", "--labeled", "one.csv", "-q")
     assert "last batch" not in alone.out

@@ -1,6 +1,7 @@
 """Paths and folders: shards in natural order without loading them, and plain words for paths that cannot be read."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,6 +99,14 @@ def test_a_shard_without_the_array_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_without_data_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match=r"holds no data; readable are .npy, .npz, .safetensors"):
+        open_source(str(tmp_path))
+
+
+def test_a_folder_of_pictures_is_named_with_how_to_embed_it(tmp_path: Path) -> None:
+    (tmp_path / "cats").mkdir()
+    (tmp_path / "cats" / "1.JPG").write_bytes(b"")
+    hint = f"holds pictures, not features; run dubito embed {tmp_path} -o pool.parquet and pass pool.parquet."
+    with pytest.raises(MissingFile, match=re.escape(hint)):
         open_source(str(tmp_path))
 
 

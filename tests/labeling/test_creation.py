@@ -169,7 +169,7 @@ def test_settings_and_classes_that_change_are_reported(tmp_path: Path, capsys: p
     project, _ = make_project(tmp_path)
     # An address that is no address of this machine: everything but listening is done.
     where = ["--host", "192.0.2.1", "--token", "a-token-that-is-long", "--no-browser"]
-    words = ["--batch", "30", "--overlap", "1", "--classes", "left,up"]
+    words = ["--batch", "30", "--overlap", "1", "--classes", "left,right,up"]
     assert main(["label", project.folder, *words, *where]) == 2
     said = capsys.readouterr().err
     assert "added to the classes: up." in said

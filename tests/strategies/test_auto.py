@@ -108,7 +108,7 @@ def test_few_labels_are_not_enough_to_detect_training() -> None:
     features, labeled, probabilities = bent()
     picked = dubito.select(features, 5, labeled=labeled[:10], probabilities=probabilities, strategy="auto")
     assert picked.strategy == "doubt-coverage"
-    assert "use auto:features=trained; with only 10 labels, auto cannot detect that." in picked.notes[-1]
+    assert "use auto:features=trained; with only 10 labeled rows, auto cannot detect that." in picked.notes[-1]
 
 
 @pytest.mark.parametrize(("n_labels", "strength"), [(0, 1.0), (19, 1.0), (20, 3.0)])

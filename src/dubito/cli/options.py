@@ -76,6 +76,15 @@ InputLimit = Annotated[
     str | None,
     option(
         "--input-limit SIZE",
+        "Memory that the unpacked files may take, such as 20GB. Default: half of the memory. Memory-mapped files "
+        "(.npy, .safetensors) do not count.",
+        FILES,
+    ),
+]
+InputLimitBesideMemoryLimit = Annotated[
+    str | None,
+    option(
+        "--input-limit SIZE",
         "Memory that the unpacked files may take, such as 20GB. Default: --memory-limit if given, else half of "
         "the memory. Memory-mapped files (.npy, .safetensors) do not count.",
         FILES,
@@ -158,8 +167,8 @@ Strength = Annotated[
     str | None,
     option(
         "--strength X",
-        "Power of doubt that scales distances: 1 as in the paper, 0 for the plain core-set. Without --strategy, "
-        "this option, --beam-width and --scaling select doubt-coreset.",
+        "Power of doubt that scales distances: 1 as in the paper, 0 for the plain core-set. Any of --strength, "
+        "--beam-width or --scaling, given without --strategy, chooses doubt-coreset.",
         METHOD,
     ),
 ]

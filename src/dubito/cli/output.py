@@ -403,8 +403,8 @@ def usage_message(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     command = "dubito" if context is None else context.command_path
     message = str(getattr(error, "format_message", lambda: error)())
-    stop = "" if message.endswith("?") else ";"
-    return f"{message.rstrip('.')}{stop} see {command} --help."
+    see = " See" if message.endswith("?") else "; see"
+    return f"{message.rstrip('.')}{see} {command} --help."
 
 
 def command_wording(options: Collection[str]) -> Interface:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dubito.core.problem import Groups, Quotas
 from dubito.doubt import predicted_classes
-from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, keyword, named, shorten
+from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, by_interface, keyword, named, shorten
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_integer, check_real
 from dubito.request.ids import (
@@ -102,7 +102,9 @@ def check_quotas(
         hint = (
             f"pass {keyword('probabilities')}, {keyword('logits')}, or the classes themselves as {keyword('classes')}."
         )
-        raise InvalidArgument("need the class of each row", argument="quotas", hint=hint)
+        raise InvalidArgument(
+            f"{by_interface('need', command='needs')} the class of each row", argument="quotas", hint=hint
+        )
     limits = np.full(len(shown), n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
@@ -265,6 +267,7 @@ def refuse_small_quotas(quotas: Quotas, candidates: IntArray, budget: int) -> No
     counts = np.bincount(quotas.classes[candidates], minlength=len(quotas.limits))
     n_allowed = int(np.minimum(counts, quotas.limits).sum())
     if n_allowed < budget:
-        problem = f"exceeds the {n_allowed} of {len(candidates)} candidates that {named('quotas')} leave"
+        leave = by_interface("leave", command="leaves")
+        problem = f"exceeds the {n_allowed} of {len(candidates)} candidates that {named('quotas')} {leave}"
         hint = f"{PASS} {named('budget')} <= {n_allowed}, or larger quotas." if n_allowed else "pass larger quotas."
         raise InvalidArgument(problem, argument="budget", value=budget, hint=hint)

@@ -22,6 +22,7 @@ from dubito.io import Source, open_source, read_array, split_spec
 from dubito.io.durable import NotRegularFile, open_regular
 from dubito.io.formats.parquet import read_bytes
 from dubito.io.limits import PICTURE_FORMATS, MemoryBudget, memory_budget
+from dubito.io.opening import PICTURE_SUFFIXES
 from dubito.io.source import did_you_mean, natural_order, reading
 from dubito.matrix import AnyArray, IntArray
 from dubito.registry import Registry
@@ -93,7 +94,7 @@ def _check_part(images: ImageSet, what: str, pixels: ImageArray, labels: IntArra
 
 # Decoding of pictures to arrays of one size, with Pillow.
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+SUFFIXES = PICTURE_SUFFIXES
 """Files of a folder that count as pictures."""
 
 BATCH = 1024

@@ -126,10 +126,26 @@ def _open_file(path: str) -> Source:
     return OPENERS[suffix](path)
 
 
+PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""Files of a folder that count as pictures."""
+
+
+def _holds_pictures(path: str) -> bool:
+    """Whether a folder or one of its subfolders has a picture, by suffix; hidden files and folders are skipped."""
+    for _, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if any(name.lower().endswith(PICTURE_SUFFIXES) for name in names if not name.startswith(".")):
+            return True
+    return False
+
+
 def _open_folder(path: str) -> Source:
     names = [name for name in os.listdir(path) if not name.startswith((".", "_")) and suffix_of(name) in OPENERS]
     names = [name for name in names if suffix_of(name) not in SIDECAR_SUFFIXES] or names
     shards = [os.path.join(path, name) for name in sorted(names, key=natural_order)]
+    if not shards and _holds_pictures(path):
+        hint = f"run dubito embed {path} -o pool.parquet and pass pool.parquet."
+        raise MissingFile(f"{path} holds pictures, not features", hint=hint)
     if not shards:
         raise MissingFile(f"the folder {path} holds no data", hint=f"readable are {', '.join(OPENERS)}.")
     odd = next((shard for shard in shards if suffix_of(shard) != suffix_of(shards[0])), None)

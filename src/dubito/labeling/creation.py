@@ -212,8 +212,10 @@ def _check_embedder(project: Project, embedder: str) -> None:
 
 def _add_classes(project: Project, classes: Sequence[str], report: Report) -> Project:
     """Add new classes, but not those that were renamed or removed, so that a repeated command changes nothing."""
-    names = [name for name in classes if check_name("classes", name) not in project.classes]
-    if not names:
+    given = [check_name("classes", name) for name in classes]
+    names = [name for name in given if name not in project.classes]
+    others = [name for name in project.classes if name not in given]
+    if not given or not (names or others):
         return project
     table = LabelTable(_read_log(project))
     changed = {change.label for change in table.class_changes}
@@ -221,9 +223,16 @@ def _add_classes(project: Project, classes: Sequence[str], report: Report) -> Pr
         if name in changed:
             now = table.current_name(name)
             report(f"{name!r} was removed from the classes" if now is None else f"the class {name!r} is {now!r} now")
+    renamed = {table.current_name(name) for name in names if name in changed}
+    kept = [name for name in others if name not in renamed]
+    if kept:
+        shown = f"class{'es' * (len(kept) > 1)} {', '.join(kept)}"
+        report(
+            f"the project keeps its {shown}, which --classes does not name; dubito update renames or removes classes."
+        )
     added = [name for name in names if name not in changed]
     for name in added:
-        if check_name("classes", name) not in project.classes:
+        if name not in project.classes:
             project = project.with_class(name)
     if added:
         save_unopened(project)

@@ -88,6 +88,7 @@ def export_folders(state: State, folder: str, test_share: float | None = None) -
     check_class_folders(folder, state.project.classes)
     sources = [os.path.join(contents.root, str(each)) for each in shown] if contents.kind == "pictures" else []
     check_pictures(sources)
+    os.makedirs(folder, exist_ok=True)
     columns = label_columns(state, items, test_share)
     parts: Sequence[object] = columns.get("split", [""] * len(items))
     files: dict[str, None] = {}  # The paths in the order of the items.

@@ -165,8 +165,8 @@ def detect_origin(request: Request) -> tuple[Origin | None, str]:
     """Whether the features are frozen or trained (None if this cannot be told), and the reason."""
     doubt, rows, n_labels = request.doubt, request.labeled, len_of(request.references)
     if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
-        few = f"only {n_labels} label{'s' * (n_labels != 1)}" if n_labels < MIN_LABELS_TO_DETECT else "so little data"
-        return None, few
+        few = f"only {n_labels} labeled row{'s' * (n_labels != 1)}"
+        return None, few if n_labels < MIN_LABELS_TO_DETECT else "so little data"
     left = unlabeled_doubt(request)
     if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
         return "frozen", "the model still doubts labeled rows"

@@ -1,6 +1,7 @@
 """``dubito dedupe``: remove near-copies from a pool."""
 
 import json
+from decimal import ROUND_CEILING, Context
 from typing import Annotated, Any, get_args
 
 import numpy as np
@@ -138,6 +139,8 @@ def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool) -> None:
     """What share of the rows has another one within some distances; ``distances`` are ascending."""
     positions = np.ceil(np.array(SHARES) * len(distances)).astype(np.int64) - 1
     radii = np.unique([0.0, *distances[np.maximum(positions, 0)]]).tolist()
+    if not as_json:  # The share of a printed distance is that of the number as printed.
+        radii = np.unique([round_up(radius) for radius in radii]).tolist()
     curve = [(radius, float(np.searchsorted(distances, radius, side="right")) / len(distances)) for radius in radii]
     if as_json:
         shares = [{"within": radius, "share": share} for radius, share in curve]
@@ -147,7 +150,20 @@ def show_curve(distances: FloatArray, n_rows: int, *, as_json: bool) -> None:
         ["  within  rows with another row as near", *(f"{radius:8.4g}  {share:6.1%}" for radius, share in curve)]
     )
     basis = "all rows" if len(distances) == n_rows else f"{len(distances):,} of {n_rows:,} rows, drawn at random"
-    print_note(f"from {basis}; choose a distance and pass it as --within: no more than these rows are dropped.")
+    most = "at most" if len(distances) == n_rows else "at most about"
+    use = f"Pass a distance from the table as --within; {most} the share of rows next to it is dropped."
+    print_note(f"Based on {basis}. {use}")
+
+
+def round_up(distance: float) -> float:
+    """A distance rounded up to the four digits of the table.
+
+    Examples
+    --------
+    >>> round_up(1.41421356), round_up(0.5)
+    (1.415, 0.5)
+    """
+    return float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(distance))
 
 
 def show(cover: Cover, n_rows: int, output: str | None, *, as_json: bool) -> None:

@@ -85,7 +85,7 @@ def export_project(folder: str, to: str, output: str, test_share: float | None, 
     from dubito.labeling.state import read_state
 
     if test_share is not None and not 0.0 < test_share < 1.0:
-        raise InvalidArgument("is not allowed", argument="test_share", value=test_share, hint="pass 0.2, for example.")
+        raise InvalidArgument("must be between 0 and 1, such as 0.2.", argument="test_share", value=test_share)
     state = read_state(folder)
     check_choice("to", to, (*FORMATS, "folders"))
     if to == "folders":

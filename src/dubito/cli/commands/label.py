@@ -18,7 +18,7 @@ from dubito.cli.inputs import read_integer, split_names
 from dubito.cli.options import FILES, METHOD, argument, option
 from dubito.cli.output import ProgressBar, print_lines, print_note, print_warning, program_name, set_quiet
 from dubito.errors import InvalidArgument
-from dubito.labeling.project import Project, Settings, lost_labels, read_token
+from dubito.labeling.project import Project, Settings, is_project, lost_labels, read_token
 from dubito.registry import require
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ LabelSource = Annotated[
         "the folder to create.",
     ),
 ]
-ClassNames = Annotated[str | None, option("--classes NAMES", "Classes, separated by commas.", FILES)]
+ClassNames = Annotated[
+    str | None,
+    option("--classes NAMES", "Classes, separated by commas; for an existing project, classes to add.", FILES),
+]
 SourceLabels = Annotated[
     bool | None,
     option(
@@ -226,10 +229,13 @@ def open_source(
     from dubito.labeling import creation
 
     names = split_names(classes)
+    path = creation.demo_source(source) if demo or source is None else source
+    if demo and not names and not is_project(creation.project_folder(path)):
+        names = list(creation.CLASSES)
     with ProgressBar("embedding") as bar:
         project, contents = creation.open_project(
-            creation.demo_source(source) if demo or source is None else source,
-            classes=names or (creation.CLASSES if demo else None),
+            path,
+            classes=names or None,
             settings=replace(Settings(), **settings),
             store=store,
             embedder="pixels" if demo and embedder == "auto" else embedder,
@@ -241,6 +247,8 @@ def open_source(
     if demo and not project.guidelines:
         project = project.with_guidelines(creation.GUIDELINES)
         project.save()
+    if not project.classes:
+        print_note("no classes yet: add them on the page, or pass --classes.")
     return creation.with_settings(project, settings, print_note), contents
 
 

@@ -226,7 +226,7 @@ def watch(
     rounds: RoundsToGo = None,
     every: Every = "10",
     timeout: Timeout = "60",
-    input_limit: options.InputLimit = None,
+    input_limit: options.InputLimitBesideMemoryLimit = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -69,7 +69,7 @@ def select(
     probability_columns: options.ProbabilityColumns = None,
     no_label: options.NoLabel = None,
     missing: options.Missing = None,
-    input_limit: options.InputLimit = None,
+    input_limit: options.InputLimitBesideMemoryLimit = None,
     strategy: options.Strategy = "auto",
     features: options.Features = None,
     strength: options.Strength = None,

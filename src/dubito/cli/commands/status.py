@@ -139,7 +139,8 @@ def show(found: LabelsSoFar, copies: Sequence[str], as_json: bool) -> None:
     lines.append(f"covered     {found.covered:.1%} of the pool has a label nearby")
     if found.expected is not None:
         lines.append(
-            f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
+            f"the rest    by its own probabilities, the model is right on {found.expected:.1%} of the unlabeled rows; "
+            f"{found.in_doubt} rows in doubt"
         )
     print_lines([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])
 
