@@ -78,7 +78,7 @@ check: .venv/.dev ## Check format, lint, types and the layers of imports
 	.venv/bin/lint-imports
 
 cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several nodes on this machine, and nodes that die
-	.venv/bin/python -m pytest tests/cluster --durations=8 $(ARGS)
+	RAY_USAGE_STATS_ENABLED=0 .venv/bin/python -m pytest tests/cluster --durations=8 $(ARGS)
 
 PAGE_TESTS = .venv/bin/python -m pytest -o cache_dir=.pytest_cache/page tests/web/browser
 page: .venv/.page ## Run the tests of the labeling page in a real Chromium
