@@ -225,11 +225,6 @@ def _add_classes(project: Project, classes: Sequence[str], report: Report) -> Pr
             report(f"{name!r} was removed from the classes" if now is None else f"the class {name!r} is {now!r} now")
     renamed = {table.current_name(name) for name in names if name in changed}
     kept = [name for name in others if name not in renamed]
-    if kept:
-        shown = f"class{'es' * (len(kept) > 1)} {', '.join(kept)}"
-        report(
-            f"the project keeps its {shown}, which --classes does not name; dubito update renames or removes classes."
-        )
     added = [name for name in names if name not in changed]
     for name in added:
         if name not in project.classes:
@@ -237,6 +232,11 @@ def _add_classes(project: Project, classes: Sequence[str], report: Report) -> Pr
     if added:
         save_unopened(project)
         report(f"added to the classes: {', '.join(added)}.")
+    if kept:
+        shown = f"class{'es' * (len(kept) > 1)} {', '.join(kept)}"
+        report(
+            f"the project keeps its {shown}, which --classes does not name; dubito update renames or removes classes."
+        )
     return project
 
 
