@@ -1,7 +1,8 @@
 """Measure branch coverage in every process of pytest-xdist: a plug-in of pytest for ``make test-all``.
 
 Slipcover instruments dubito when it is imported, and removes its probes from code that has run. Each process writes
-its own file into the folder that is named by the environment variable ``BRANCH_COVERAGE``; ``slipcover --merge`` adds them up.
+its own file into the folder that is named by the environment variable ``BRANCH_COVERAGE``; ``slipcover --merge`` adds
+them up.
 """
 
 import json
