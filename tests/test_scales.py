@@ -241,6 +241,8 @@ def test_the_columns_that_dominate_are_named_with_their_share() -> None:
     described = measure_scale(table() * [1.0, 1.0, 1.0, 30.0])
     assert dominant(described) == [1, 3]
     assert describe_dominant(described, ["a", "b", "c", "d"]).startswith("b and d make over 99.9%")
+    shares = measure_scale(np.array([[0.0, 0.0], [1.0, 3.0]]))
+    assert describe_dominant(shares, ["a", "b"]) == "b makes 90.0% of the squared distances"
     assert describe_dominant(measure_scale(by_hand(table())), ["a", "b", "c", "d"]) == ""
     many = measure_scale(np.random.default_rng(0).normal(size=(99, 20)) * ([100.0] * 5 + [1.0] * 15))
     assert " and 2 more make" in describe_dominant(many, [f"x{place}" for place in range(20)])

@@ -1,6 +1,7 @@
 """Files of every form through the real command line: understood with a note, or refused with the fix."""
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,12 @@ def test_an_id_column_that_one_file_lacks_is_reported_with_its_own_hint(run: Pro
     ran = run("select", "pool.csv", "--budget", "1", "--probabilities", "p.csv", "--id-column", "key")
     assert ran.code == 2
     assert "pool.csv has no column 'key', and its ids are in 'id'; leave the option out" in ran.complaint
+
+
+def test_a_single_line_of_numbers_is_a_row_and_no_header(run: Program) -> None:
+    Path("pool.csv").write_text("0,1,2\n")
+    ran = run("select", "pool.csv", "--budget", "1", "--json")
+    assert (ran.code, len(json.loads(ran.out)["picks"])) == (0, 1)
 
 
 def test_labels_that_are_not_found_are_named_by_their_option(run: Program) -> None:

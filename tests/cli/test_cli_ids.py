@@ -254,6 +254,14 @@ def test_where_one_side_has_ids_the_note_says_that_rows_go_by_their_order(run: P
     assert picks(ran.out) == WANTED
 
 
+@pytest.mark.parametrize("has", [True, False])
+def test_a_mask_without_ids_is_noted_beside_a_pool_with_ids_alone(run: Program, has: bool) -> None:
+    features(NAMES).rename_axis("id").to_csv("pool.csv", index=has)
+    np.save("mask.npy", np.arange(N) == 3)
+    ran = run("select", "pool.csv", "-b", "2", "--labeled", "mask.npy", "--json")
+    assert ("pool.csv has ids and mask.npy none: rows are matched by their order.\n" in ran.err) == has
+
+
 def test_row_numbers_in_another_order_beside_a_pool_without_ids_are_asked_about(run: Program) -> None:
     np.save("pool.npy", FEATURES)
     probabilities(ORDER).rename_axis("id").to_csv("p.csv")

@@ -85,6 +85,7 @@ def test_after_a_batch_a_model_learns_and_the_next_round_is_picked(client: TestC
     project = client.get("/api/project").json()
     assert project["round"] >= 2
     assert project["model"]["accuracy"] == 1.0
+    assert project["model"]["basis"] == "held out"
     guess = client.get("/api/items/0/guess").json()
     assert guess["ranked"][0]["class"] == "left"
     curve = client.get("/api/curve").json()
