@@ -57,8 +57,9 @@ test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: coverage, all
 	  .venv/bin/python -m slipcover --merge .cache/coverage/*.json --out .cache/coverage.json; failed=$$?; \
 	echo "make: waiting for $(BESIDE)"; wait $$beside || failed=$$?; cat .cache/beside.log; exit $$failed
 
-# What test-all runs beside the tests under coverage: much of it waits for other programs.
-BESIDE = cluster page check postgres without-c
+# What test-all runs beside the tests under coverage: much of it waits for other programs. Ray comes last, since its
+# processes take several times as long while others run.
+BESIDE = page check postgres without-c cluster
 
 without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
 	DUBITO_COMPILED=0 .venv/bin/python $(PYTEST) -k "not gpu" \

@@ -19,11 +19,15 @@ from dubito.errors import InvalidData
 from dubito.matrix import IntArray, len_of
 
 
+LEAST_ROWS = 1_000
+"""Minimum number of rows for which another process is started."""
+
+
 def solve_in_memory(problem: Problem | CoverageProblem) -> Solution:
-    """Divide a pool in memory into as many shards as the cluster has processors, and solve."""
+    """Divide a pool in memory into at most as many shards as the cluster has processors, and solve."""
     ray = connect()
     plan = plan_workers(ray)
-    n_shards = min(plan.size, len_of(problem.pool))
+    n_shards = max(1, min(plan.size, len_of(problem.pool) // LEAST_ROWS))
     workers = RayWorkers(split_problem(problem, even_edges(problem, n_shards)), ray, plan)
     try:
         return solve(problem, workers, open_all(workers))[0]
