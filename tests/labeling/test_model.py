@@ -565,4 +565,4 @@ class Service(RuleBasedStateMachine):
 
 
 TestService = Service.TestCase
-TestService.settings = settings(max_examples=examples(50), stateful_step_count=30)
+TestService.settings = settings(max_examples=examples(25), stateful_step_count=30)
