@@ -18,7 +18,6 @@ from dubito.engines.lazy.algorithm import Greedy, PickLog, solve_over
 from dubito.errors import InvalidData
 from dubito.matrix import IntArray, len_of
 
-
 LEAST_ROWS = 1_000
 """Minimum number of rows for which another process is started."""
 
