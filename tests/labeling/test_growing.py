@@ -276,7 +276,7 @@ def steps(n_first: int, n_last: int, n_steps: int) -> Iterator[int]:
 def test_a_project_that_grows_while_two_people_label_loses_nothing(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    n_first, n_last, n_steps, n_kills = 200, 1500, 4, 6
+    n_first, n_last, n_steps, n_kills = 200, 800, 3, 3
     story = Story(tmp_path, n_last)
     story.add(n_first)
     folder = open_project(str(story.photos), classes=story.classes)[0].folder
