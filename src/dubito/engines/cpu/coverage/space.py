@@ -37,8 +37,8 @@ FIT_ROWS = 1024
 """Number of points that directions are fitted to."""
 SCALE_ROWS = 256
 """Number of points that the steps of codes are fitted to."""
-ONE_THREAD = 5e8
-"""Up to this number of products of features, one thread is faster than waking others."""
+ONE_THREAD = 1e8
+"""Up to this number of products of features, one thread is used: waking others costs more CPU time than it saves."""
 THREADED_BYTES = 1 << 22
 """Larger copies are made by all threads."""
 WIDEST = 192
