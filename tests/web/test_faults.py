@@ -3,9 +3,10 @@
 import os
 import secrets
 import shutil
-import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,16 +78,22 @@ def as_nobody(command: list[str]) -> list[str]:
     return [*NOBODY, *command]
 
 
-def test_a_project_that_cannot_be_written_is_refused_in_a_line(tmp_path: Path) -> None:
-    project, _ = make_project(tmp_path)
+@pytest.fixture
+def public_path() -> Iterator[Path]:
+    """A folder that others may read. Each start of pytest takes that right from the parents of `tmp_path`."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_project_that_cannot_be_written_is_refused_in_a_line(public_path: Path) -> None:
+    project, _ = make_project(public_path)
     LabelingService(*open_project(project.folder)).close()
     folder = Path(project.folder)
-    for place in (folder, *folder.iterdir(), tmp_path, *tmp_path.parents[:3]):
-        place.chmod(stat.S_IMODE(place.stat().st_mode) | 0o055)
     for place in (folder, *folder.iterdir()):
         place.chmod(0o555 if place.is_dir() else 0o444)
     command = [sys.executable, "-m", "dubito", "label", str(folder), "--no-browser", "--port", "0"]
-    ran = subprocess.run(as_nobody(command), capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    ran = subprocess.run(as_nobody(command), capture_output=True, text=True, timeout=120, check=False, cwd=public_path)
     assert ran.returncode in (1, 2)
     assert "cannot be written" in ran.stderr
     assert [line.split()[1] for line in ran.stderr.splitlines()] == ["opening", "error:"]
@@ -126,17 +133,15 @@ def test_the_source_may_move_and_only_its_pictures_are_missed(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_status_of_a_project_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    service = LabelingService(*make_project(tmp_path))
+def test_the_status_of_a_project_that_cannot_be_written_is_reported(public_path: Path) -> None:
+    service = LabelingService(*make_project(public_path))
     service.answer([AnswerIn(f"k{row}", "ann", row, truth(row)) for row in range(20)]).result()
     service.close()
     folder = Path(service.state.project.folder)
-    for place in (tmp_path, *tmp_path.parents[:3]):
-        place.chmod(stat.S_IMODE(place.stat().st_mode) | 0o055)
-    (tmp_path / "rows.npz").chmod(0o444)
+    (public_path / "rows.npz").chmod(0o444)
     for place in (folder, *folder.iterdir()):
         place.chmod(0o555 if place.is_dir() else 0o444)
     command = [sys.executable, "-m", "dubito", "status", str(folder), "--json"]
-    ran = subprocess.run(as_nobody(command), capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    ran = subprocess.run(as_nobody(command), capture_output=True, text=True, timeout=120, check=False, cwd=public_path)
     assert ran.returncode == 0, ran.stderr
     assert '"labels": 20' in ran.stdout
