@@ -132,8 +132,8 @@ def test_masks_without_ids_are_reported_and_what_is_joined_or_named_is_not() -> 
     chosen = select(POOL, 2, labeled=mask, candidates=mask.astype(int) == 0, doubt=DOUBT)
     assert [note.split()[4] for note in chosen.notes] == ["labeled", "candidates", "doubt"]
     joined = pd.Series(DOUBT, index=NAMES)
-    chosen = select(POOL, 2, labeled=pd.Series(mask, index=NAMES), candidates=~mask, doubt=DOUBT)
-    assert [note.split()[4] for note in chosen.notes] == ["candidates", "doubt"]
+    chosen = select(POOL, 2, labeled=[3], candidates=pd.Series(~mask, index=NAMES), doubt=DOUBT)
+    assert [note.split()[4] for note in chosen.notes] == ["doubt"]
     for labeled in ([3], ["n3"], pd.Series(mask, index=NAMES), FEATURES[[3]], [], None):
         assert select(POOL, 2, labeled=labeled, doubt=joined).notes == ()
     assert select(FEATURES, 2, labeled=mask, candidates=~mask, doubt=DOUBT).notes == ()
