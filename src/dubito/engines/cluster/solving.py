@@ -19,11 +19,11 @@ from dubito.errors import InvalidData
 from dubito.matrix import IntArray, len_of
 
 LEAST_ROWS = 1_000
-"""Minimum number of rows for which another process is started."""
+"""Minimum number of rows in a shard, unless the whole pool has fewer: starting a process takes over half a second."""
 
 
 def solve_in_memory(problem: Problem | CoverageProblem) -> Solution:
-    """Divide a pool in memory into at most as many shards as the cluster has processors, and solve."""
+    """Divide a pool in memory into shards, at most one for each processor of the cluster, and solve."""
     ray = connect()
     plan = plan_workers(ray)
     n_shards = max(1, min(plan.size, len_of(problem.pool) // LEAST_ROWS))

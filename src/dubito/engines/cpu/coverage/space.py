@@ -38,7 +38,7 @@ FIT_ROWS = 1024
 SCALE_ROWS = 256
 """Number of points that the steps of codes are fitted to."""
 ONE_THREAD = 1e8
-"""Up to this number of products of features, one thread is used: waking others costs more CPU time than it saves."""
+"""Smaller problems, by this number of products of features, are solved by one thread."""
 THREADED_BYTES = 1 << 22
 """Larger copies are made by all threads."""
 WIDEST = 192
